@@ -1,0 +1,96 @@
+# Each target does its own set-up and is quick the second time.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+# The first of these that is there and works.
+PYTHONS ?= python3.11 python3.12 python3.13 python3
+JOBS ?= 2
+ARGS ?=
+
+.PHONY: help setup demo test lint format services bench chaos compiled lock clean distclean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(PY):
+	@for python in $(PYTHONS); do \
+	    if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	        echo "making $(VENV) with $$($$python --version)"; exec $$python -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo "no Python 3.11 to 3.13 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
+	exit 1
+
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml setup.py | $(PY)
+	@echo "installing what inorder needs"
+	@$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): requirements-dev.lock $(RUNTIME)
+	@echo "installing the tools for tests"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(DEV) ## the virtual environment .venv with all that is needed
+
+demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
+	@$(BIN)/inorder demo $(ARGS)
+
+services: # Java, Maven and Redis, for the tests that need them
+	@infra/ensure.sh
+
+test: lint services ## style, types, then all tests but the long chaos runs (ARGS=..., JOBS=2)
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+lint: $(DEV) ## style, types, who may import whom, the Dockerfile
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "not formatted; run: make format" >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+	@found=$$($(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
+	@$(BIN)/hadolint Dockerfile
+	@for script in infra/*.sh .ci/run; do bash -n $$script; done
+	@echo "lint: clean"
+
+format: $(DEV) ## lay the code out, mend what ruff can mend
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(DEV) services ## all benchmarks, as ratios in one run
+	@$(PY) -m benchmarks $(ARGS)
+
+bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
+	@$(PY) -m benchmarks $* $(ARGS)
+
+chaos: $(DEV) services ## kill -9, pauses and broker restarts, for minutes
+	@$(PY) -m pytest -m chaos --verbose $(ARGS)
+
+compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
+	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)
+
+# Pins stay as they are where pyproject.toml allows; LOCK_ARGS=--upgrade renews them.
+LOCK_ARGS ?=
+LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
+    --python-version 3.11 --no-emit-index-url --no-emit-find-links \
+    --custom-compile-command "make lock" $(LOCK_ARGS)
+
+lock: $(DEV) ## requirements*.lock anew from pyproject.toml
+	@$(LOCK) pyproject.toml --output-file requirements.lock
+	@$(LOCK) --group build --output-file requirements-build.lock
+	@$(LOCK) pyproject.toml --extra dev --group build --constraint requirements.lock \
+	    --constraint requirements-build.lock --output-file requirements-dev.lock
+
+clean: ## what was built or cached; not .venv, not the broker's jars
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## also .venv and .cache
+	@rm -rf $(VENV) .cache

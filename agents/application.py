@@ -1,0 +1,242 @@
+"""The Faust application of a stage, with nothing in it that we do not use, and its run.
+
+`build_app` states every setting that matters. Off are: Faust's web server, its producer
+(outputs go through transactions of ours), its leader and reply topics, tables and their
+recovery (state has its own changelog), acknowledgement and commits (offsets belong to the
+transaction), its data folder, and its log of everything.
+
+`run` is the whole life in a loop of the caller's: it starts the application, waits for the
+stop or a failure, lets the handler finish its partitions, leaves the group, and raises
+what went wrong. It installs no signal handlers. Each step has a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import faust
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+from faust.app.base import BootStrategy
+from faust.tables.manager import TableManager
+from yarl import URL
+
+from agents.fetching import FAUST_LOG
+from agents.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
+
+log = logging.getLogger(__name__)
+
+STREAM_BUFFER_BATCHES = 4_096
+"""Batches between transport and agent. The lanes bound them long before: MAX_BATCHES for
+each partition, so this allows some 2,000 partitions in one worker."""
+
+START_TIMEOUT_S = 60.0
+"""For brokers and topics to be there, and again for Faust to start."""
+
+STOP_TIMEOUT_S = 10.0
+"""For Faust to leave the group and stop, after the handler has finished."""
+
+QUIET = ("faust", "mode", "aiokafka")
+"""Libraries that tell every step at level info."""
+
+CHATTY = ("aiokafka", "aiokafka.conn", "aiokafka.consumer.fetcher", "aiokafka.producer.sender")
+"""Loggers that repeat themselves ten times a second while a broker is away."""
+
+REPEAT_S = 10.0
+"""What a chatty logger has said it says again after this long."""
+
+
+RETRY_S = 1.0
+"""Between two looks for brokers and topics at the start."""
+
+
+class StartFailed(Exception):
+    """Brokers or topics were not there in time."""
+
+
+class StopTimeout(Exception):
+    """The application did not stop within its bounds."""
+
+
+class _Seldom(logging.Filter):
+    """Lets a message pass that has not passed for `REPEAT_S`. The messages are a library's
+    fixed texts, so few."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_s: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        passes = record.created - self._passed_s.get(str(record.msg), 0.0) >= REPEAT_S
+        if passes:
+            self._passed_s[str(record.msg)] = record.created
+        return passes
+
+
+_SELDOM = _Seldom()
+
+
+class _NoTables(TableManager):
+    """Faust has no part in state, so nothing is recovered."""
+
+    logger = FAUST_LOG
+
+    async def on_start(self) -> None:
+        self._tables_finalized.set()
+        self._tables_registered.set()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        """Nothing to flush."""
+
+    async def on_rebalance(self, *_: Any, **__: Any) -> None:
+        """The transport resumes the flow when the handler has restored."""
+
+    async def wait_until_recovery_completed(self) -> bool:
+        return self.app.should_stop
+
+
+class _ConsumerOnly(BootStrategy):
+    enable_kafka_producer = False
+    enable_web = False
+    enable_sensors = False
+
+    def kafka_consumer(self) -> Iterable[Any]:
+        return [self.app.consumer]  # without the leader's and the replies' services
+
+
+class Application(faust.App):
+    """A Faust app whose transport is ours."""
+
+    logger = FAUST_LOG
+    BootStrategy = _ConsumerOnly
+    brokers: str
+    input_topics: tuple[str, ...]
+
+    @property
+    def failure(self) -> Failure:
+        return cast(BatchTransport, self.transport).failure
+
+    @property
+    def batches(self) -> BatchConsumer:
+        return cast(BatchConsumer, self.consumer)
+
+    @property
+    def open_partitions(self) -> frozenset[TopicPartition]:
+        """Owned, restored, and being read: what a readiness check asks for."""
+        return self.batches.open_partitions
+
+    def _create_directories(self) -> None:
+        """Nothing of Faust's is kept on disk."""
+
+
+def build_app(
+    group: str, brokers: str, topics: Sequence[str], handler: Handler, client_id: str = "inorder"
+) -> Application:
+    """An application that reads `topics` as the consumer group `group` into `handler`.
+
+    `brokers` is `host:port[,host:port…]`. Call it inside of the loop that will run it.
+    """
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for name in CHATTY:
+        logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
+    urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
+    app = Application(
+        group,
+        broker=urls,
+        broker_client_id=client_id,
+        TableManager=_NoTables,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        web_enabled=False,
+        stream_buffer_maxsize=STREAM_BUFFER_BATCHES,
+        stream_wait_empty=False,  # the lanes see to that
+        broker_commit_interval=3600.0,  # there is nothing to commit
+        key_serializer="raw",
+        value_serializer="raw",
+        autodiscover=False,
+    )
+    app.brokers = brokers
+    app.input_topics = tuple(topics)
+    app.transport = BatchTransport(urls, app, handler)
+    channel = app.topic(*topics, key_serializer=None, value_serializer=None, acks=False)
+
+    async def batches(stream: Any) -> None:
+        async for event in stream.events():
+            app.batches.take(event.message.value)
+
+    app.agent(channel, name="batches")(batches)
+    return app
+
+
+async def run(app: Application, stop: asyncio.Event) -> None:
+    """Until `stop` is set, or something fails: then its exception is raised."""
+    await _await_topics(app, stop)
+    failure = app.failure
+    ends = [asyncio.create_task(event.wait()) for event in (app._crashed, stop, failure.happened)]
+    starting = asyncio.create_task(app.start())
+    try:
+        await asyncio.wait(
+            [starting, *ends], timeout=START_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if starting.done():
+            starting.result()
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        elif not any(end.done() for end in ends):
+            raise StartFailed(f"Faust did not start within {START_TIMEOUT_S:.0f} s")
+    finally:
+        for task in (starting, *ends):
+            task.cancel()
+        await _finish(app)
+    if failure.exception is not None:
+        raise failure.exception
+    if app.crash_reason is not None:
+        raise app.crash_reason
+
+
+async def _await_topics(app: Application, stop: asyncio.Event) -> None:
+    """Faust's thread takes absent brokers badly, and waits for absent topics in silence."""
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while not stop.is_set():
+        missing = await _missing(app)
+        if missing is None:
+            return
+        if time.monotonic() + RETRY_S > deadline_s:
+            raise StartFailed(missing)
+        log.warning("%s; asking again", missing)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), RETRY_S)
+
+
+async def _missing(app: Application) -> str | None:
+    client = AIOKafkaClient(bootstrap_servers=app.brokers)
+    try:
+        await client.bootstrap()
+        cluster = await client.fetch_all_metadata()
+    except KafkaError:
+        return f"no Kafka broker answers at {app.brokers}: check the address, or start one"
+    finally:
+        await client.close()
+    absent = [topic for topic in app.input_topics if not cluster.partitions_for_topic(topic)]
+    if absent:
+        return f"{app.brokers} has no topic {', '.join(absent)}: run `inorder topics create`"
+    return None
+
+
+async def _finish(app: Application) -> None:
+    try:
+        async with asyncio.timeout(3 * REVOKE_TIMEOUT_S):
+            await app.batches.give_up()
+    except Exception as exc:  # noqa: BLE001 - reported by `run`, after the stop
+        app.failure.set(exc)
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await app.stop()
+    except TimeoutError:
+        app.failure.set(StopTimeout(f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"))

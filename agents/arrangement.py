@@ -1,0 +1,147 @@
+"""What one process runs: a stage of the topology, wired to real topics.
+
+Settled once at the start, from the topology and from how many partitions the topics
+have; the same value for every partition the process owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafka.structs import TopicPartition
+
+from agents.changelog import changelog_topic
+from agents.inlet import Inlet, RawInlet, SequencedInlet, lanes_of
+from agents.outlet import OrderedOutlet, Outlet, SequencedOutlet, SideOutlet, partition_of
+from topology.description import Stage as StageDescription
+from topology.description import StreamConfig, Topology
+from topology.header_writer import HeaderWriter
+from topology.headers import HeaderReader
+from topology.stage import MERGE, REORDER, Stage
+
+BUILT: Final = (REORDER, MERGE)
+"""Operators that exist in this version."""
+
+
+class ArrangementError(Exception):
+    """The topology and the topics do not fit; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """`partitions`: how many each topic has that the stage reads or writes.
+
+    `lanes`: how many lanes meet behind the topic upstream of this stage's input.
+    """
+
+    topology: Topology
+    stage: StageDescription
+    partitions: Mapping[str, int]
+    lanes: int
+
+    @property
+    def is_first(self) -> bool:
+        return self.stage.operators[0] == REORDER
+
+    @property
+    def is_last(self) -> bool:
+        return self.stage.operators[-1] == MERGE
+
+    @property
+    def inputs(self) -> list[str]:
+        return inputs_of(self.topology, self.stage)
+
+    @property
+    def group(self) -> str:
+        return f"{self.topology.application}.{self.stage.name}"
+
+    def streams_of(self, topic: str) -> dict[str, StreamConfig]:
+        """The streams whose records can come by this input topic."""
+        streams = self.topology.streams
+        if not self.is_first:
+            return dict(streams)
+        return {name: stream for name, stream in streams.items() if stream.input == topic}
+
+    def changelog(self, source: TopicPartition) -> tuple[str, int]:
+        topic = changelog_topic(self.topology.application, self.stage.name, source.topic)
+        return topic, source.partition
+
+    def fingerprint(self, source: TopicPartition) -> list[str]:
+        """What the state of a partition depends on beside the settings of its operators."""
+        return [*self.stage.operators, *sorted(self.streams_of(source.topic))]
+
+    def operators(self, source: TopicPartition) -> Stage:
+        streams = self.streams_of(source.topic)
+        return Stage(self.topology, self.stage.operators, self.lanes, streams)
+
+    def inlet(self, source: TopicPartition) -> Inlet:
+        headers = next(iter(self.streams_of(source.topic).values())).headers
+        if self.is_first:
+            return RawInlet(HeaderReader(headers), self.topology.topics.max_record_bytes)
+        return SequencedInlet(HeaderReader(headers), self.lanes)
+
+    def outlet(self, source: TopicPartition) -> Outlet:
+        streams = self.streams_of(source.topic)
+        writer = HeaderWriter(next(iter(streams.values())).headers)
+        if self.is_last:
+            outputs = {name: stream.output for name, stream in streams.items()}
+            return OrderedOutlet(writer, self._targets(outputs))
+        outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
+        lane = lanes_of({t: self.partitions[t] for t in self.inputs})[source.topic]
+        return SequencedOutlet(writer, lane + source.partition, self._targets(outputs))
+
+    def side_outlet(self, source: TopicPartition) -> SideOutlet:
+        late = {name: s.reorder.late for name, s in self.topology.streams.items()}
+        place = (source.topic, source.partition)
+        return SideOutlet(place, self.topology.topics, self.partitions, late)
+
+    def _targets(self, outputs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+        return {
+            stream: (topic, partition_of(stream, self.partitions[topic]))
+            for stream, topic in outputs.items()
+        }
+
+
+def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
+    if stage.operators[0] == REORDER:
+        return sorted({stream.input for stream in topology.streams.values()})
+    return [topology.topics.sequenced]
+
+
+def upstream_inputs(topology: Topology) -> list[str]:
+    """The topics whose partitions are the lanes of `events.sequenced`."""
+    return sorted({stream.input for stream in topology.streams.values()})
+
+
+def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
+    """Every topic whose number of partitions the stage needs to know."""
+    topics = topology.topics
+    wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
+    if stage.operators[0] != REORDER:
+        wanted.update(upstream_inputs(topology))
+    if stage.operators[-1] == MERGE:
+        wanted.update(stream.output for stream in topology.streams.values())
+    else:
+        wanted.add(topics.sequenced)
+    for topic in inputs_of(topology, stage):
+        wanted.add(changelog_topic(topology.application, stage.name, topic))
+    return sorted(wanted)
+
+
+def arrange(
+    topology: Topology, stage: StageDescription, partitions: Mapping[str, int]
+) -> Arrangement:
+    """ArrangementError where a changelog does not have its input's partitions."""
+    for topic in inputs_of(topology, stage):
+        changelog = changelog_topic(topology.application, stage.name, topic)
+        if partitions[changelog] < partitions[topic]:
+            raise ArrangementError(
+                f"{changelog} has {partitions[changelog]} partitions, {topic} has"
+                f" {partitions[topic]}; run `inorder topics create` to make them equal"
+            )
+    lanes = 0
+    if stage.operators[0] != REORDER:
+        lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
+    return Arrangement(topology, stage, partitions, lanes)

@@ -1,0 +1,101 @@
+"""The truth about a partition's state: a compacted Kafka topic.
+
+One changelog topic per stage and input topic, with as many partitions as the input. Its
+records are written in the transaction of a checkpoint, beside the outputs and the input
+offset, so all three become visible together or not at all. Keys are text, values
+msgpack, a tombstone where a key is gone:
+
+    progress               where in the input the state stands (`Progress`)
+    state/<operator key>   what an operator keeps (topology.operator)
+    page/<n>               which events are held (agents.held)
+    record/<offset>        an event held for long, whole
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+PROGRESS: Final = b"progress"
+STATE: Final = "state/"
+PAGE: Final = "page/"
+RECORD: Final = "record/"
+READ_TIMEOUT_MS: Final = 500
+MAX_STALLED_READS: Final = 60
+"""Reads in a row that bring nothing before the end is given up as unreachable."""
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder().decode
+
+
+class StateRefused(Exception):
+    """The state found belongs to another arrangement; the message says what to do."""
+
+
+class Progress(msgspec.Struct):
+    """Where the state stands: the next input offset, the arrival clock, and the
+    arrangement of operators it was made by."""
+
+    next_offset: int
+    arrival: list[int]
+    arrangement: list[str]
+
+
+def changelog_topic(application: str, stage: str, input_topic: str) -> str:
+    """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
+    return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
+
+
+def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
+    return {
+        key.encode(): None if value is None else encode(value) for key, value in changes.items()
+    }
+
+
+async def read_changelog(
+    bootstrap_servers: str, partition: TopicPartition, position: int | None
+) -> tuple[dict[bytes, bytes | None], int]:
+    """The changes from `position` (None: the beginning) to the end, and the end.
+
+    Reads committed records only. The caller has fenced the former owner, so no
+    transaction is open and the end stands still.
+    """
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap_servers,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    try:
+        return await _read_to_end(consumer, partition, position)
+    finally:
+        await consumer.stop()
+
+
+async def _read_to_end(
+    consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None
+) -> tuple[dict[bytes, bytes | None], int]:
+    consumer.assign([partition])
+    first = (await consumer.beginning_offsets([partition]))[partition]
+    end = (await consumer.end_offsets([partition]))[partition]
+    changes: dict[bytes, bytes | None] = {}
+    if position is not None and position > end:
+        return changes, end
+    consumer.seek(partition, first if position is None else max(position, first))
+    stalled = 0
+    while await consumer.position(partition) < end:
+        before = await consumer.position(partition)
+        records = await consumer.getmany(partition, timeout_ms=READ_TIMEOUT_MS)
+        for record in records.get(partition, ()):
+            changes[record.key] = record.value
+        stalled = stalled + 1 if await consumer.position(partition) == before else 0
+        if stalled > MAX_STALLED_READS:
+            raise TimeoutError(
+                f"{partition.topic}/{partition.partition} cannot be read beyond offset {before}"
+                f" of {end}: an open transaction, or a broker that does not answer"
+            )
+    return changes, end

@@ -1,0 +1,190 @@
+"""How a checkpoint reaches Kafka: exactly once, or at least once.
+
+`ExactlyOnce`: one transactional producer per input partition. Its `transactional_id`
+names application, stage, topic and partition, so that a new owner fences the old one
+merely by starting. One transaction holds outputs, state changes and the input offset.
+
+`AtLeastOnce`: outputs first, acknowledged; then the state changes with the offset in
+them. A crash in between sends some outputs again, and the next stage drops what it has
+seen.
+
+Either way the order inside a partition is that of the batches, and `commit` returns only
+when the brokers have it. Every commit has the bound `COMMIT_TIMEOUT_S`: the client itself
+retries without one. A commit that fails, in whatever way, leaves the producer unusable
+and the state of the partition in doubt: the owner drops both and restores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+MAX_BATCH_BYTES: Final = 1 << 20
+"""One batch of one output partition; a larger record travels alone."""
+
+RETRY_BACKOFF_MS: Final = 20
+REQUEST_TIMEOUT_MS: Final = 30_000
+COMMIT_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 5.0
+
+Target = tuple[str, int]
+Batches = Mapping[Target, list[Any]]
+
+
+class CommitFailed(Exception):
+    """The checkpoint may or may not be there; the state in memory is worth nothing now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What becomes visible together."""
+
+    outputs: Batches
+    changes: Mapping[bytes, bytes | None]
+    source: TopicPartition
+    next_offset: int
+
+
+class Delivery(Protocol):
+    async def start(self) -> None:
+        """Ready to send; a former owner is fenced from here on."""
+
+    def new_batch(self) -> Any: ...
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        """The changelog offset after the changes. CommitFailed, whatever went wrong."""
+
+    async def stop(self) -> None: ...
+
+
+class _Producing:
+    """What both have in common: a producer, and the way batches are sent."""
+
+    def __init__(self, producer: AIOKafkaProducer, changelog: Target) -> None:
+        self._producer = producer
+        self._changelog = changelog
+
+    async def start(self) -> None:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await self._producer.start()
+
+    def new_batch(self) -> Any:
+        return self._producer.create_batch()
+
+    async def stop(self) -> None:
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._producer.stop()
+        except TimeoutError:
+            pass  # it has no open transaction that a successor's start would not end
+
+    async def _send(self, batches: Batches) -> list[asyncio.Future[Any]]:
+        """All batches on their way; a partition's own stay in order."""
+        sent = []
+        for (topic, partition), builders in batches.items():
+            for builder in builders:
+                sent.append(await self._producer.send_batch(builder, topic, partition=partition))
+        return sent
+
+    def _changelog_batches(self, changes: Mapping[bytes, bytes | None]) -> list[Any]:
+        batches: list[Any] = []
+        for key, value in changes.items():
+            if not batches or not batches[-1].append(key=key, value=value, timestamp=None):
+                batches.append(self.new_batch())
+                batches[-1].append(key=key, value=value, timestamp=None)
+        return batches
+
+    async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
+        builders = self._changelog_batches(changes)
+        counts = [builder.record_count() for builder in builders]
+        sent = await self._send({self._changelog: builders})
+        answers = await _all(sent)
+        return int(answers[-1].offset) + counts[-1]
+
+
+async def _all(sent: list[asyncio.Future[Any]]) -> list[Any]:
+    """The answers to all; the first error, after every answer has been looked at."""
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return answers
+
+
+class ExactlyOnce(_Producing):
+    """See the module's docstring; `group` is the consumer group the offsets belong to."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        transactional_id: str,
+        group: str,
+        changelog: Target,
+        transaction_timeout_ms: int,
+    ) -> None:
+        super().__init__(
+            AIOKafkaProducer(
+                bootstrap_servers=bootstrap_servers,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                linger_ms=0,
+                max_batch_size=MAX_BATCH_BYTES,
+                compression_type="lz4",
+                retry_backoff_ms=RETRY_BACKOFF_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            changelog,
+        )
+        self._group = group
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                return await self._commit(checkpoint)
+        except Exception as failed:
+            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
+
+    async def _commit(self, checkpoint: Checkpoint) -> int:
+        producer = self._producer
+        await producer.begin_transaction()
+        sent = await self._send(checkpoint.outputs)
+        position = await self._send_changes(checkpoint.changes)
+        # All acknowledged before the offsets join: a partition and the offsets entering one
+        # transaction at the same time make the broker refuse the batch for 100 ms.
+        await _all(sent)
+        await producer.send_offsets_to_transaction(
+            {checkpoint.source: checkpoint.next_offset}, self._group
+        )
+        await producer.commit_transaction()
+        return position
+
+
+class AtLeastOnce(_Producing):
+    """See the module's docstring. The offset is in the changes."""
+
+    def __init__(self, bootstrap_servers: str, changelog: Target) -> None:
+        super().__init__(
+            AIOKafkaProducer(
+                bootstrap_servers=bootstrap_servers,
+                enable_idempotence=True,
+                linger_ms=0,
+                max_batch_size=MAX_BATCH_BYTES,
+                compression_type="lz4",
+                retry_backoff_ms=RETRY_BACKOFF_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            changelog,
+        )
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                await _all(await self._send(checkpoint.outputs))
+                return await self._send_changes(checkpoint.changes)
+        except Exception as failed:
+            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed

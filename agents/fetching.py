@@ -1,0 +1,206 @@
+"""The consumer's thread: which client runs in it, and how it is polled.
+
+The Kafka client lives in a thread of its own with its own loop, so heartbeats go on while
+the main loop computes. Two things differ from Faust's own thread: every setting of the
+client is stated here (Faust fixes some, such as a fetch that waits 1.5 s), and a poll
+answers with the records and, seen in the same instant, how each partition stood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import aiokafka
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from aiokafka.structs import TopicPartition
+from faust.transport.drivers import aiokafka as driver
+
+from agents.lanes import Record
+
+MAX_POLL_RECORDS = 1_000
+"""Records in one poll, over all partitions. Fewer pay more for each poll; more wake the
+garbage collector, unless its thresholds are raised."""
+
+POLL_TIMEOUT_S = 0.05
+"""How long a poll waits for records, and so how soon a tick is noticed."""
+
+FETCH_MAX_WAIT_MS = 50
+"""How long the broker holds back an empty answer: what a tick lags behind at most."""
+
+FETCH_MAX_BYTES = 16 << 20
+"""One fetch response of one broker. A record larger than that still comes, alone."""
+
+PARTITION_FETCH_MAX_BYTES = 1 << 20
+"""One partition's share of it; the same holds for a larger record."""
+
+SESSION_TIMEOUT_S = 6.0
+"""How long a worker may be silent before its partitions go to others."""
+
+HEARTBEAT_INTERVAL_S = 1.0
+
+REBALANCE_TIMEOUT_S = 30.0
+"""How long the group waits for a worker that has partitions to give up."""
+
+MAX_POLL_INTERVAL_S = 300.0
+"""A worker that takes no records for so long leaves the group."""
+
+REQUEST_TIMEOUT_S = 40.0
+
+FAUST_LOG = logging.getLogger("faust.inorder")
+"""For what Faust tells of its services, which would otherwise bear our modules' names."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class End:
+    """How a partition stood when it was polled."""
+
+    position: int
+    high_watermark: int
+    asked_at_ns: int
+
+    def caught_up_at_ns(self) -> int | None:
+        return self.asked_at_ns if self.position == self.high_watermark else None
+
+
+@dataclass(slots=True)
+class Poll:
+    """`out_of_range` names positions that the log does not hold (any more)."""
+
+    records: Mapping[TopicPartition, list[Record]] = field(default_factory=dict)
+    ends: dict[TopicPartition, End] = field(default_factory=dict)
+    out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class FetchTimes:
+    """For each partition: when the fetch that was answered last had been asked for.
+
+    aiokafka notes when it *looked at* an answer (`timestamp`), which after a pause of the
+    process is long after the broker gave it. It notes that only for an answer without
+    error that fits the position, and nothing here reads it otherwise: cleared before the
+    request, it tells afterwards whether the answer counted.
+    """
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self.asked_at_ns: dict[TopicPartition, int] = {}
+        self._fetch = fetcher._proc_fetch_request
+        fetcher._proc_fetch_request = self._timed_fetch
+
+    def forget(self, partition: TopicPartition) -> None:
+        self.asked_at_ns.pop(partition, None)
+
+    async def _timed_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
+        asked_at_ns = time.time_ns()
+        states = {
+            partition: assignment.state_value(partition)
+            for topic, shares in request.topics
+            for partition in (TopicPartition(topic, share[0]) for share in shares)
+        }
+        for state in states.values():
+            state.timestamp = None
+        has_records = bool(await self._fetch(assignment, node_id, request))
+        for partition, state in states.items():
+            if state.timestamp is not None:
+                self.asked_at_ns[partition] = asked_at_ns
+        return has_records
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """See the module's docstring. Methods may be awaited from the main loop."""
+
+    logger = FAUST_LOG
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        self._times = FetchTimes(self._ensure_consumer()._fetcher)
+
+    async def poll(self, partitions: frozenset[TopicPartition]) -> Poll:
+        """Up to `MAX_POLL_RECORDS` of these partitions, after `POLL_TIMEOUT_S` at the
+        latest; during a rebalance, when that is over."""
+        return await self._call(self._poll(partitions))
+
+    async def seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Go to these offsets; None is the first one there is."""
+        await self._call(self._seek_all(offsets))
+
+    async def first_offset(self, partition: TopicPartition) -> int:
+        """The oldest offset that the log still holds."""
+        found = await self._call(self._ensure_consumer().beginning_offsets([partition]))
+        return int(found[partition])
+
+    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        # Faust's own queue for this has two workers, which a poll and a rebalance can hold.
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
+        )
+
+    async def _poll(self, partitions: frozenset[TopicPartition]) -> Poll:
+        consumer = self._ensure_consumer()
+        fetcher = consumer._fetcher
+        if consumer._closed or fetcher._closed:
+            raise ConsumerStoppedError
+        poll = Poll()
+        with fetcher._subscriptions.fetch_context():  # to the client, a sign of life
+            if not partitions:  # which the fetcher would take for all
+                await asyncio.sleep(POLL_TIMEOUT_S)
+                return poll
+            try:
+                poll.records = await fetcher.fetched_records(
+                    partitions, timeout=POLL_TIMEOUT_S, max_records=MAX_POLL_RECORDS
+                )
+            except OffsetOutOfRangeError as exc:
+                poll.out_of_range = dict(exc.args[0])
+            except NoOffsetForPartitionError:
+                pass  # new partitions, met before the seek that follows each assignment
+        self._note_ends(partitions, poll)
+        return poll
+
+    def _note_ends(self, partitions: frozenset[TopicPartition], poll: Poll) -> None:
+        """In the turn of the loop in which the records were taken, so that they agree."""
+        assignment = self._ensure_consumer()._subscription.subscription.assignment
+        for partition in partitions & assignment.tps:
+            state = assignment.state_value(partition)
+            asked_at_ns = self._times.asked_at_ns.get(partition)
+            if asked_at_ns is not None and state.has_valid_position:
+                poll.ends[partition] = End(state.position, state.highwater, asked_at_ns)
+
+    async def _seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        consumer = self._ensure_consumer()
+        unnamed = [partition for partition, offset in offsets.items() if offset is None]
+        first = await consumer.beginning_offsets(unnamed) if unnamed else {}
+        for partition, offset in offsets.items():
+            self._times.forget(partition)
+            consumer.seek(partition, first[partition] if offset is None else offset)
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
+        conf = self.app.conf
+        return aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=driver.server_list(transport.url, transport.default_port),
+            client_id=conf.broker_client_id,
+            group_id=conf.id,
+            partition_assignment_strategy=[RoundRobinPartitionAssignor],
+            enable_auto_commit=False,  # the offsets belong to the transaction
+            auto_offset_reset="none",  # a position outside the log is ours to judge
+            isolation_level="read_committed",
+            max_poll_records=MAX_POLL_RECORDS,
+            max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
+            fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+            fetch_max_bytes=FETCH_MAX_BYTES,
+            max_partition_fetch_bytes=PARTITION_FETCH_MAX_BYTES,
+            session_timeout_ms=int(SESSION_TIMEOUT_S * 1000),
+            heartbeat_interval_ms=int(HEARTBEAT_INTERVAL_S * 1000),
+            rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
+            request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
+        )

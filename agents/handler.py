@@ -1,0 +1,112 @@
+"""All partitions that one process owns of its stage: the transport's `Handler`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka.structs import TopicPartition
+
+from agents.arrangement import Arrangement
+from agents.delivery import CommitFailed
+from agents.lanes import Batch
+from agents.metrics import Metrics
+from agents.partition import Partition, Surroundings
+from agents.transport import PartitionReset
+from agents.watchdog import Verdict, Watchdog
+
+log = logging.getLogger(__name__)
+
+
+class StageHandler:
+    """Opens and closes partitions as they come and go, and keeps watch over them."""
+
+    def __init__(
+        self, arrangement: Arrangement, surroundings: Surroundings, watchdog: Watchdog
+    ) -> None:
+        self._arrangement = arrangement
+        self._surroundings = surroundings
+        self._watchdog = watchdog
+        self._partitions: dict[TopicPartition, Partition] = {}
+
+    @property
+    def _metrics(self) -> Metrics:
+        return self._surroundings.metrics
+
+    # -- what the transport calls ---------------------------------------------------------
+
+    async def on_assigned(
+        self, partitions: frozenset[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        stage = self._arrangement.stage.name
+        self._metrics.rebalances.labels(stage).inc()
+        for source in sorted(partitions):
+            self._partitions[source] = Partition(source, self._arrangement, self._surroundings)
+            self._watchdog.assigned(time.monotonic_ns(), (source.topic, source.partition))
+        opened = await asyncio.gather(
+            *(self._partitions[source].open() for source in sorted(partitions))
+        )
+        self._metrics.partitions.labels(stage).set(len(self._partitions))
+        offsets = zip(sorted(partitions), opened, strict=True)
+        return {source: offset for source, offset in offsets if offset is not None}
+
+    async def on_batch(self, batch: Batch) -> None:
+        partition = self._partitions[batch.partition]
+        try:
+            await partition.take(batch)
+        except CommitFailed as failed:
+            raise PartitionReset(str(failed)) from failed
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
+        for source in partitions:
+            self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
+        await asyncio.gather(*(self._close(partition) for partition in mine))
+        self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
+
+    async def _close(self, partition: Partition) -> None:
+        try:
+            await partition.close()
+        except CommitFailed as failed:
+            # Fenced, as a rule: the partition has a new owner, who begins where the last
+            # checkpoint that came through stands.
+            log.warning(
+                "%s: the last checkpoint did not come through: %s", partition.source, failed
+            )
+
+    # -- what the process calls -----------------------------------------------------------
+
+    def pulse(self) -> None:
+        """Begin the checkpoints that are due, and tell the watchdog how things stand."""
+        now_ns = time.monotonic_ns()
+        for source, partition in self._partitions.items():
+            if partition.is_open:
+                partition.pulse()
+            place = (source.topic, source.partition)
+            position = partition.next_offset or 0
+            self._watchdog.told(
+                now_ns,
+                place,
+                position,
+                partition.high_watermark,
+                restoring=not partition.is_open,
+            )
+
+    def observe(self) -> None:
+        for partition in self._partitions.values():
+            if partition.is_open:
+                partition.observe()
+
+    def verdict(self) -> Verdict:
+        return self._watchdog.verdict(time.monotonic_ns())
+
+    def explain(self) -> list[dict[str, Any]]:
+        stage = self._arrangement.stage.name
+        return [
+            {"stage": stage, **partition.explain()}
+            for _, partition in sorted(self._partitions.items())
+            if partition.is_open
+        ]

@@ -1,0 +1,190 @@
+"""Which input records a stage still holds, kept so that a checkpoint stays small.
+
+Held events are in the input log already, so a checkpoint does not write them. It notes
+their offsets, in pages of `PAGE` offsets, and rewrites only the pages in which something
+changed: the cost of a checkpoint grows with what moved since the last one, not with
+what waits. A restore reads the input again from the oldest noted offset and takes just
+the records noted; no deadline fires, nothing is sampled or counted.
+
+An event that waits behind REORDER's stamp (in the merge of a fused stage) is noted with
+what was found out about it, so it is never stamped twice. An event held longer than
+`spill_after` is written whole, once, so that the input may forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from topology.event import DATA, Event
+
+PAGE_BITS: Final = 10
+PAGE: Final = 1 << PAGE_BITS
+
+
+class Note(msgspec.Struct, array_like=True, omit_defaults=True):
+    """Where an event is and what is known of it beyond its record.
+
+    Times are 0 where they follow from the record; `epoch` is -1 until it is settled.
+    """
+
+    offset: int
+    place: int
+    arrival_ns: int = 0
+    at_ns: int = 0
+    stamped: bool = False
+    epoch: int = -1
+    seq: int = 0
+    ref_time_ns: int = 0
+    error_ns: int = 0
+    segment: int = 0
+
+
+class Spilled(msgspec.Struct, array_like=True):
+    """An input record, whole."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def note_of(event: Event, stamped: bool) -> Note:
+    note = Note(event.offset, event.held_by, event.arrival_ns, event.at_ns)
+    if stamped:
+        note.stamped = True
+        note.epoch = event.epoch
+        note.seq = event.seq
+        note.ref_time_ns = event.ref_time_ns
+        note.error_ns = event.error_ns
+        note.segment = event.segment
+    return note
+
+
+def apply_note(event: Event, note: Note) -> None:
+    """Put a freshly read event back where and as it was."""
+    event.held_by = note.place
+    event.arrival_ns = note.arrival_ns
+    event.at_ns = note.at_ns
+    if note.stamped:
+        event.epoch = note.epoch
+        event.seq = note.seq
+        event.ref_time_ns = note.ref_time_ns
+        event.error_ns = note.error_ns
+        event.segment = note.segment
+
+
+class HeldPages:
+    """The held events of one partition by page, and which pages changed.
+
+    `stamped_from` is the place in the chain from which events bear a reference time
+    that must not be given anew.
+    """
+
+    def __init__(self, spill_after_ns: int, stamped_from: int) -> None:
+        self._spill_after_ns = spill_after_ns
+        self._stamped_from = stamped_from
+        self._pages: dict[int, list[Event]] = {}
+        self._written: set[int] = set()
+        self._spilled: dict[int, int] = {}  # offset -> page
+        self.touched: set[int] = set()
+
+    def took(self, events: Iterable[Event]) -> None:
+        """Note those of a batch that are held after it."""
+        for event in events:
+            if event.held_by:
+                page = event.offset >> PAGE_BITS
+                self._pages.setdefault(page, []).append(event)
+                self.touched.add(page)
+
+    def let_go(self, events: Iterable[Event]) -> None:
+        self.touched.update({event.offset >> PAGE_BITS for event in events})
+
+    def oldest_offset(self) -> int | None:
+        """The oldest held record that a restore would read from the input."""
+        for events in self._pages.values():
+            offsets = [e.offset for e in events if e.held_by and e.offset not in self._spilled]
+            if offsets:
+                return min(offsets)
+        return None
+
+    def by_stream(self, streams: Iterable[str]) -> dict[str, int]:
+        """How many events of each stream wait; dead letters that hold a place do not."""
+        held = dict.fromkeys(streams, 0)
+        for events in self._pages.values():
+            for event in events:
+                if event.held_by and event.kind == DATA and event.stream in held:
+                    held[event.stream] += 1
+        return held
+
+    def __len__(self) -> int:
+        return sum(1 for events in self._pages.values() for event in events if event.held_by)
+
+    def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
+        """(key, value or None) of what changed since the last call."""
+        yield from self._spill(now_ns)
+        for page in sorted(self.touched):
+            events = self._pages.get(page)
+            if events is None:
+                continue
+            kept = [event for event in events if event.held_by]
+            if kept:
+                self._pages[page] = kept
+                self._written.add(page)
+                yield (
+                    f"page/{page}",
+                    [note_of(event, event.held_by >= self._stamped_from) for event in kept],
+                )
+            else:
+                del self._pages[page]
+                if page in self._written:
+                    self._written.discard(page)
+                    yield f"page/{page}", None
+        yield from self._forget_spilled()
+        self.touched.clear()
+
+    def _spill(self, now_ns: int) -> Iterator[tuple[str, Any]]:
+        for page, events in self._pages.items():
+            if not events or events[0].arrival_ns + self._spill_after_ns >= now_ns:
+                return
+            for event in events:
+                if event.held_by and event.offset not in self._spilled:
+                    self._spilled[event.offset] = page
+                    yield f"record/{event.offset}", spilled(event)
+
+    def _forget_spilled(self) -> Iterator[tuple[str, Any]]:
+        if not self._spilled:
+            return
+        held = {
+            event.offset
+            for page in self.touched
+            for event in self._pages.get(page, ())
+            if event.held_by
+        }
+        gone = [o for o, page in self._spilled.items() if page in self.touched and o not in held]
+        for offset in gone:
+            del self._spilled[offset]
+            yield f"record/{offset}", None
+
+    def restore(self, events: Iterable[Event], spilled_offsets: Iterable[int]) -> None:
+        for event in events:
+            page = event.offset >> PAGE_BITS
+            self._pages.setdefault(page, []).append(event)
+            self._written.add(page)
+        self._spilled = {offset: offset >> PAGE_BITS for offset in spilled_offsets}
+
+
+def spilled(event: Event) -> Spilled:
+    record = event.record
+    return Spilled(
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
+        record.key,
+        record.value,
+        list(record.headers),
+    )

@@ -1,0 +1,150 @@
+"""The worker's own small web server: is it alive, is it ready, what does it count.
+
+| path       | answer                                                                    |
+|------------|---------------------------------------------------------------------------|
+| `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
+| `/ready`   | the same: 503 says that work does not get on, and why                     |
+| `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
+| `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
+
+Reading only. It runs in the caller's event loop, so that it cannot say a worker is
+alive whose loop hangs: it does not answer then. Without an address it takes a free port
+of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
+choice. A callable that fails gives 500 with its error's text, and a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+LOOPBACK: Final = "127.0.0.1"
+FREE_PORT: Final = 0
+STOP_TIMEOUT_S: Final = 2.0
+MAX_PORT: Final = 65_535
+
+logger = logging.getLogger("inorder.http")
+
+
+class HttpUnavailable(Exception):
+    """The server cannot listen where it was told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """An answer to `/live` or `/ready`; where it is not ok, `reasons` say why."""
+
+    ok: bool
+    reasons: tuple[str, ...] = ()
+
+
+Explain = Callable[[Mapping[str, str]], Any]
+"""From the query to what orjson can write."""
+
+
+class HttpServer:
+    """Serves from `start` to `stop`. The callables run in the loop and must be quick."""
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry,
+        live: Callable[[], Health],
+        ready: Callable[[], Health],
+        explain: Explain,
+        host: str = LOOPBACK,
+        port: int = FREE_PORT,
+    ) -> None:
+        self._registry = registry
+        self._explain = explain
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._routes = (
+            web.get("/live", _guarded(_health(live))),
+            web.get("/ready", _guarded(_health(ready))),
+            web.get("/metrics", _guarded(self._metrics)),
+            web.get("/explain", _guarded(self._explained)),
+        )
+
+    async def start(self) -> tuple[str, int]:
+        """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
+        if self._runner is not None:
+            raise RuntimeError("the server has been started already")
+        application = web.Application()
+        application.add_routes(self._routes)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIMEOUT_S)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except (OSError, OverflowError) as error:
+            await runner.cleanup()
+            raise HttpUnavailable(
+                f"cannot listen on {self._host}:{self._port}: {error}; give --http another"
+                " HOST:PORT, or none for a free port"
+            ) from error
+        self._runner = runner
+        host, port = runner.addresses[0][:2]
+        return host, port
+
+    async def stop(self) -> None:
+        """Close all connections, the busy ones after STOP_TIMEOUT_S; may be called again."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(self._registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _explained(self, request: web.Request) -> web.Response:
+        return _json(self._explain(dict(request.query)))
+
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def _health(ask: Callable[[], Health]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        health = ask()
+        return _json(asdict(health), status=200 if health.ok else 503)
+
+    return answer
+
+
+def _guarded(handler: Handler) -> Handler:
+    """No stack trace for the caller, and none lost."""
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
+        except Exception as error:  # the callables are the caller's code
+            logger.exception("%s failed", request.path)
+            return _json({"error": f"{type(error).__name__}: {error}"}, status=500)
+
+    return answer
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    body = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT as given to `--http`; an IPv6 host stands in brackets. ValueError else."""
+    host, colon, digits = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not (colon and host and digits.isascii() and digits.isdigit() and int(digits) <= MAX_PORT):
+        raise ValueError(f"{text!r} is no address; write HOST:PORT, as 127.0.0.1:8080")
+    return host, int(digits)

@@ -1,0 +1,147 @@
+"""From Kafka records to what a stage takes: events, and dead letters that say why.
+
+A dead letter whose source and number could be read also yields the event that takes its
+place in the sequence, so that it leaves no hole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from agents.arrival import NS_PER_MS, ArrivalClock
+from topology.event import Event
+from topology.headers import HeaderReader
+from topology.outcome import Malformed
+from topology.stage import placeholder
+
+Record = Any
+"""An aiokafka `ConsumerRecord`, or a spilled one read back."""
+
+NO_CLOCK: Final = 0
+
+
+@dataclass(slots=True)
+class Read:
+    """What a batch of records says: events in log order, and what is dead in it."""
+
+    events: list[Event] = field(default_factory=list)
+    dead: list[Malformed] = field(default_factory=list)
+
+    def add(self, item: Event | Malformed) -> None:
+        if isinstance(item, Event):
+            self.events.append(item)
+            return
+        self.dead.append(item)
+        place = placeholder(item)
+        if place is not None:
+            self.events.append(place)
+
+
+class Inlet(Protocol):
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+        """A stretch of the log, in order; moves the clock."""
+
+    def read_again(self, record: Record) -> Event | None:
+        """A held record, without any clock; None if it no longer yields an event."""
+
+
+class RawInlet:
+    """Input topics: the header contract of producers, and append time."""
+
+    def __init__(self, reader: HeaderReader, max_record_bytes: int) -> None:
+        self._reader = reader
+        self._max_record_bytes = max_record_bytes
+
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+        read = Read()
+        events = read.events
+        wall_ns = time.time_ns()
+        for record in records:
+            arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, wall_ns)
+            item = self._one(record, arrival_ns)
+            if isinstance(item, Event):
+                events.append(item)
+            else:
+                read.add(item)
+        return read
+
+    def read_again(self, record: Record) -> Event | None:
+        item = self._one(record, NO_CLOCK)
+        return item if isinstance(item, Event) else placeholder(item)
+
+    def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
+        stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
+        value = record.value
+        item = self._reader.read(record.headers, stamp_ns, arrival_ns, record.offset, record, value)
+        if value is not None and len(value) > self._max_record_bytes and isinstance(item, Event):
+            return self._too_large(item)
+        return item
+
+    def _too_large(self, event: Event) -> Malformed:
+        return Malformed(
+            event.arrival_ns,
+            event.offset,
+            "value_huge",
+            f"the value has {len(event.value)} bytes, topics.max_record allows"
+            f" {self._max_record_bytes}; raise it (and the brokers' message.max.bytes) or send"
+            " a reference to the payload",
+            event.stream,
+            event.source,
+            event.epoch,
+            event.seq,
+            event.record,
+        )
+
+
+class SequencedInlet:
+    """A derived topic: stamped records, whose own headers say when and from which lane.
+
+    `lane_of` maps the lane in the header to the place of that lane; a lane that is not
+    in it means that the upstream topic has grown since the start.
+    """
+
+    def __init__(self, reader: HeaderReader, lanes: int) -> None:
+        self._reader = reader
+        self._lanes = lanes
+
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+        read = Read()
+        for record in records:
+            read.add(self._one(record))
+        return read
+
+    def read_again(self, record: Record) -> Event | None:
+        item = self._one(record)
+        return item if isinstance(item, Event) else placeholder(item)
+
+    def _one(self, record: Record) -> Event | Malformed:
+        item = self._reader.read_sequenced(
+            record.headers,
+            record.timestamp * NS_PER_MS,
+            record.offset,
+            record,
+            record.value,
+        )
+        if isinstance(item, Event) and item.lane >= self._lanes:
+            raise UnknownLane(
+                f"offset {record.offset} comes from lane {item.lane}, but the upstream topic had"
+                f" {self._lanes} partitions when this worker started; restart it"
+            )
+        return item
+
+
+class UnknownLane(Exception):
+    """The upstream topic has grown."""
+
+
+def lanes_of(partitions: Mapping[str, int]) -> dict[str, int]:
+    """Where each input topic's lanes begin, when several meet in one derived topic."""
+    first = 0
+    begins = {}
+    for topic in sorted(partitions):
+        begins[topic] = first
+        first += partitions[topic]
+    return begins

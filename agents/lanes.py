@@ -1,0 +1,111 @@
+"""A lane: where the batches of one partition wait and are worked on.
+
+A partition's batches are worked on one after the other, in log order; partitions do not
+wait for each other. A handler that takes its time pushes back on its own partition only:
+once `MAX_BATCHES` are on their way to a lane, the transport stops polling its partition.
+
+Memory: `MAX_BATCHES` polls per partition, besides the one fetched and not yet decoded
+response that the client holds for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka.structs import TopicPartition
+
+MAX_BATCHES = 2
+"""One being worked on, one ready behind it."""
+
+Record = Any
+"""aiokafka's `ConsumerRecord`; its headers are a tuple of (str, bytes) pairs."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one poll brought from one partition; without records it is a tick.
+
+    `next_offset` is the position behind the batch: past its last record, and past what
+    stood behind that and is nobody's to read (commit markers, aborted records).
+    `high_watermark` is the broker's at the last answered fetch. `caught_up_at_ns` says
+    that at that wall-clock time the partition held nothing beyond `next_offset`; None: it
+    did, or nobody knows. It is the time at which the fetch was *asked for*, so a process
+    that slept before it read the answer claims no more than the broker said. Records of an
+    open transaction count as something beyond.
+
+    `skipped`: so many offsets before this batch were taken by retention, never read.
+    """
+
+    partition: TopicPartition
+    records: list[Record]
+    next_offset: int
+    high_watermark: int
+    caught_up_at_ns: int | None
+    skipped: int = 0
+    lane: Lane | None = field(default=None, repr=False, compare=False)
+
+
+class Lane:
+    """Works through one partition's batches until closed.
+
+    `work` is awaited for one batch after the other. An exception of it ends the lane and
+    goes to `on_error`. `on_room` is called whenever the lane takes a further batch.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        work: Callable[[Batch], Awaitable[None]],
+        on_room: Callable[[], None],
+        on_error: Callable[[Lane, Exception], None],
+    ) -> None:
+        self.partition = partition
+        self.expected = 0  # batches on their way here, waiting, or being worked on
+        self.completed = 0
+        self.ticked_at_ns = 0
+        self._work = work
+        self._on_room = on_room
+        self._on_error = on_error
+        self._waiting: deque[Batch] = deque()
+        self._wake = asyncio.Event()
+        self._is_closing = False
+        self._task = asyncio.create_task(self._run(), name=f"lane {partition}")
+
+    def has_room(self) -> bool:
+        return self.expected < MAX_BATCHES and not self._is_closing
+
+    def put(self, batch: Batch) -> None:
+        """Take a batch that `expected` counts already."""
+        self._waiting.append(batch)
+        self._wake.set()
+
+    async def close(self, timeout_s: float) -> bool:
+        """Drop what waits and let the batch under work end. False: it did not in time, and
+        was cancelled."""
+        self._is_closing = True
+        self._waiting.clear()
+        self._wake.set()
+        done, _ = await asyncio.wait([self._task], timeout=timeout_s)
+        if not done:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=timeout_s)
+        return bool(done)
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_closing:
+                if not self._waiting:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                await self._work(self._waiting.popleft())
+                self.expected -= 1
+                self.completed += 1
+                self._on_room()
+        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must hear of it
+            self._is_closing = True
+            self._on_error(self, exc)

@@ -1,0 +1,222 @@
+"""What a worker counts, under which names.
+
+Times are seconds, sizes bytes; names follow the operators (`inorder_reorder_*`,
+`inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason,
+kind and never a source: label sets stay within what the topology file and the topic
+name, and reasons and kinds beyond the first `MAX_REASONS` of a worker are counted as
+`other`, streams beyond `MAX_STREAMS` likewise.
+
+The balance of each stage, stream and partition, at any time between two batches:
+
+    records_in = emitted + late + duplicate + dead + held
+
+Control records (heartbeat, bye, what stages say to each other) are counted apart. An
+event that comes late and is passed on counts as late, not as emitted.
+
+Counters live as long as the worker; the gauges of a partition go with it (`forget`),
+for the new owner tells them from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from agents.wait_histogram import WaitHistogram
+from topology.event import DATA
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+
+MAX_REASONS: Final = 64
+MAX_STREAMS: Final = 256
+OTHER: Final = "other"
+
+COMMIT_BUCKETS_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+RESTORE_BUCKETS_S: Final = (0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+_PLACE: Final = ("stage", "stream", "partition")
+_LANE: Final = ("stage", "partition")
+
+
+class Metrics:
+    """All families of a worker, in the registry given. Make one per registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
+        self._reasons = Bounded(MAX_REASONS)
+        self._streams = Bounded(MAX_STREAMS)
+
+        # Per stage, stream and partition: the balance.
+        self.records_in = self._counter("records_in", "Events read", *_PLACE)
+        self.emitted = self._counter("records_emitted", "Events let go in order", *_PLACE)
+        self.late = self._counter("records_late", "Events out of order", *_PLACE, "reason")
+        self.duplicate = self._counter("records_duplicate", "Events seen before", *_PLACE)
+        self.conflict = self._counter(
+            "records_conflict", "Duplicates that differ from the first copy", *_PLACE
+        )
+        self.dead = self._counter(
+            "records_dead", "Records that break the contract", *_PLACE, "reason"
+        )
+        self.held = self._gauge("records_held", "Events that wait", *_PLACE)
+        self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
+
+        # Operators.
+        self.gaps = self._counter("reorder_gaps", "Holes declared missing", *_PLACE, "reason")
+        self.missing = self._counter("reorder_missing", "Numbers declared missing", *_PLACE)
+        self.reorder_held = self._gauge("reorder_held", "Events behind a hole", *_PLACE)
+        self.reorder_sources = self._gauge("reorder_sources", "Sources known", *_PLACE)
+        self.merge_held = self._gauge("merge_held", "Events waiting for other sources", *_PLACE)
+        self.merge_idle = self._gauge("merge_idle_sources", "Sources waited for no more", *_PLACE)
+        self.watermark_lag = self._gauge(
+            "merge_watermark_lag_seconds", "Arrival clock less watermark", *_PLACE
+        )
+        self.complete_lag = self._gauge(
+            "merge_complete_lag_seconds", "Arrival clock less complete frontier", *_PLACE
+        )
+        self.wait = WaitHistogram(
+            "inorder_wait_seconds", "From arrival to release", ("stage", "stream"), registry
+        )
+
+        # Per stage and input partition: the shell.
+        self.overtaken = self._counter(
+            "tick_overtaken", "Records that a tick of the clock had passed", *_LANE
+        )
+        self.waived_lanes = self._counter(
+            "lanes_waived", "Upstream partitions not waited for, the bound being reached", *_LANE
+        )
+        self.input_lag = self._gauge("input_lag_records", "Records not yet worked on", *_LANE)
+        self.commits = self._counter("checkpoint_commits", "Transactions committed", *_LANE)
+        self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_LANE)
+        self.checkpoint_bytes = self._counter(
+            "checkpoint_bytes", "State written to the changelog", *_LANE
+        )
+        self.commit_seconds = self._histogram(
+            "checkpoint_commit_seconds", "Time of a transaction", COMMIT_BUCKETS_S, *_LANE
+        )
+        self.restore_seconds = self._histogram(
+            "checkpoint_restore_seconds", "Time to restore a partition", RESTORE_BUCKETS_S, "stage"
+        )
+        self.store_errors = self._counter(
+            "state_store_errors", "Failures of the local copy", "stage", "reason"
+        )
+        self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
+        self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
+
+    def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
+        """The children of one place, bound once; ask again freely."""
+        key = (stage, self._streams.of(stream), partition)
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = PlaceMetrics(self, self._reasons, *key)
+        return found
+
+    def store_error(self, stage: str, reason: str) -> None:
+        self.store_errors.labels(stage, self._reasons.of(reason)).inc()
+
+    def forget(self, stage: str, partition: int) -> None:
+        """The partition has been given up: its gauges go, its counters stay."""
+        for key in [key for key in self._places if (key[0], key[2]) == (stage, partition)]:
+            del self._places[key]
+            for gauge in self._gauges:
+                if gauge is not self.input_lag:
+                    gauge.remove(*map(str, key))
+        self.input_lag.remove(stage, str(partition))
+
+    @property
+    def _gauges(self) -> tuple[Gauge, ...]:
+        """Those that belong to a partition."""
+        return (
+            self.held,
+            self.reorder_held,
+            self.reorder_sources,
+            self.merge_held,
+            self.merge_idle,
+            self.watermark_lag,
+            self.complete_lag,
+            self.input_lag,
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"inorder_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"inorder_{name}", text, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"inorder_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+
+class PlaceMetrics:
+    """Counts one stream in one partition of one stage."""
+
+    def __init__(
+        self, metrics: Metrics, reasons: Bounded, stage: str, stream: str, partition: int
+    ) -> None:
+        self._metrics = metrics
+        self._reasons = reasons
+        self._place = (stage, stream, str(partition))
+        self._records_in = metrics.records_in.labels(*self._place)
+        self._emitted = metrics.emitted.labels(*self._place)
+        self._waits = metrics.wait.child(stage, stream)
+
+    def read(self, records: int) -> None:
+        """`records` events (not control records) came in."""
+        self._records_in.inc(records)
+
+    def observe(self, step: Step) -> None:
+        """Count what one step let go and reported. O(released)."""
+        emitted = 0
+        waits_ns = []
+        for event in step.released:
+            if event.kind != DATA:
+                self._count(self._metrics.control, event.kind)
+                continue
+            waits_ns.append(event.at_ns - event.arrival_ns)
+            if event.late:
+                self._count(self._metrics.late, event.late)
+            else:
+                emitted += 1
+        if waits_ns:
+            self._waits.observe(waits_ns)
+            self._emitted.inc(emitted)
+        for report in step.reports:
+            self._report(report)
+
+    def _report(self, report: Report) -> None:
+        metrics = self._metrics
+        match report:
+            case Gap():
+                self._count(metrics.gaps, report.reason)
+                metrics.missing.labels(*self._place).inc(report.last - report.first + 1)
+            case Malformed():
+                self._count(metrics.dead, report.reason)
+            case Late() | Duplicate() if report.event.kind != DATA:
+                self._count(metrics.control, report.event.kind)
+            case Late():
+                self._count(metrics.late, report.reason)
+            case Duplicate():
+                metrics.duplicate.labels(*self._place).inc()
+                if report.conflict:
+                    metrics.conflict.labels(*self._place).inc()
+
+    def _count(self, counter: Counter, reason: str) -> None:
+        counter.labels(*self._place, self._reasons.of(reason)).inc()
+
+
+class Bounded:
+    """The first `limit` values stand for themselves, all others are `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def of(self, value: str) -> str:
+        if value in self._known:
+            return value
+        if len(self._known) >= self._limit:
+            return OTHER
+        self._known.add(value)
+        return value

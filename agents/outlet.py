@@ -1,0 +1,135 @@
+"""From what a stage lets go to records: the derived topic, and the side topics.
+
+Where a stream lies is settled here: murmur2(streamId) mod partitions, set explicitly,
+so that the record's key stays the event's. Side topics: `gaps` and `dead` hold JSON of
+the kinds in INTERFACE.md, `late` the record itself with a header `reason`. A late event
+that the policy drops is counted only; one that may be a copy goes to `late` under every
+policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import orjson
+from aiokafka.partitioner import murmur2
+
+from agents.arrival import NS_PER_MS
+from agents.outbox import Outbox
+from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event
+from topology.header_writer import HeaderWriter
+from topology.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
+from topology.outcome_lines import JsonObject, dead_line, gap_line
+
+POSITIVE: Final = 0x7FFFFFFF
+MADE_BY_STAGES: Final = frozenset({BLOCKED, UNBLOCKED, PROGRESS, WATERMARK})
+
+Target = tuple[str, int]
+
+
+def partition_of(stream: str, partitions: int) -> int:
+    """The partition of a derived topic that holds a stream, as Java's default has it."""
+    return int(murmur2(stream.encode()) & POSITIVE) % partitions
+
+
+class Outlet(Protocol):
+    def put(self, event: Event, outbox: Outbox) -> None: ...
+
+    def progress(self, at_ns: int, outbox: Outbox) -> None: ...
+
+
+class SequencedOutlet:
+    """`events.sequenced`: the record with its stamps, from lane `lane`."""
+
+    def __init__(self, writer: HeaderWriter, lane: int, targets: Mapping[str, Target]) -> None:
+        self._writer = writer
+        self._lane = lane
+        self._targets = targets
+
+    def put(self, event: Event, outbox: Outbox) -> None:
+        target = self._targets[event.stream]
+        if event.kind in MADE_BY_STAGES:
+            headers = self._writer.control(event, self._lane)
+            outbox.add(target, event.source.encode(), None, 0, headers)
+            return
+        record = event.record
+        headers = self._writer.stamp(event, record.headers, self._lane)
+        outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
+
+    def progress(self, at_ns: int, outbox: Outbox) -> None:
+        """This lane has said all it had to say before `at_ns`, wherever it is heard."""
+        for target in sorted(set(self._targets.values())):
+            event = Event("", "", 0, 0, 0, at_ns, kind=PROGRESS)
+            headers = self._writer.control(event, self._lane)
+            outbox.add(target, None, None, 0, headers)
+
+
+class OrderedOutlet:
+    """`events.ordered`: any Kafka reader gets an ordered stream from it."""
+
+    def __init__(self, writer: HeaderWriter, targets: Mapping[str, Target]) -> None:
+        self._writer = writer
+        self._targets = targets
+
+    def put(self, event: Event, outbox: Outbox) -> None:
+        target = self._targets[event.stream]
+        timestamp_ms = max(event.ref_time_ns // NS_PER_MS, 0)
+        if event.kind != DATA:
+            if event.kind == WATERMARK:
+                headers = self._writer.control(event, 0)
+                outbox.add(target, event.stream.encode(), None, timestamp_ms, headers)
+            return
+        record = event.record
+        headers = self._writer.ordered(event, record.headers)
+        outbox.add(target, record.key, record.value, timestamp_ms, headers)
+
+    def progress(self, at_ns: int, outbox: Outbox) -> None:
+        """Time is told by watermarks here."""
+
+
+class SideOutlet:
+    """Reports of a stage that reads `source` (topic and partition)."""
+
+    def __init__(
+        self, source: Target, topics: Any, partitions: Mapping[str, int], late: Mapping[str, str]
+    ) -> None:
+        self._source = source
+        self._topics = topics
+        self._partitions = partitions
+        self._late = late
+
+    def put(self, report: Report, outbox: Outbox) -> None:
+        if isinstance(report, Gap):
+            self._add(self._topics.gaps, report.stream, gap_line(report), outbox)
+        elif isinstance(report, Malformed):
+            dead = dead_letter(report, self._source)
+            self._add(self._topics.dead, report.stream or "", dead, outbox)
+        elif isinstance(report, Late):
+            self._put_late(report, outbox)
+        else:
+            assert isinstance(report, Duplicate)  # counted, and in the log already
+
+    def _put_late(self, late: Late, outbox: Outbox) -> None:
+        event = late.event
+        if late.reason not in MAY_BE_COPY and self._late[event.stream] == "drop":
+            return
+        record = event.record
+        headers = [*record.headers, ("reason", late.reason.encode())]
+        topic = self._topics.late
+        target = (topic, partition_of(event.stream, self._partitions[topic]))
+        outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
+
+    def _add(self, topic: str, stream: str, document: JsonObject, outbox: Outbox) -> None:
+        target = (topic, partition_of(stream, self._partitions[topic]))
+        key = (document["source"] or "").encode()
+        outbox.add(target, key, orjson.dumps(document), None, [])
+
+
+def dead_letter(dead: Malformed, source: Target) -> JsonObject:
+    """Coordinates and reason, never the payload."""
+    letter = dead_line(dead, None)
+    del letter["line"]
+    letter["topic"], letter["partition"] = source
+    letter["offset"] = dead.offset
+    return letter

@@ -1,0 +1,395 @@
+"""One input partition of a stage: its operators, its state, its transactions.
+
+    records -> inlet -> operators -> outlet, side outlet -> outbox -> transaction
+
+The order of things, which makes it exact:
+
+* Opening: the delivery starts (this fences the former owner), then the changelog is read
+  to its end, then the held events are read from the input again, then reading begins at
+  the offset found in the state, not at the group's.
+* A checkpoint is cut between two batches, without an await: the encoded outputs, the
+  changes of state and the next offset belong together. While it is on its way the next
+  batches are worked on; only one checkpoint is on its way at a time.
+* A checkpoint that fails leaves memory ahead of the log, so nothing is retried from
+  memory: the partition fails, and its next owner restores.
+* The local copy is written after the commit. It can only lag.
+
+Bounds: `topology.max_batch` records wait for a checkpoint at most; then the partition
+waits for the one on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from aiokafka.structs import TopicPartition
+
+from agents import changelog
+from agents.arrangement import Arrangement
+from agents.arrival import ArrivalClock
+from agents.changelog import Progress, StateRefused, read_changelog
+from agents.delivery import Checkpoint, CommitFailed, Delivery
+from agents.held import HeldPages, Note, Spilled, apply_note
+from agents.inlet import Read
+from agents.lanes import Batch
+from agents.metrics import Metrics
+from agents.outbox import Outbox
+from agents.partition_metrics import PartitionMetrics
+from agents.reread import read_again
+from agents.state.store import Store, StoreError, why_discard
+from topology.event import Event
+from topology.outcome import Step
+from topology.stage import CHAIN_PLACE
+
+log = logging.getLogger(__name__)
+
+STAMPED_FROM: Final = CHAIN_PLACE + 1
+"""Behind REORDER and CLOCK in a fused stage events bear their reference time."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a partition needs of its process."""
+
+    bootstrap_servers: str
+    metrics: Metrics
+    new_delivery: Callable[[TopicPartition], Delivery]
+    new_store: Callable[[TopicPartition], Store | None]
+
+
+class Partition:
+    """See the module's docstring. `open` first; `take` and `pulse` until `close`."""
+
+    def __init__(
+        self, source: TopicPartition, arrangement: Arrangement, surroundings: Surroundings
+    ) -> None:
+        topology = arrangement.topology
+        self.source = source
+        self.stage = arrangement.operators(source)
+        self.stage.keep_moved()
+        self.clock = ArrivalClock(topology.tick_lag_ns)
+        self.next_offset: int | None = None
+        self.high_watermark = 0
+        self.is_open = False
+        self._arrangement = arrangement
+        self._surroundings = surroundings
+        self._metrics = PartitionMetrics(
+            surroundings.metrics,
+            arrangement.stage.name,
+            source.partition,
+            self.stage.chains,
+        )
+        self._is_first = arrangement.is_first
+        self._inlet = arrangement.inlet(source)
+        self._outlet = arrangement.outlet(source)
+        self._side = arrangement.side_outlet(source)
+        self._delivery = surroundings.new_delivery(source)
+        self._outbox = Outbox(self._delivery.new_batch)
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
+        self._store: Store | None = None
+        self._position: int | None = None
+        self._checkpoint_s = topology.checkpoint_ns / 1e9
+        self._heartbeat_ns = topology.heartbeat_ns
+        self._max_batch = topology.max_batch
+        self._progress_ns = 0
+        self._last_checkpoint_s = 0.0
+        self._taken = 0
+        self._on_its_way: asyncio.Task[None] | None = None
+
+    # -- opening and closing -------------------------------------------------------------
+
+    async def open(self) -> int | None:
+        """Fence, restore; the offset to read from, None to begin with the first record."""
+        started = time.monotonic()
+        await self._delivery.start()
+        state = await self._load()
+        if changelog.PROGRESS in state:
+            await self._restore(state)
+        self._metrics.restored(time.monotonic() - started)
+        self._metrics.begins(self.clock.overtaken, self._waivers)
+        self.is_open = True
+        log.info(
+            "%s/%d: begins at %s with %d events held",
+            self.source.topic,
+            self.source.partition,
+            "the first record" if self.next_offset is None else f"offset {self.next_offset}",
+            len(self._held),
+        )
+        return self.next_offset
+
+    async def close(self) -> None:
+        """Commit what is done, and let go. CommitFailed if it could not be."""
+        try:
+            if self.is_open:
+                await self._arrived()
+                self._begin_checkpoint()
+                await self._arrived()
+        finally:
+            await self.abandon()
+
+    async def abandon(self) -> None:
+        """Let go without a word; the next owner begins at the last checkpoint."""
+        self.is_open = False
+        if self._on_its_way is not None:
+            self._on_its_way.cancel()
+            await asyncio.wait([self._on_its_way])
+            self._on_its_way = None
+        await self._delivery.stop()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        self._metrics.forget()
+
+    async def _load(self) -> dict[bytes, bytes]:
+        topic, partition = self._arrangement.changelog(self.source)
+        where = TopicPartition(topic, partition)
+        state = await asyncio.to_thread(self._open_copy)
+        servers = self._surroundings.bootstrap_servers
+        changes, end = await read_changelog(servers, where, self._position)
+        if self._store is not None:
+            why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
+            if why is not None:
+                log.warning("%s: the local copy %s; it is made anew", where, why)
+                await asyncio.to_thread(self._store.clear)
+                state, self._position = {}, None
+                changes, end = await read_changelog(servers, where, None)
+        await self._move_copy(changes, end)
+        for key, value in changes.items():
+            if value is None:
+                state.pop(key, None)
+            else:
+                state[key] = value
+        return state
+
+    def _open_copy(self) -> dict[bytes, bytes]:
+        """The local copy's contents; without a usable copy the changelog has it all."""
+        try:
+            self._store = self._surroundings.new_store(self.source)
+            if self._store is None:
+                return {}
+            self._position = self._store.position()
+            return dict(self._store.items()) if self._position is not None else {}
+        except StoreError as unusable:
+            self._give_up_copy(unusable)
+            return {}
+
+    async def _move_copy(self, changes: Mapping[bytes, bytes | None], position: int) -> None:
+        """Bring the copy up to the changelog; a copy that cannot is given up."""
+        store, base = self._store, self._position
+        self._position = position
+        if store is None or (base == position and not changes):
+            return
+        try:
+            await asyncio.to_thread(
+                store.apply, changes, base, position, written_at_ns=time.time_ns()
+            )
+        except StoreError as unusable:
+            self._give_up_copy(unusable)
+
+    def _give_up_copy(self, why: StoreError) -> None:
+        log.warning("%s: goes on without a local copy: %s", self.source, why)
+        self._metrics.store_failed(type(why).__name__)
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+
+    async def _restore(self, state: Mapping[bytes, bytes]) -> None:
+        progress = msgspec.msgpack.decode(state[changelog.PROGRESS], type=Progress)
+        fingerprint = self._arrangement.fingerprint(self.source)
+        if progress.arrangement != fingerprint:
+            raise StateRefused(
+                f"the state of {self.source.topic}/{self.source.partition} was made by"
+                f" {'+'.join(progress.arrangement)}, the topology file now says"
+                f" {'+'.join(fingerprint)}; set another `application:` to begin anew, or put the"
+                " stages and streams back as they were"
+            )
+        self.next_offset = progress.next_offset
+        self.clock.restore(progress.arrival)
+        operators: dict[str, Any] = {}
+        notes: dict[int, Note] = {}
+        records: dict[int, Spilled] = {}
+        for key, value in state.items():
+            name = key.decode()
+            if name.startswith(changelog.STATE):
+                operators[name[len(changelog.STATE) :]] = changelog.decode(value)
+            elif name.startswith(changelog.PAGE):
+                page = msgspec.msgpack.decode(value, type=list[Note])
+                notes.update((note.offset, note) for note in page)
+            elif name.startswith(changelog.RECORD):
+                spilled = msgspec.msgpack.decode(value, type=Spilled)
+                records[spilled.offset] = spilled
+        held = await self._held_events(notes, records)
+        self.stage.restore(operators, held)
+        self._held.restore(held, records)
+
+    async def _held_events(
+        self, notes: Mapping[int, Note], spilled: Mapping[int, Spilled]
+    ) -> list[Event]:
+        wanted = sorted(notes.keys() - spilled.keys())
+        records: dict[int, Any] = dict(spilled)
+        if wanted:
+            servers = self._surroundings.bootstrap_servers
+            records.update(await read_again(servers, self.source, wanted))
+        events = []
+        for offset in sorted(notes):
+            event = self._inlet.read_again(records[offset]) if offset in records else None
+            if event is None:
+                self._metrics.store_failed("held_record_gone")
+                log.error(
+                    "%s: the held record at offset %d is no longer in the input; raise its"
+                    " retention above spill_after",
+                    self.source,
+                    offset,
+                )
+                continue
+            apply_note(event, notes[offset])
+            events.append(event)
+        return events
+
+    # -- working -------------------------------------------------------------------------------
+
+    async def take(self, batch: Batch) -> None:
+        """A batch of the log, or a tick. Raises what the last checkpoint met."""
+        self._look_for_failure()
+        self.high_watermark = batch.high_watermark
+        if batch.skipped:
+            self._metrics.lost(batch.skipped)
+        begin = self.next_offset
+        records = batch.records
+        if begin is not None and records and records[0].offset < begin:
+            records = [record for record in records if record.offset >= begin]
+        if records:
+            self._work(self._inlet.read(records, self.clock))
+            self._taken += len(records)
+        self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
+        if self._is_first and batch.caught_up_at_ns is not None:
+            self._tick(batch.caught_up_at_ns)
+        if self._taken >= self._max_batch:
+            await self._arrived()
+            self._begin_checkpoint()
+        else:
+            self.pulse()
+
+    def pulse(self) -> None:
+        """Begin a checkpoint if one is due and none is on its way."""
+        if self._on_its_way is not None and self._on_its_way.done():
+            if self._on_its_way.exception() is not None:
+                return  # `take` raises it: the transport resets the partition then
+            self._look_for_failure()
+        if (
+            self._on_its_way is None
+            and time.monotonic() - self._last_checkpoint_s >= self._checkpoint_s
+        ):
+            self._begin_checkpoint()
+
+    def _work(self, read: Read) -> None:
+        events = read.events
+        step = self.stage.on_batch(events, self.clock.now_ns)
+        self._held.took(events)
+        self._metrics.received(events, read.dead)
+        for dead in read.dead:
+            self._side.put(dead, self._outbox)
+        self._put(step)
+
+    def _tick(self, caught_up_at_ns: int) -> None:
+        if self.clock.tick(caught_up_at_ns):
+            self._put(self.stage.on_time(self.clock.now_ns))
+
+    def _put(self, step: Step) -> None:
+        outlet, side, outbox = self._outlet, self._side, self._outbox
+        for event in step.released:
+            outlet.put(event, outbox)
+        for report in step.reports:
+            side.put(report, outbox)
+        self._held.let_go(step.released)
+        self._held.let_go(self.stage.take_moved())
+        self._metrics.said(step)
+
+    # -- checkpoints ------------------------------------------------------------------------------
+
+    def _begin_checkpoint(self) -> None:
+        """Cut: no await between the outputs, the changes and the offset."""
+        now_ns = self.clock.now_ns
+        if now_ns // self._heartbeat_ns > self._progress_ns // self._heartbeat_ns:
+            self._progress_ns = now_ns
+            self._outlet.progress(now_ns, self._outbox)
+        if self.next_offset is None or not (self._taken or self._outbox.records):
+            return
+        changes: dict[str, Any] = {
+            changelog.STATE + key: value for key, value in self.stage.changes().items()
+        }
+        changes.update(self._held.changes(now_ns))
+        encoded = changelog.encoded(changes)
+        progress = Progress(
+            self.next_offset,
+            self.clock.snapshot(),
+            self._arrangement.fingerprint(self.source),
+        )
+        encoded[changelog.PROGRESS] = changelog.encode(progress)
+        self._metrics.cut(encoded)
+        checkpoint = Checkpoint(self._outbox.take(), encoded, self.source, self.next_offset)
+        self._taken = 0
+        self._last_checkpoint_s = time.monotonic()
+        self._on_its_way = asyncio.create_task(self._commit(checkpoint))
+
+    async def _commit(self, checkpoint: Checkpoint) -> None:
+        started = time.monotonic()
+        try:
+            position = await self._delivery.commit(checkpoint)
+        except CommitFailed:
+            self._metrics.aborted()
+            raise
+        self._metrics.committed(time.monotonic() - started)
+        await self._move_copy(checkpoint.changes, position)
+
+    async def _arrived(self) -> None:
+        """Wait for the checkpoint on its way."""
+        if self._on_its_way is not None:
+            await asyncio.wait([self._on_its_way])
+            self._look_for_failure()
+
+    def _look_for_failure(self) -> None:
+        if self._on_its_way is not None and self._on_its_way.done():
+            self._on_its_way.result()
+            self._on_its_way = None
+
+    # -- for people ---------------------------------------------------------------------------------
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.high_watermark - (self.next_offset or 0))
+
+    def explain(self) -> dict[str, Any]:
+        """What is held here, since when, and what it waits for."""
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "next_offset": self.next_offset,
+            "high_watermark": self.high_watermark,
+            "now": self.clock.now_ns,
+            "held": len(self._held),
+            "overtaken": self.clock.overtaken,
+            "alignment": self._alignment(),
+            "streams": {name: chain.explain() for name, chain in self.stage.chains.items()},
+        }
+
+    def _alignment(self) -> dict[str, Any] | None:
+        alignment = self.stage.alignment
+        if alignment is None:
+            return None
+        return {"waiting_for_lanes": alignment.waiting_for(), "waivers": alignment.waivers}
+
+    @property
+    def _waivers(self) -> int:
+        return 0 if self.stage.alignment is None else self.stage.alignment.waivers
+
+    def observe(self) -> None:
+        """Bring the gauges up to date."""
+        held = self._held.by_stream(self.stage.chains)
+        self._metrics.stands(held, self.lag, self.clock.overtaken, self._waivers)

@@ -1,0 +1,99 @@
+"""What one partition of a stage tells the worker's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agents.metrics import Metrics, PlaceMetrics
+from topology.event import DATA, Event
+from topology.outcome import Gap, Malformed, Report, Step
+
+NO_STREAM = ""
+"""Dead letters whose stream could not be read."""
+
+
+class PartitionMetrics:
+    """`streams` are those that can occur in the partition's input topic."""
+
+    def __init__(
+        self, metrics: Metrics, stage: str, partition: int, streams: Iterable[str]
+    ) -> None:
+        self._metrics = metrics
+        self._stage = stage
+        self._partition = partition
+        self._labels = (stage, str(partition))
+        self._streams = list(streams)
+        self._overtaken = 0
+        self._waivers = 0
+
+    def _place(self, stream: str) -> PlaceMetrics:
+        return self._metrics.place(self._stage, stream, self._partition)
+
+    def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
+        if len(self._streams) == 1:
+            count = sum(1 for event in events if event.kind == DATA)
+            self._place(self._streams[0]).read(count)
+        else:
+            for stream in {event.stream for event in events}:
+                mine = sum(1 for e in events if e.stream == stream and e.kind == DATA)
+                self._place(stream).read(mine)
+        for malformed in dead:
+            self._place(malformed.stream or NO_STREAM).read(1)
+        self.said(Step(0, [], list(dead)))
+
+    def said(self, step: Step) -> None:
+        if not (step.released or step.reports):
+            return
+        if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
+            self._place(self._streams[0]).observe(step)
+            return
+        parts: dict[str, Step] = {}
+        for event in step.released:
+            parts.setdefault(event.stream, Step(0)).released.append(event)
+        for report in step.reports:
+            parts.setdefault(stream_of(report), Step(0)).reports.append(report)
+        for stream, part in parts.items():
+            self._place(stream).observe(part)
+
+    def stands(self, held: Mapping[str, int], lag: int, overtaken: int, waivers: int) -> None:
+        """How the partition stands now: `held` events by stream, records not read."""
+        for stream, count in held.items():
+            self._metrics.held.labels(self._stage, stream, str(self._partition)).set(count)
+        self._metrics.input_lag.labels(*self._labels).set(lag)
+        self._metrics.overtaken.labels(*self._labels).inc(overtaken - self._overtaken)
+        self._metrics.waived_lanes.labels(*self._labels).inc(waivers - self._waivers)
+        self._overtaken, self._waivers = overtaken, waivers
+
+    def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
+        size = sum(len(key) + len(value or b"") for key, value in changes.items())
+        self._metrics.checkpoint_bytes.labels(*self._labels).inc(size)
+
+    def committed(self, seconds: float) -> None:
+        self._metrics.commits.labels(*self._labels).inc()
+        self._metrics.commit_seconds.labels(*self._labels).observe(seconds)
+
+    def aborted(self) -> None:
+        self._metrics.aborts.labels(*self._labels).inc()
+
+    def restored(self, seconds: float) -> None:
+        self._metrics.restore_seconds.labels(self._stage).observe(seconds)
+
+    def store_failed(self, reason: str) -> None:
+        self._metrics.store_error(self._stage, reason)
+
+    def lost(self, records: int) -> None:
+        """Input records that retention took before they were read."""
+        self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)
+
+    def begins(self, overtaken: int, waivers: int) -> None:
+        """Totals found in the state were counted by an earlier owner."""
+        self._overtaken, self._waivers = overtaken, waivers
+
+    def forget(self) -> None:
+        self._metrics.forget(self._stage, self._partition)
+
+
+def stream_of(report: Report) -> str:
+    if isinstance(report, Gap | Malformed):
+        return report.stream or NO_STREAM
+    return report.event.stream

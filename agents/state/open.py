@@ -1,0 +1,37 @@
+"""From the topology file's `state: rocksdb | redis | memory` to a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from agents.state.memory import MemoryStore
+from agents.state.redis import RedisStore, connect
+from agents.state.rocksdb import RocksdbStore
+from agents.state.store import Store, StoreName
+
+StoreKind = Literal["rocksdb", "redis", "memory"]
+
+
+def open_store(
+    kind: StoreKind,
+    name: StoreName,
+    *,
+    directory: Path | None = None,
+    redis_url: str | None = None,
+) -> Store:
+    """The copy of `name`; ValueError where its place is not given.
+
+    RocksDB may raise StoreLocked or StoreUnavailable here, Redis only when it is asked.
+    """
+    if kind == "rocksdb":
+        if directory is None:
+            raise ValueError("state: rocksdb needs a directory; give --state-dir")
+        return RocksdbStore(directory, name)
+    if kind == "redis":
+        if redis_url is None:
+            raise ValueError("state: redis needs a server; give its address, redis://HOST:PORT/0")
+        return RedisStore(connect(redis_url), name)
+    if kind == "memory":
+        return MemoryStore(name)
+    raise ValueError(f"state: {kind} is not known; write rocksdb, redis or memory")

@@ -1,0 +1,234 @@
+"""A copy in Redis: for workers without a disk, and for a new owner on another host.
+
+One hash holds the whole copy, its position with it: whatever Redis does to a key
+(expiry, eviction, a fail-over to a replica that lags) it does to all of it, so the
+copy is never half of one commit and half of another. Fields: `p` the position, `w`
+the time of writing, `e` + key an entry.
+
+Redis is shared, so a worker that was paused and has lost its partition may still
+write. Every change is a Lua script that looks at the position first: it applies only
+on top of `base`, and such a worker gets StaleStore.
+
+A change too large for one script (`CHANGES_PER_CALL`, `BYTES_PER_CALL`) goes in
+pieces, between which the position is a mark of this writer (`torn:<token>`) and the
+copy counts as unusable: cut off in the middle, it is read anew from the changelog.
+
+A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
+and so on. A retry that finds its change already made takes that for success: a
+position says all there is to say about a copy of one changelog.
+
+`items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
+the blocking one; call from a thread.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from agents.state.store import (
+    Changes,
+    StaleStore,
+    StoreError,
+    StoreName,
+    StoreUnavailable,
+    check_change,
+)
+
+CONNECT_TIMEOUT_S: Final = 2.0
+ANSWER_TIMEOUT_S: Final = 5.0
+ATTEMPTS: Final = 3
+BACKOFF_S: Final = 0.1
+ITEMS_PER_PAGE: Final = 512
+CHANGES_PER_CALL: Final = 10_000
+BYTES_PER_CALL: Final = 8 << 20
+
+_POSITION: Final = b"p"
+_WRITTEN_AT: Final = b"w"
+_ENTRY: Final = b"e"
+_TORN: Final = b"torn:"
+_NOWHERE: Final = b""
+"""Argument of a script for a copy that is empty or unusable."""
+
+_APPLY: Final = """
+local stands = redis.call('HGET', KEYS[1], 'p') or ''
+local base, standing, written, sets = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+if base == '' then
+  if stands ~= '' and string.sub(stands, 1, 5) ~= 'torn:' then return stands end
+  if string.sub(stands, 1, 5) == 'torn:' and stands == standing then return stands end
+  redis.call('DEL', KEYS[1])
+elseif stands ~= base then
+  return stands
+end
+for i = 5, 4 + 2 * sets, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+for i = 5 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+redis.call('HSET', KEYS[1], 'p', standing, 'w', written)
+return false
+"""
+"""From `base` to `standing`; answers nil, or where the copy stands instead."""
+
+_CLEAR: Final = """
+local stands = redis.call('HGET', KEYS[1], 'p') or ''
+if stands ~= '' and stands ~= ARGV[1] and string.sub(stands, 1, 5) ~= 'torn:' then
+  return stands
+end
+redis.call('UNLINK', KEYS[1])
+return false
+"""
+
+Piece = tuple[list[bytes], list[bytes]]
+"""Fields and values to set, one after the other; fields to delete."""
+
+
+class RedisStore:
+    """See `agents.state.store`. `client` must not retry by itself: `connect` makes one."""
+
+    def __init__(self, client: redis.Redis, name: StoreName) -> None:
+        self._client = client
+        self._name = name
+        self._key = key_of(name)
+        self._seen: bytes | None = None
+        self._closed = False
+
+    def position(self) -> int | None:
+        stands, _ = self._standing()
+        return int(stands) if stands.isdigit() else None
+
+    def written_at_ns(self) -> int | None:
+        stands, written_at = self._standing()
+        return int(written_at) if stands.isdigit() and written_at else None
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        started_at, _ = self._standing()
+        if not started_at.isdigit():
+            return
+        cursor = 0
+        while True:
+            cursor, page = self._ask("HSCAN", self._key, cursor, "COUNT", ITEMS_PER_PAGE)
+            for field, value in page.items():
+                if field.startswith(_ENTRY):
+                    yield field[1:], value
+            if int(cursor) == 0:
+                break
+        if self._standing()[0] != started_at:
+            raise StaleStore(f"state copy {self._name} moved while it was read")
+
+    def apply(
+        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
+    ) -> None:
+        check_change(changes, base, position)
+        pieces = _pieces(changes)
+        torn = _TORN + secrets.token_hex(8).encode()
+        stands = _NOWHERE if base is None else str(base).encode()
+        for piece in pieces[:-1]:
+            self._apply(piece, stands, torn, written_at_ns)
+            stands = torn
+        self._apply(pieces[-1], stands, str(position).encode(), written_at_ns)
+
+    def clear(self) -> None:
+        if self._seen is None:
+            self._standing()
+        stands = self._ask("EVAL", _CLEAR, 1, self._key, self._seen)
+        if stands is not None:
+            raise self._stale(stands, self._seen or _NOWHERE)
+        self._seen = _NOWHERE
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+
+    def _standing(self) -> tuple[bytes, bytes]:
+        stands, written_at = self._ask("HMGET", self._key, _POSITION, _WRITTEN_AT)
+        self._seen = stands or _NOWHERE
+        return self._seen, written_at or b""
+
+    def _apply(self, piece: Piece, base: bytes, standing: bytes, written_at_ns: int) -> None:
+        sets, deletes = piece
+        arguments = (base, standing, written_at_ns, len(sets) // 2, *sets, *deletes)
+        stands, attempts = self._try("EVAL", _APPLY, 1, self._key, *arguments)
+        # The answer to an earlier attempt may have been lost after the change was made.
+        if stands is not None and not (attempts > 1 and stands == standing):
+            raise self._stale(stands, base)
+        self._seen = standing
+
+    def _stale(self, stands: bytes, base: bytes) -> StaleStore:
+        return StaleStore(
+            f"state copy {self._name} in Redis stands at {_shown(stands)}, the change begins at"
+            f" {_shown(base)}: another worker has written it"
+        )
+
+    def _ask(self, *command: Any) -> Any:
+        answer, _ = self._try(*command)
+        return answer
+
+    def _try(self, *command: Any) -> tuple[Any, int]:
+        """The answer, and the number of attempts it took."""
+        if self._closed:
+            raise StoreError(f"state copy {self._name} is closed")
+        execute: Callable[..., Any] = self._client.execute_command
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                return execute(*command), attempts
+            except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
+                if attempts >= ATTEMPTS:
+                    raise self._unavailable(error, attempts) from error
+                time.sleep(BACKOFF_S * 2 ** (attempts - 1))
+            except redis.RedisError as error:
+                raise self._unavailable(error, attempts) from error
+
+    def _unavailable(self, error: Exception, attempts: int) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"state copy {self._name}: Redis failed after {attempts} attempt(s): {error}; check"
+            " that the server runs, has memory left, and that the address is right"
+        )
+
+
+def connect(url: str) -> redis.Redis:
+    """A client with time-outs and without retries of its own; nothing is sent yet."""
+    client: redis.Redis = redis.Redis.from_url(
+        url,
+        socket_connect_timeout=CONNECT_TIMEOUT_S,
+        socket_timeout=ANSWER_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+        decode_responses=False,
+    )
+    return client
+
+
+def key_of(name: StoreName) -> str:
+    """The Redis key of the hash; parts are percent-encoded, so no two names share it."""
+    parts = (name.application, name.stage, name.topic, str(name.partition))
+    return "inorder:state:" + ":".join(quote(part, safe="") for part in parts)
+
+
+def _shown(stands: bytes) -> str:
+    return stands.decode("ascii", "replace") or "nothing"
+
+
+def _pieces(changes: Changes) -> Sequence[Piece]:
+    """Cut into what one script call may carry; at least one piece."""
+    pieces: list[Piece] = [([], [])]
+    count = size = 0
+    for key, value in changes.items():
+        length = len(key) + len(value or b"")
+        if count and (count >= CHANGES_PER_CALL or size + length > BYTES_PER_CALL):
+            pieces.append(([], []))
+            count = size = 0
+        sets, deletes = pieces[-1]
+        if value is None:
+            deletes.append(_ENTRY + key)
+        else:
+            sets += (_ENTRY + key, value)
+        count += 1
+        size += length
+    return pieces

@@ -1,0 +1,264 @@
+"""A copy on the local disk: one RocksDB folder per partition.
+
+`<directory>/<application>/<stage>/<topic>/<partition>`; parts that are no plain file
+names are percent-encoded. The changes of a commit and the position they lead to are
+one write batch in the write-ahead log, so a process killed at any moment leaves a
+whole commit. The log is not synced: after a power cut the copy stands at an earlier
+commit, still a whole one, and the changelog fills the rest.
+
+A folder that RocksDB calls damaged is put aside and counts as empty. `clear` renames
+the folder, which is atomic, and removes it afterwards; what a kill leaves behind of
+that is removed by the next open. A folder that is locked, unreadable or on a full disk
+is an error: there the copy may be fine.
+
+Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
+`cache_bytes` and what `max_open_files` and one page of `items` need; see
+`RocksdbLimits`. Cost of `apply`: O(changes).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import quote
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+)
+
+from agents.state.store import (
+    Changes,
+    StaleStore,
+    StoreError,
+    StoreLocked,
+    StoreName,
+    StoreUnavailable,
+    check_change,
+)
+
+FORMAT: Final = 1
+_STANDING: Final = struct.Struct(">Bqq")  # format, position, written_at_ns
+_STANDING_KEY: Final = b"p"
+_ENTRY: Final = b"e"  # sorts before _STANDING_KEY, so entries are one range
+_AFTER_ENTRIES: Final = b"f"
+_DISCARDED: Final = ".discarded-"
+_WORLD_FAILURES: Final = (
+    "Permission denied",
+    "Read-only file system",
+    "No space left",
+    "Too many open files",
+    "Cannot allocate memory",
+)
+"""Texts of errors that say nothing about the copy itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RocksdbLimits:
+    """What one open partition may take; the defaults come to about 12 MiB of memory."""
+
+    write_buffer_bytes: int = 4 << 20
+    write_buffers: int = 2
+    cache_bytes: int = 4 << 20
+    max_open_files: int = 64
+    max_background_jobs: int = 1
+    max_wal_bytes: int = 16 << 20
+    max_log_bytes: int = 1 << 20
+    log_files: int = 2
+    items_per_page: int = 1024
+
+
+class RocksdbStore:
+    """See `agents.state.store`; opening may raise StoreLocked or StoreUnavailable."""
+
+    def __init__(
+        self, directory: Path, name: StoreName, limits: RocksdbLimits | None = None
+    ) -> None:
+        self._name = name
+        self._limits = limits or RocksdbLimits()
+        self._folder = folder_of(directory, name)
+        self._db: Rdict | None = _open_or_replace(self._folder, name, self._limits)
+        _remove_discarded(self._folder)
+
+    def position(self) -> int | None:
+        standing = self._standing()
+        return None if standing is None else standing[0]
+
+    def written_at_ns(self) -> int | None:
+        standing = self._standing()
+        return None if standing is None else standing[1]
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        started_at = self.position()
+        after = _ENTRY
+        while page := self._page(after):
+            for key, value in page:
+                yield key[1:], value
+            if self.position() != started_at:
+                raise StaleStore(f"state copy {self._name} moved while it was read")
+            after = page[-1][0] + b"\0"
+
+    def apply(
+        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
+    ) -> None:
+        check_change(changes, base, position)
+        stands_at = self.position()
+        if stands_at != base:
+            raise StaleStore(
+                f"state copy {self._name} stands at {stands_at}, the change begins at {base}"
+            )
+        batch = WriteBatch(raw_mode=True)
+        if base is None:
+            batch.delete_range(_ENTRY, _AFTER_ENTRIES)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(_ENTRY + key)
+            else:
+                batch.put(_ENTRY + key, value)
+        batch.put(_STANDING_KEY, _STANDING.pack(FORMAT, position, written_at_ns))
+        with _typed_errors(self._name, self._folder):
+            self._open_db().write(batch)
+
+    def clear(self) -> None:
+        self._open_db().close()
+        self._db = None
+        try:
+            _put_aside(self._folder)
+        finally:
+            self._db = _open(self._folder, self._name, self._limits)
+        _remove_discarded(self._folder)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _standing(self) -> tuple[int, int] | None:
+        with _typed_errors(self._name, self._folder):
+            packed = self._open_db().get(_STANDING_KEY)
+        if packed is None or len(packed) != _STANDING.size:
+            return None
+        layout, position, written_at_ns = _STANDING.unpack(packed)
+        return (position, written_at_ns) if layout == FORMAT else None
+
+    def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
+        # An iterator kept over pages would keep RocksDB, and its lock, open past close().
+        with _typed_errors(self._name, self._folder):
+            rows = self._open_db().items(from_key=after)
+            page = list(islice(rows, self._limits.items_per_page))
+        entries = cast("list[tuple[bytes, bytes]]", page)  # raw mode: bytes only
+        return [(key, value) for key, value in entries if key < _AFTER_ENTRIES]
+
+    def _open_db(self) -> Rdict:
+        if self._db is None:
+            raise StoreError(f"state copy {self._name} is closed")
+        return self._db
+
+
+def folder_of(directory: Path, name: StoreName) -> Path:
+    """Where the copy of `name` lies under the state directory."""
+    parts = (name.application, name.stage, name.topic)
+    return directory.joinpath(*(_file_name(part) for part in parts), str(name.partition))
+
+
+def _file_name(part: str) -> str:
+    quoted = quote(part, safe="+")  # keeps letters, digits and -._~
+    return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
+
+
+def _open_or_replace(folder: Path, name: StoreName, limits: RocksdbLimits) -> Rdict:
+    try:
+        return _open(folder, name, limits)
+    except _Damaged:
+        _put_aside(folder)
+        return _open(folder, name, limits)
+
+
+def _open(folder: Path, name: StoreName, limits: RocksdbLimits) -> Rdict:
+    with _typed_errors(name, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        return Rdict(str(folder), _options(limits))
+
+
+class _Damaged(StoreUnavailable):
+    """RocksDB cannot make sense of the files."""
+
+
+@contextmanager
+def _typed_errors(name: StoreName, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:  # rocksdict knows no narrower type
+        raise _typed(error, name, folder) from error
+
+
+def _typed(error: Exception, name: StoreName, folder: Path) -> StoreError:
+    text = str(error)
+    if isinstance(error, OSError) or any(world in text for world in _WORLD_FAILURES):
+        return StoreUnavailable(
+            f"state copy {name} in {folder} cannot be used: {text}; check that the disk"
+            " has room and that this user may write there"
+        )
+    if "/LOCK:" in text:
+        return StoreLocked(
+            f"state copy {name} in {folder} is open elsewhere; give each worker its own"
+            f" --state-dir, or wait until the other has stopped ({text})"
+        )
+    return _Damaged(f"state copy {name} in {folder} is damaged: {text}; clear it")
+
+
+def _put_aside(folder: Path) -> None:
+    """Out of the way in one atomic step, for good; nothing else may have it open."""
+    number = 0
+    while (aside := folder.with_name(f"{folder.name}{_DISCARDED}{number}")).exists():
+        number += 1
+    try:
+        folder.rename(aside)
+        _sync(folder.parent)
+    except OSError as error:
+        raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
+
+
+def _sync(folder: Path) -> None:
+    # Else a power cut undoes the rename, and a copy once found wrong may pass later.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_discarded(folder: Path) -> None:
+    for aside in folder.parent.glob(f"{folder.name}{_DISCARDED}*"):
+        shutil.rmtree(aside, ignore_errors=True)  # the next open tries again
+
+
+def _options(limits: RocksdbLimits) -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(limits.cache_bytes))
+    table.set_cache_index_and_filter_blocks(True)  # else they grow outside the cache's bound
+    options = Options(raw_mode=True)
+    options.create_if_missing(create_if_missing=True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(limits.write_buffer_bytes)
+    options.set_max_write_buffer_number(limits.write_buffers)
+    options.set_max_open_files(limits.max_open_files)
+    options.set_max_background_jobs(limits.max_background_jobs)
+    options.set_max_total_wal_size(limits.max_wal_bytes)
+    options.set_max_log_file_size(limits.max_log_bytes)
+    options.set_keep_log_file_num(limits.log_files)
+    options.set_compression_type(DBCompressionType.lz4())
+    return options

@@ -1,0 +1,146 @@
+"""The local copy of one partition's state: what every kind of copy promises.
+
+The truth is a compacted Kafka changelog, written inside the transaction of each
+checkpoint. The copy only makes a restart quick: it stands at one offset of that
+changelog, and the restore reads the changelog from there on. So a copy may always
+be thrown away, and may never be wrong.
+
+* A copy stands at `position`: it holds just what the changelog up to and without
+  that offset says. None: it is empty, or cannot be used, which is the same.
+* `apply` writes the changes of one commit, after the commit, and moves the copy on
+  from `base` to `position`, whole or not at all. A copy that stands elsewhere is
+  left as it is: StaleStore. An `apply` of nothing, with `position` = `base`, only
+  says that the copy was still right at `written_at_ns`.
+* `apply` with `base` None takes an empty copy, or what is left of an unusable one.
+* A copy that lags further than the changelog keeps tombstones would bring deleted
+  keys back, and one ahead of the changelog's end belongs to another log. The owner
+  asks `why_discard` before it trusts a copy, and calls `clear`.
+
+One object serves one partition and one thread at a time. Keys and values are bytes,
+keys are not empty.
+
+Failures are of three kinds, all StoreError: StaleStore (somebody else has moved the
+copy: leave it alone), StoreLocked (another process has it open), StoreUnavailable
+(the disk or the server does not answer). None of them endangers the state: the owner
+counts it and goes on without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
+"""Kafka's default `delete.retention.ms` of a changelog."""
+
+Changes = Mapping[bytes, bytes | None]
+"""New values by key; None: the key is gone."""
+
+
+class StoreError(Exception):
+    """The copy cannot be used as asked; the changelog still can."""
+
+
+class StaleStore(StoreError):
+    """The copy does not stand where the change begins."""
+
+
+class StoreLocked(StoreError):
+    """Another process or object has the copy open."""
+
+
+class StoreUnavailable(StoreError):
+    """The disk or the server did not do as asked, retries included."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreName:
+    """Whose state this is: a partition of a changelog of a stage."""
+
+    application: str
+    stage: str
+    topic: str
+    partition: int
+
+    def __post_init__(self) -> None:
+        if not (self.application and self.stage and self.topic) or self.partition < 0:
+            raise ValueError(f"{self!r} names no partition's state: a part is empty or negative")
+
+    def __str__(self) -> str:
+        return f"{self.application}/{self.stage}/{self.topic}/{self.partition}"
+
+
+class Store(Protocol):
+    """See the module's docstring; `tests/agents/state` holds every kind to it."""
+
+    def position(self) -> int | None:
+        """The changelog offset to read next; None where there is nothing to build on."""
+
+    def written_at_ns(self) -> int | None:
+        """When, by the writer's wall clock, the copy was last known to be right."""
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """All keys and values, in no order; a key may come twice, with one value.
+
+        Read it to its end before the next `apply`. StaleStore, if the copy moved
+        meanwhile.
+        """
+
+    def apply(
+        self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
+    ) -> None:
+        """Move the copy from `base` to `position`.
+
+        StaleStore if it does not stand at `base`. After StoreUnavailable it stands
+        at either, or is unusable: ask `position` and go on from there.
+        """
+
+    def clear(self) -> None:
+        """Make the copy empty, with `position` None.
+
+        StaleStore if somebody else moved it since this object last looked.
+        """
+
+    def close(self) -> None:
+        """Let go of files and connections; a second call does nothing."""
+
+
+def check_change(changes: Changes, base: int | None, position: int) -> None:
+    """ValueError where the caller mixed up its offsets or keys; not for bad data."""
+    if position < 0:
+        raise ValueError(f"position {position} is no changelog offset; it starts at 0")
+    if base is not None and position < base:
+        raise ValueError(f"a copy never goes back: base {base}, position {position}")
+    if base == position and changes:
+        raise ValueError(f"{len(changes)} changes need a position above their base {base}")
+    if b"" in changes:
+        raise ValueError("a key of the state is empty; give each a name")
+
+
+def why_discard(
+    store: Store,
+    *,
+    changelog_end: int,
+    now_ns: int,
+    tombstone_retention_ns: int = TOMBSTONE_RETENTION_NS,
+) -> str | None:
+    """The reason why this copy must not be built on, or None where it may.
+
+    `changelog_end` is the offset after the changelog's last record, read committed;
+    `now_ns` the wall clock that `written_at_ns` was taken from. A copy from the future
+    is distrusted like an old one.
+    """
+    position = store.position()
+    written_at_ns = store.written_at_ns()
+    if position is None or written_at_ns is None:
+        return None
+    if position > changelog_end:
+        return f"stands at {position}, ahead of the changelog's end {changelog_end}"
+    age_ns = now_ns - written_at_ns
+    if abs(age_ns) >= tombstone_retention_ns:
+        return (
+            f"was written {age_ns / 1e9:.0f} s ago; the changelog keeps tombstones for"
+            f" {tombstone_retention_ns / 1e9:.0f} s"
+        )
+    return None

@@ -1,0 +1,211 @@
+"""`inorder worker`: one process per stage, kept running, seen through one port.
+
+A rebalance or a crash of one stage does not stop the others, and each has a core of its
+own. A stage process that ends with an error is started anew, at most `MAX_RESTARTS` times
+in `RESTART_WINDOW_S`, since whatever it could not retry within its bounds is best met by
+a fresh start; one that refuses its settings (exit 2) ends the worker. If the supervisor
+itself is killed, its children see that and stop.
+
+A stage process says on its standard output where its HTTP server listens; the
+supervisor's own server answers for all of them: `/live` and `/ready` when all are,
+`/metrics` with the families of all, `/explain` with what all hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.http import Health, HttpServer
+
+log = logging.getLogger(__name__)
+
+MAX_RESTARTS: Final = 10
+RESTART_WINDOW_S: Final = 600.0
+RESTART_PAUSE_S: Final = 0.5
+STOP_TIMEOUT_S: Final = 40.0
+"""For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
+
+ASK_TIMEOUT_S: Final = 2.0
+OK: Final = 0
+FAILED: Final = 1
+REFUSED: Final = 2
+
+
+@dataclass(slots=True)
+class Child:
+    """One stage's process, as it is now."""
+
+    stage: str
+    command: Sequence[str]
+    process: asyncio.subprocess.Process | None = None
+    address: str | None = None
+    started_s: deque[float] = field(default_factory=deque)
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+
+class Supervisor:
+    """`commands`: what to run for each stage. `run` returns the exit code."""
+
+    def __init__(self, commands: Mapping[str, Sequence[str]], host: str, port: int) -> None:
+        self._children = [Child(stage, command) for stage, command in commands.items()]
+        self._stopping = asyncio.Event()
+        self._code = OK
+        self._answers: dict[str, dict[str, Any]] = {}
+        registry = CollectorRegistry()
+        registry.register(_Merged(self._metrics_texts))
+        self._http = HttpServer(
+            registry=registry,
+            live=lambda: self._health("live"),
+            ready=lambda: self._health("ready"),
+            explain=lambda _: self._explained(),
+            host=host,
+            port=port,
+        )
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        host, port = await self._http.start()
+        log.info("http://%s:%d/ready /live /metrics /explain", host, port)
+        asking = asyncio.create_task(self._ask_all())
+        keepers = [asyncio.create_task(self._keep(child)) for child in self._children]
+        await self._stopping.wait()
+        await asyncio.gather(*(self._end(child) for child in self._children))
+        await asyncio.gather(*keepers)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await self._http.stop()
+        return self._code
+
+    # -- processes -------------------------------------------------------------------------
+
+    async def _keep(self, child: Child) -> None:
+        """Run the child, again and again, until told to stop or it is hopeless."""
+        while not self._stopping.is_set():
+            code = await self._run_once(child)
+            if self._stopping.is_set():
+                if code != OK:
+                    log.error("stage %s: exit %d at the stop", child.stage, code)
+                    self._fail(FAILED)
+                return
+            log.error("stage %s: exit %d", child.stage, code)
+            if code == REFUSED or not self._may_restart(child):
+                self._fail(REFUSED if code == REFUSED else FAILED)
+                return
+            await asyncio.sleep(RESTART_PAUSE_S)
+
+    async def _run_once(self, child: Child) -> int:
+        child.started_s.append(time.monotonic())
+        process = child.process = await asyncio.create_subprocess_exec(
+            *child.command, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        first = await process.stdout.readline()
+        child.address = first.decode().strip() or None
+        code = await process.wait()
+        child.address = None
+        return code
+
+    def _may_restart(self, child: Child) -> bool:
+        starts = child.started_s
+        while starts and starts[0] < time.monotonic() - RESTART_WINDOW_S:
+            starts.popleft()
+        if len(starts) <= MAX_RESTARTS:
+            return True
+        log.error("stage %s: %d starts in %.0f s", child.stage, len(starts), RESTART_WINDOW_S)
+        return False
+
+    def _fail(self, code: int) -> None:
+        self._code = max(self._code, code)
+        self._stopping.set()
+
+    async def _end(self, child: Child) -> None:
+        process = child.process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            log.error("stage %s did not stop within %.0f s", child.stage, STOP_TIMEOUT_S)
+            process.kill()
+
+    # -- answering for all -------------------------------------------------------------------
+
+    async def _ask_all(self) -> None:
+        """Keep the children's answers at hand, so that ours need not wait for them."""
+        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while True:
+                for child in self._children:
+                    self._answers[child.stage] = await self._ask(session, child)
+                await asyncio.sleep(ASK_TIMEOUT_S / 4)
+
+    async def _ask(self, session: aiohttp.ClientSession, child: Child) -> dict[str, Any]:
+        if not child.runs or child.address is None:
+            return {"fault": "starting" if child.runs else "not running"}
+        answers: dict[str, Any] = {}
+        try:
+            for path in ("live", "ready", "explain"):
+                async with session.get(f"http://{child.address}/{path}") as response:
+                    answers[path] = await response.json()
+            async with session.get(f"http://{child.address}/metrics") as response:
+                answers["metrics"] = await response.text()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            answers["fault"] = f"does not answer: {type(error).__name__}"
+        return answers
+
+    def _health(self, path: str) -> Health:
+        reasons = []
+        for child in self._children:
+            answer = self._answers.get(child.stage, {"fault": "starting"})
+            if "fault" in answer:
+                # A stage that is being started anew is alive; whether it gets ready is seen.
+                if path == "ready":
+                    reasons.append(f"{child.stage}: {answer['fault']}")
+            elif not answer[path]["ok"]:
+                reasons += [f"{child.stage}: {reason}" for reason in answer[path]["reasons"]]
+        return Health(not reasons, tuple(reasons))
+
+    def _explained(self) -> list[Any]:
+        return [
+            partition
+            for child in self._children
+            for partition in self._answers.get(child.stage, {}).get("explain", ())
+        ]
+
+    def _metrics_texts(self) -> list[str]:
+        return [answer["metrics"] for answer in self._answers.values() if "metrics" in answer]
+
+
+class _Merged:
+    """A collector of the families that several processes expose."""
+
+    def __init__(self, texts: Any) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, Metric] = {}
+        for text in self._texts():
+            for family in text_string_to_metric_families(text):
+                known = families.setdefault(family.name, family)
+                if known is not family:
+                    known.samples += family.samples
+        return families.values()

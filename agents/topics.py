@@ -1,0 +1,125 @@
+"""The topics a topology needs, and their making.
+
+* Input topics and `clock.offsets` use LogAppendTime: append time is the arrival clock.
+* Derived topics use CreateTime, with the broker's bounds on stamps lifted and without
+  retention by time: a stamp may be years off, which would fail the transaction or make
+  the broker delete the record at once.
+* Changelogs are compacted, one for each stage and input topic.
+
+`create` is idempotent: topics that exist are left as they are, and what differs from the
+declaration is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+
+from agents.arrangement import BUILT, inputs_of
+from agents.changelog import changelog_topic
+from topology.description import Topology
+
+TIMEOUT_S: Final = 30.0
+FOREVER_MS: Final = str(2**63 - 1)
+OVERHEAD_BYTES: Final = 1 << 16
+"""Room for headers and framing beyond `topics.max_record`."""
+
+ARRIVAL: Final = {"message.timestamp.type": "LogAppendTime"}
+DERIVED: Final = {
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": FOREVER_MS,
+    "message.timestamp.after.max.ms": FOREVER_MS,
+    "retention.ms": "-1",
+}
+COMPACTED: Final = {"cleanup.policy": "compact"}
+
+
+class TopicsUnavailable(Exception):
+    """The brokers did not do as asked; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `create` did to a topic: `differences` are told, not mended."""
+
+    name: str
+    created: bool
+    differences: tuple[str, ...] = ()
+
+
+def declared(topology: Topology) -> list[TopicSpec]:
+    """Every topic the topology needs, in order of the flow."""
+    topics = topology.topics
+    largest = {"max.message.bytes": str(topics.max_record_bytes + OVERHEAD_BYTES)}
+    streams = topology.streams.values()
+    specs = [
+        TopicSpec(name, topics.partitions, {**ARRIVAL, **largest})
+        for name in sorted({stream.input for stream in streams})
+    ]
+    if not topology.fused:
+        specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **largest}))
+    for name in sorted({stream.output for stream in streams}):
+        specs.append(TopicSpec(name, topics.partitions, {**DERIVED, **largest}))
+    specs.append(TopicSpec(topics.late, topics.partitions, {**DERIVED, **largest}))
+    specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
+    for stage in topology.stages:
+        if stage.operators[0] in BUILT:
+            for topic in inputs_of(topology, stage):
+                name = changelog_topic(topology.application, stage.name, topic)
+                specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **largest}))
+    return specs
+
+
+def create(specs: Sequence[TopicSpec], bootstrap_servers: str, replication: int) -> list[Outcome]:
+    """Make those that are not there. TopicsUnavailable names the first that failed."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    new = [NewTopic(spec.name, spec.partitions, replication, config=spec.config) for spec in specs]
+    futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
+    outcomes = []
+    for spec in specs:
+        try:
+            futures[spec.name].result()
+            outcomes.append(Outcome(spec.name, created=True))
+        except KafkaException as refused:
+            error: KafkaError = refused.args[0]
+            if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TopicsUnavailable(_told(spec, error, bootstrap_servers)) from refused
+            outcomes.append(Outcome(spec.name, False, _differences(admin, spec)))
+    return outcomes
+
+
+def _told(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        return (
+            f"{spec.name}: there are fewer brokers than topics.replication asks for; write"
+            " `topics: {replication: N}` with N at most the number of brokers"
+        )
+    if error.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+        return f"no broker answered at {bootstrap_servers}; check --brokers"
+    return f"{spec.name}: {error.str()}"
+
+
+def _differences(admin: AdminClient, spec: TopicSpec) -> tuple[str, ...]:
+    """What an existing topic has otherwise than declared."""
+    found = []
+    partitions = admin.list_topics(spec.name, timeout=TIMEOUT_S).topics[spec.name].partitions
+    if len(partitions) != spec.partitions:
+        found.append(f"{len(partitions)} partitions, declared {spec.partitions}")
+    resource = ConfigResource(ConfigResource.Type.TOPIC, spec.name)
+    config = admin.describe_configs([resource])[resource].result(timeout=TIMEOUT_S)
+    for key, wanted in spec.config.items():
+        entry = config.get(key)
+        if entry is not None and entry.value != wanted:
+            found.append(f"{key}={entry.value}, declared {wanted}")
+    return tuple(found)

@@ -1,0 +1,335 @@
+"""Record batches through Faust: one event per poll and partition, and hooks that hold.
+
+Faust's cost is per event, and its signals around a rebalance race with its own recovery.
+This transport is a subclass of Faust's aiokafka driver that gives instead:
+
+* **Batches.** What one poll brings of one partition is one Faust event, a `Batch`.
+* **Ticks.** A partition at its end gives a `Batch` without records, at most one every
+  `TICK_INTERVAL_NS` and only while its lane is idle: time moves on where no record does.
+* **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
+  where to begin; `on_revoked` is awaited before the partition may go elsewhere.
+* **Back-pressure** for each partition by itself (agents.lanes).
+
+What a `Handler` can rely on
+
+1. For each partition: `on_assigned`, then `on_batch` for one batch after the other in log
+   order, then `on_revoked`; these never overlap. Batches fetched and not begun when the
+   partition is revoked are dropped.
+2. Rebalances are eager: each takes all partitions away and gives the new set. `on_revoked`
+   comes as well where the group has already given the partition to another worker (this
+   one slept): who commits there must expect to be fenced.
+3. `on_assigned` runs outside of the rebalance, with heartbeats, and may take
+   `MAX_POLL_INTERVAL_S`. If the next rebalance comes first it is cancelled, and
+   `on_revoked` follows for the same partitions.
+4. Where `on_batch` raises `PartitionReset`, its partition is revoked and assigned anew and
+   read from where `on_assigned` says, up to `MAX_RESETS` times in a row.
+5. Records are read committed. Retention that overtook the position shows as
+   `Batch.skipped`. A log that ends before the position was made anew: `InputLost`.
+
+Any other exception, also one out of a hook, ends the application: Faust restarts agents
+that fail and aiokafka swallows what its listeners raise, so all that is ours runs under a
+`Failure`, which `agents.application.run` watches.
+
+Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Protocol, cast
+
+from aiokafka.errors import ConsumerStoppedError
+from aiokafka.structs import TopicPartition
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, ConsumerMessage
+
+from agents.fetching import FAUST_LOG, POLL_TIMEOUT_S, ConsumerThread, End, Poll
+from agents.lanes import Batch, Lane
+
+log = logging.getLogger(__name__)
+
+TICK_INTERVAL_NS = 50_000_000
+"""A partition at its end ticks no more often than this."""
+
+REVOKE_TIMEOUT_S = 10.0
+"""For the batch under work, and again for `on_revoked`; both fit into the rebalance."""
+
+MAX_RESETS = 5
+"""Resets of a partition without a batch completed between them."""
+
+
+class InputLost(Exception):
+    """The log ends before the position that the state stands at."""
+
+
+class PartitionReset(Exception):
+    """Raised by `on_batch`: drop this partition's state, restore it and read again."""
+
+
+class RevokeTimeout(Exception):
+    """The handler did not let go of its partitions in time."""
+
+
+class Handler(Protocol):
+    """What a stage does with its partitions; the module's docstring has the guarantees."""
+
+    async def on_assigned(
+        self, partitions: frozenset[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        """Fence the old owner and restore. The answer is the offset to begin at; a partition
+        that is not in it begins with the first record there is."""
+
+    async def on_batch(self, batch: Batch) -> None:
+        """Take the batch; the partition's next one comes when this returns."""
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """Finish or abort, and forget. Ignores partitions that it does not know."""
+
+
+class Failure:
+    """The first exception that ends the application."""
+
+    def __init__(self) -> None:
+        self.exception: BaseException | None = None
+        self.happened = asyncio.Event()
+
+    def set(self, exc: BaseException) -> None:
+        if self.exception is None:
+            self.exception = exc
+            self.happened.set()
+        else:
+            log.error("after a failure, another one: %r", exc)
+
+
+class BatchConsumer(driver.Consumer):
+    """Main-loop side: owns the lanes and calls the handler."""
+
+    logger = FAUST_LOG
+    _thread: ConsumerThread
+
+    def __init__(self, transport: BatchTransport, *args: Any, **kwargs: Any) -> None:
+        super().__init__(transport, *args, **kwargs)
+        self.handler = transport.handler
+        self.failure = transport.failure
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self._owned: frozenset[TopicPartition] = frozenset()
+        self._openings: set[asyncio.Task[None]] = set()
+        self._resets: dict[TopicPartition, int] = {}
+        self._polling = asyncio.Lock()  # never a seek while a poll is under way
+        self._room = asyncio.Event()
+
+    @property
+    def open_partitions(self) -> frozenset[TopicPartition]:
+        """Owned, restored, and read."""
+        return frozenset(self._lanes)
+
+    async def give_up(self) -> None:
+        """End the work on all partitions, in order, and let the handler finish them."""
+        self.stop_flow()
+        for task in list(self._openings):
+            task.cancel()
+        if self._openings:
+            await asyncio.wait(self._openings, timeout=REVOKE_TIMEOUT_S)
+        lanes, self._lanes = self._lanes, {}
+        self._room.set()
+        ended = await asyncio.gather(*(lane.close(REVOKE_TIMEOUT_S) for lane in lanes.values()))
+        if not all(ended):
+            log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
+        owned, self._owned = self._owned, frozenset()
+        if owned:
+            try:
+                async with asyncio.timeout(REVOKE_TIMEOUT_S):
+                    await self.handler.on_revoked(owned)
+            except TimeoutError as exc:
+                raise RevokeTimeout(f"on_revoked took over {REVOKE_TIMEOUT_S:.0f} s") from exc
+
+    # Called by the rebalance, by way of the consumer's thread.
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        with self._failing():
+            await self.give_up()
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        self.stop_flow()
+        await super().on_partitions_assigned(assigned, generation_id)
+        if not self.should_stop:
+            self._owned = frozenset(TopicPartition(*tp) for tp in assigned)
+            self._start_opening(self._begin(self._owned))
+
+    # Opening partitions.
+
+    async def _begin(self, partitions: frozenset[TopicPartition]) -> None:
+        if partitions:
+            await self._open(partitions)
+        self.app.flow_control.resume()
+        self.resume_flow()
+        await cast(Any, self.app)._fetcher.maybe_start()
+        self.app.on_rebalance_end()
+
+    async def _open(self, partitions: frozenset[TopicPartition]) -> None:
+        offsets = await self.handler.on_assigned(partitions)
+        async with self._polling:
+            await self._thread.seek_all({p: offsets.get(p) for p in partitions})
+        for partition in partitions:
+            self._lanes[partition] = Lane(
+                partition, self.handler.on_batch, self._room.set, self._on_lane_error
+            )
+        self._room.set()
+
+    async def _reset(self, partition: TopicPartition) -> None:
+        only = frozenset({partition})
+        await self.handler.on_revoked(only)
+        await self._open(only)
+
+    def _on_lane_error(self, lane: Lane, exc: Exception) -> None:
+        partition = lane.partition
+        resets = 1 if lane.completed else self._resets.get(partition, 0) + 1
+        if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
+            self.failure.set(exc)
+        elif self._lanes.get(partition) is lane:
+            log.warning("%s: restoring and reading again: %s", partition, exc)
+            del self._lanes[partition]
+            self._resets[partition] = resets
+            self._start_opening(self._reset(partition))
+
+    def _start_opening(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        async def guarded() -> None:
+            with self._failing():
+                await coroutine
+
+        task = asyncio.create_task(guarded(), name="opening partitions")
+        self._openings.add(task)
+        task.add_done_callback(self._openings.discard)
+
+    # The flow.
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        with self._failing():
+            try:
+                while not (self.should_stop or fetcher.should_stop):
+                    async for _, message in self.getmany(POLL_TIMEOUT_S):
+                        await self.callback(message)
+            except (ConsumerStoppedError, asyncio.CancelledError):
+                # Faust's fetcher, cancelled in a rebalance, asks for a supervisor it lacks.
+                if not self.app.should_stop:
+                    raise
+
+    async def getmany(
+        self,
+        timeout: float,  # the name is Faust's
+    ) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
+        """The batches of one poll, of the partitions whose lanes have room."""
+        if not self.flow_active:
+            await self.wait(self.can_resume_flow.wait())
+        lanes = {partition: lane for partition, lane in self._lanes.items() if lane.has_room()}
+        if self._lanes and not lanes:
+            await self._wait_for_room(timeout)
+            return
+        async with self._polling:
+            poll = await self._thread.poll(frozenset(lanes))
+            skips = await self._skip_lost(poll.out_of_range)
+        for batch in [*skips, *self._batches(lanes, poll)]:
+            lane = lanes[batch.partition]
+            if self._lanes.get(batch.partition) is lane:  # else revoked or reset meanwhile
+                lane.expected += 1
+                batch.lane = lane
+                yield TP(*batch.partition), self._message(batch)
+
+    async def _wait_for_room(self, timeout_s: float) -> None:
+        self._room.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._room.wait(), timeout_s)
+
+    def _batches(self, lanes: Mapping[TopicPartition, Lane], poll: Poll) -> Iterable[Batch]:
+        for partition, lane in lanes.items():
+            end = poll.ends.get(partition)
+            if end is None:
+                continue
+            records = poll.records.get(partition)
+            if not records:
+                if not self._is_tick_due(lane, end):
+                    continue
+                lane.ticked_at_ns = end.asked_at_ns
+            yield Batch(
+                partition,
+                records or [],
+                end.position,
+                end.high_watermark,
+                end.caught_up_at_ns(),
+            )
+
+    def _is_tick_due(self, lane: Lane, end: End) -> bool:
+        return (
+            not lane.expected
+            and end.caught_up_at_ns() is not None
+            and end.asked_at_ns - lane.ticked_at_ns >= TICK_INTERVAL_NS
+        )
+
+    async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[Batch]:
+        skips = []
+        for partition, position in out_of_range.items():
+            first = await self._thread.first_offset(partition)
+            if first <= position:
+                raise InputLost(
+                    f"{partition.topic}[{partition.partition}]: the state stands at offset"
+                    f" {position}, and the log ends before that, so the topic was made anew;"
+                    " give the application a new name, or restore the topic"
+                )
+            await self._thread.seek_all({partition: first})
+            log.error("%s: offsets %d to %d were lost to retention", partition, position, first - 1)
+            skips.append(Batch(partition, [], first, first, None, skipped=first - position))
+        return skips
+
+    def _message(self, batch: Batch) -> ConsumerMessage:
+        tp = TP(*batch.partition)
+        return ConsumerMessage(
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=batch.next_offset,
+            timestamp=0.0,
+            timestamp_type=0,
+            headers=None,
+            key=None,
+            value=cast(Any, batch),
+            checksum=None,
+            serialized_key_size=0,
+            serialized_value_size=0,
+            tp=tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    def take(self, batch: Batch) -> None:
+        """From the agent into the lane, unless the partition went away on the way."""
+        lane = batch.lane
+        if lane is not None and self._lanes.get(batch.partition) is lane:
+            lane.put(batch)
+
+    # What Faust would do of its own.
+
+    async def verify_all_partitions_active(self) -> None:
+        """Nothing: Faust would take a partition that nobody acknowledges for a dead one."""
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as exc:  # noqa: BLE001 - nothing above would report it
+            self.failure.set(exc)
+
+
+class BatchTransport(driver.Transport):
+    """See the module's docstring."""
+
+    Consumer = BatchConsumer
+
+    def __init__(self, url: Any, app: Any, handler: Handler) -> None:
+        super().__init__(url, app)
+        self.handler = handler
+        self.failure = Failure()

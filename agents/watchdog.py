@@ -1,0 +1,164 @@
+"""Does the worker get on? Pure: it is told what is seen, and says what follows.
+
+A partition *gets on* while its position rises above the highest it ever had, or while
+there is nothing to read (the position stands at the end). So a loop of aborts that
+seeks back again and again is no progress. From the moment neither is so, time counts
+against it:
+
+* after `unready_after_ns` the worker is not ready, and says which partition stands;
+* after `stuck_after_ns` it should stop: a new owner takes over, or the fault is loud.
+
+A partition of which nothing has been told counts as standing too, for then nobody
+looks after it. While it restores it is not ready from the start; its position is then
+that in the changelog, whose highest is kept apart.
+
+Only time in which the worker could have worked counts: between two calls at most
+`longest_step_ns`. So a worker that was paused, or a machine that slept, is not
+condemned for it on waking. `now_ns` is a monotonic clock; where it goes back no time
+has passed. Memory and cost: O(partitions assigned).
+
+`unready_after_ns` lies above the time-out of a transaction (10 s): the open one of a
+dead worker holds up its readers for that long, and this is no fault of theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+S_NS: Final = 1_000_000_000
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a standstill is borne; see the module's docstring."""
+
+    unready_after_ns: int = 15 * S_NS
+    stuck_after_ns: int = 60 * S_NS
+    longest_step_ns: int = 5 * S_NS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.unready_after_ns <= self.stuck_after_ns or self.longest_step_ns <= 0:
+            raise ValueError(
+                f"{self}: write times above 0, and stuck_after_ns not below unready_after_ns"
+            )
+
+
+class State(Enum):
+    """In the order of gravity."""
+
+    READY = "ready"
+    NOT_READY = "not ready"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`reasons` name each partition that is not in order, the longest standing first."""
+
+    state: State
+    reasons: tuple[str, ...] = ()
+
+
+class _Watched:
+    __slots__ = ("end_offset", "highest", "moved_ns", "position", "restoring", "told_ns")
+
+    def __init__(self, now_ns: int) -> None:
+        self.position: int | None = None
+        self.end_offset = 0
+        self.restoring = False
+        self.highest = {True: -1, False: -1}  # by `restoring`
+        self.moved_ns = now_ns
+        self.told_ns = now_ns
+
+    def lag(self) -> int:
+        return 0 if self.position is None else max(0, self.end_offset - self.position)
+
+
+class Watchdog:
+    """One worker's partitions. All times inside are those of `_elapsed_ns`."""
+
+    def __init__(self, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
+        self._watched: dict[Place, _Watched] = {}
+        self._elapsed_ns = 0
+        self._last_now_ns: int | None = None
+
+    def assigned(self, now_ns: int, place: Place) -> None:
+        """The partition is this worker's from now on; it begins with a clean slate."""
+        self._pass_time(now_ns)
+        self._watched[place] = _Watched(self._elapsed_ns)
+
+    def revoked(self, now_ns: int, place: Place) -> None:
+        """It is no more; what had not been assigned is no error."""
+        self._pass_time(now_ns)
+        self._watched.pop(place, None)
+
+    def told(
+        self,
+        now_ns: int,
+        place: Place,
+        position: int,
+        end_offset: int,
+        *,
+        restoring: bool = False,
+    ) -> None:
+        """Offsets next to read and after the last; of the changelog while restoring.
+
+        A partition that is not assigned (any more) is passed over.
+        """
+        self._pass_time(now_ns)
+        watched = self._watched.get(place)
+        if watched is None:
+            return
+        if position > watched.highest[restoring] or position >= end_offset:
+            watched.moved_ns = self._elapsed_ns
+            watched.highest[restoring] = max(position, watched.highest[restoring])
+        watched.position = position
+        watched.end_offset = end_offset
+        watched.restoring = restoring
+        watched.told_ns = self._elapsed_ns
+
+    def verdict(self, now_ns: int) -> Verdict:
+        """How the worker stands; without partitions it is ready to get some."""
+        self._pass_time(now_ns)
+        longest_ns = 0
+        faults: list[tuple[int, Place, str]] = []
+        for place, watched in self._watched.items():
+            standing_ns, reason = self._standing(watched)
+            longest_ns = max(longest_ns, standing_ns)
+            if reason:
+                faults.append((-standing_ns, place, reason))
+        faults.sort()
+        reasons = tuple(f"{topic}/{number}: {reason}" for _, (topic, number), reason in faults)
+        if longest_ns >= self._patience.stuck_after_ns:
+            return Verdict(State.STOP, reasons)
+        return Verdict(State.NOT_READY if reasons else State.READY, reasons)
+
+    def _standing(self, watched: _Watched) -> tuple[int, str]:
+        """For how long it stands, and what is to be said of it ("" if nothing)."""
+        silent_ns = self._elapsed_ns - watched.told_ns
+        standing_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
+        if silent_ns >= self._patience.unready_after_ns:
+            return max(silent_ns, standing_ns), f"nothing heard of it for {_shown(silent_ns)}"
+        if standing_ns >= self._patience.unready_after_ns:
+            work = "restore" if watched.restoring else "progress"
+            lag = f"lag {watched.lag()}, position {watched.position}"
+            return standing_ns, f"no {work} while there is lag for {_shown(standing_ns)} ({lag})"
+        if watched.restoring:
+            return standing_ns, f"restoring, {watched.lag()} records to read"
+        return standing_ns, ""
+
+    def _pass_time(self, now_ns: int) -> None:
+        if self._last_now_ns is not None:
+            step_ns = now_ns - self._last_now_ns
+            self._elapsed_ns += min(max(step_ns, 0), self._patience.longest_step_ns)
+        self._last_now_ns = now_ns
+
+
+def _shown(duration_ns: int) -> str:
+    return f"{duration_ns / S_NS:.0f} s"

@@ -1,0 +1,44 @@
+"""`python -m benchmarks [NAME [ARGUMENT…]]`: one benchmark, or all of them in turn.
+
+A benchmark is a module of this package with a `main(arguments)` that prints what it
+measured; `make bench-NAME` runs it by the module's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+
+import benchmarks
+
+Benchmark = Callable[[Sequence[str]], None]
+
+
+def found() -> dict[str, Benchmark]:
+    """All benchmarks by name, in the order of the alphabet."""
+    names = sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    modules = {
+        name: importlib.import_module(f"benchmarks.{name}") for name in names if name[0] != "_"
+    }
+    return {name: module.main for name, module in modules.items() if hasattr(module, "main")}
+
+
+def main(arguments: Sequence[str]) -> int:
+    known = found()
+    if not arguments:
+        for name, benchmark in known.items():
+            print(f"== {name}", flush=True)
+            benchmark([])
+        return 0
+    name = arguments[0].replace("-", "_")
+    if name not in known:
+        print(f"no benchmark {arguments[0]}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    known[name](arguments[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

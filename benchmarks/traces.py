@@ -1,0 +1,241 @@
+"""Real traces as rows in arrival order.
+
+They lie outside of the project, in `../shared/data` beside it or where the
+environment variable INORDER_DATA points; several of them may not be copied into
+it (README.md there). Where the folder is absent, `TraceAbsent` is raised, which
+tests turn into a skip that names the path.
+
+A trace row carries the recorder's own fields as `payload`. Arrival never goes back:
+where the recorder's does, the row counts as arriving with the one before. Clocks
+that count from a start of their own stand on `BASE_NS`.
+
+| trace              | source     | seq              | ts                  | arrival          |
+|--------------------|------------|------------------|---------------------|------------------|
+| mesh_sensors       | first node | packet number    | slot of making      | slot at the root |
+| jr_umts            | phone      | per-phone number | detection           | server receives  |
+| ... own clocks     | phone      | per-phone number | minus the offset    | server receives  |
+| lorawan_gateways   | gateway    | frame counter    | gateway's clock (1) | archive          |
+| balloon_clocks     | balloon    | row number       | logger's clock      | GPS time         |
+| usgs_quakes        | network    | rank by time (2) | quake               | last update      |
+| kafka_brokers      | broker     | line number      | log time            | log time (3)     |
+| quic_two_endpoints | direction  | packet number    | sender's clock (4)  | receiver's clock |
+
+(1) Where a gateway has none, the arrival stands for it. (2) The feed has no numbers:
+a quake's is its rank by (time, id) in its network, as if the network had numbered
+its quakes as they happened. (3) The logs were written locally, so nothing is known
+of their way. (4) Both clocks are laid on the client's axis by the reference times of
+the file (the server's starts 100 ms later).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks.workloads.rows import Row
+from topology.event import Event
+
+PATH_VARIABLE: Final = "INORDER_DATA"
+BASE_NS: Final = 1_400_000_000 * 1_000_000_000
+SLOT_NS: Final = 15_000_000
+MS: Final = 1_000_000
+S: Final = 1_000_000_000
+QUIC_SERVER_START_NS: Final = 100 * MS
+
+Fields = dict[str, str]
+
+
+class TraceAbsent(Exception):
+    """The folder or file of a trace is not there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"no trace at {path}: set {PATH_VARIABLE} to the folder that holds the traces"
+        )
+        self.path = path
+
+
+class TraceRow(NamedTuple):
+    """One arrival; times in ns, `payload` the recorder's fields as they stand."""
+
+    arrival_ns: int
+    source: str
+    seq: int
+    ts_ns: int
+    type: str
+    payload: dict[str, Any]
+
+    def row(self) -> Row:
+        return Row(self.arrival_ns, self.source, self.seq, self.ts_ns)
+
+
+def folder() -> Path:
+    """Where the traces lie."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = Path(os.environ.get(PATH_VARIABLE) or default)
+    if not path.is_dir():
+        raise TraceAbsent(path)
+    return path
+
+
+def to_events(rows: Iterable[TraceRow], stream: str = "default", epoch: int = 0) -> list[Event]:
+    """The events of `rows`, `offset` being the place in the trace."""
+    return [
+        Event(
+            stream,
+            row.source,
+            epoch,
+            row.seq,
+            row.ts_ns,
+            row.arrival_ns,
+            offset,
+            value=row.payload,
+            type=row.type,
+        )
+        for offset, row in enumerate(rows)
+    ]
+
+
+def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:
+    """`tdma_interference` or `shared_high_load`: loss, copies, overtaking, restarts."""
+
+    def of(fields: Fields) -> TraceRow:
+        made, arrived = (int(fields[name]) * SLOT_NS for name in ("first_slot", "last_slot"))
+        seq = int(fields["seq"])
+        return TraceRow(BASE_NS + arrived, fields["source"], seq, BASE_NS + made, "", fields)
+
+    return _clamped(of(fields) for fields in _read(f"mesh_sensors/{experiment}.csv.gz"))
+
+
+def jr_umts(session: str = "d1", *, own_clocks: bool = False) -> list[TraceRow]:
+    """`d1`, `d2` or `d4`. With `own_clocks` the stamps are those of the phones,
+    up to 30 s apart; else on the server's clock."""
+
+    def of(fields: Fields) -> TraceRow:
+        offset_ms = int(fields["ntp_offset_ms"]) if own_clocks else 0
+        ts_ns = (int(fields["event_ms"]) - offset_ms) * MS
+        arrival_ns, seq = int(fields["arrival_ms"]) * MS, int(fields["seq"])
+        return TraceRow(arrival_ns, fields["source"], seq, ts_ns, "", fields)
+
+    return _clamped(of(fields) for fields in _read(f"jr_umts/{session}.csv.gz"))
+
+
+def lorawan_gateways() -> list[TraceRow]:
+    """Copies by the dozen, and clocks that are years off or absent."""
+
+    def of(fields: Fields) -> TraceRow:
+        arrival_ns = int(fields["archive_ms"]) * MS
+        ts_ns = int(fields["gw_ms"]) * MS if fields["gw_ms"] else arrival_ns
+        return TraceRow(arrival_ns, fields["gateway"], int(fields["fcnt"]), ts_ns, "", fields)
+
+    return _clamped(of(fields) for fields in _read("lorawan_gateways/station.csv.gz"))
+
+
+def balloon_clocks() -> list[TraceRow]:
+    """Three loggers whose clocks stand 83 to 142 s behind GPS time."""
+
+    def of(fields: Fields) -> TraceRow:
+        arrival_ns, ts_ns = int(fields["gps_s"]) * S, int(fields["local_s"]) * S
+        return TraceRow(
+            arrival_ns, fields["source"], int(fields["seq"]), ts_ns, fields["state"], fields
+        )
+
+    names = ("b1", "b2", "b3")
+    return _merged(
+        _clamped(of(fields) for fields in _read(f"balloon_clocks/{name}.csv.gz")) for name in names
+    )
+
+
+def usgs_quakes() -> list[TraceRow]:
+    """One week of earthquakes, up to days late."""
+    quakes = list(_read("usgs_quakes/quakes.csv.gz"))
+    rank: dict[str, int] = {}
+    count: dict[str, int] = {}
+    for fields in sorted(quakes, key=lambda quake: (int(quake["event_ms"]), quake["id"])):
+        rank[fields["id"]] = count.get(fields["net"], 0)
+        count[fields["net"]] = rank[fields["id"]] + 1
+
+    def of(fields: Fields) -> TraceRow:
+        arrival_ns, ts_ns = int(fields["updated_ms"]) * MS, int(fields["event_ms"]) * MS
+        seq = rank[fields["id"]]
+        return TraceRow(arrival_ns, fields["net"], seq, ts_ns, fields["type"], fields)
+
+    return _clamped(map(of, quakes))
+
+
+def kafka_brokers() -> list[TraceRow]:
+    """State changes of three brokers: long silences, many equal times."""
+
+    def of(fields: Fields) -> TraceRow:
+        ts_ns = int(fields["ts_ms"]) * MS
+        return TraceRow(ts_ns, fields["source"], int(fields["seq"]), ts_ns, fields["kind"], fields)
+
+    by_broker: dict[str, list[TraceRow]] = {}
+    for fields in _read("kafka_brokers/state_changes.csv.gz"):
+        by_broker.setdefault(fields["source"], []).append(of(fields))
+    return _merged(map(_clamped, by_broker.values()))
+
+
+def quic_two_endpoints() -> list[TraceRow]:
+    """One connection seen from both ends; the five lost packets leave holes at the
+    very end, so none of them can be seen in the numbers that arrived."""
+
+    def of(fields: Fields) -> TraceRow:
+        from_server = fields["direction"] == "server_to_client"
+        sender_ns, receiver_ns = (
+            (QUIC_SERVER_START_NS, 0) if from_server else (0, QUIC_SERVER_START_NS)
+        )
+        ts_ns = BASE_NS + sender_ns + round(float(fields["sent_ms"]) * MS)
+        arrival_ns = BASE_NS + receiver_ns + round(float(fields["received_ms"]) * MS)
+        return TraceRow(
+            arrival_ns, fields["direction"], int(fields["pn"]), ts_ns, fields["type"], fields
+        )
+
+    by_direction: dict[str, list[TraceRow]] = {}
+    for fields in _read("quic_two_endpoints/packets.csv.gz"):
+        if fields["received_ms"]:
+            by_direction.setdefault(fields["direction"], []).append(of(fields))
+    return _merged(map(_clamped, by_direction.values()))
+
+
+def _read(name: str) -> Iterator[Fields]:
+    path = folder() / name
+    if not path.is_file():
+        raise TraceAbsent(path)
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _clamped(rows: Iterable[TraceRow]) -> list[TraceRow]:
+    """`rows`, arrival never going back."""
+    clamped: list[TraceRow] = []
+    now_ns = 0
+    for row in rows:
+        now_ns = max(now_ns, row.arrival_ns)
+        clamped.append(row if row.arrival_ns == now_ns else row._replace(arrival_ns=now_ns))
+    return clamped
+
+
+def _merged(lists: Iterable[list[TraceRow]]) -> list[TraceRow]:
+    """By (arrival, source), each list in its own order."""
+    rows = [row for rows in lists for row in rows]
+    return sorted(rows, key=lambda row: (row.arrival_ns, row.source))
+
+
+TRACES: Final[dict[str, Callable[[], list[TraceRow]]]] = {
+    "mesh_sensors/tdma_interference": lambda: mesh_sensors("tdma_interference"),
+    "mesh_sensors/shared_high_load": lambda: mesh_sensors("shared_high_load"),
+    "jr_umts/d1": lambda: jr_umts("d1"),
+    "jr_umts/d2": lambda: jr_umts("d2"),
+    "jr_umts/d4": lambda: jr_umts("d4"),
+    "lorawan_gateways": lorawan_gateways,
+    "balloon_clocks": balloon_clocks,
+    "usgs_quakes": usgs_quakes,
+    "kafka_brokers": kafka_brokers,
+    "quic_two_endpoints": quic_two_endpoints,
+}
+"""Every trace by name."""

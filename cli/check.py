@@ -1,0 +1,35 @@
+"""`inorder check`: is this topology file sound, and what would run?"""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.tree import Tree
+
+from agents.topics import declared
+from cli.topology_file import load
+from topology.description import Topology
+
+
+@click.command("check")
+@click.argument("path", metavar="FILE")
+def command(path: str) -> None:
+    """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""
+    topology = load(path)
+    Console().print(drawn(path, topology))
+
+
+def drawn(path: str, topology: Topology) -> Tree:
+    """What the file describes: streams, stages, and the topics it needs."""
+    tree = Tree(f"{path}: sound")
+    streams = tree.add("streams")
+    for name, stream in topology.streams.items():
+        waits = f"rule {stream.reorder.rule}, late {stream.reorder.late}"
+        streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
+    stages = tree.add("stages")
+    for stage in topology.stages:
+        stages.add(stage.name)
+    topics = tree.add("topics")
+    for spec in declared(topology):
+        topics.add(f"{spec.name}: {spec.partitions} partitions")
+    return tree

@@ -1,0 +1,1 @@
+"""What `inorder demo` publishes: a recording, played with trouble on its way."""

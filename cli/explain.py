@@ -1,0 +1,109 @@
+"""`inorder explain`: why is this event held, which source blocks the merge?
+
+Asks a running worker and says it in words; `--json` gives what the worker answered.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, Final
+
+import click
+
+TIMEOUT_S: Final = 5.0
+NS_PER_MS: Final = 1_000_000
+
+
+@click.command("explain")
+@click.argument("worker", metavar="HOST:PORT")
+@click.option("--source", help="Only what concerns this source.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(worker: str, source: str | None, as_json: bool) -> None:
+    """Say what the worker at HOST:PORT holds, since when, and what it waits for."""
+    answer = asked(worker)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    for line in told(answer, source):
+        click.echo(line)
+
+
+def asked(worker: str) -> list[dict[str, Any]]:
+    url = f"http://{worker}/explain"
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
+            answer: list[dict[str, Any]] = json.load(response)
+            return answer
+    except (OSError, ValueError, urllib.error.URLError) as error:
+        raise click.ClickException(
+            f"no worker answers at {worker}: {error}; it names its address when it starts"
+        ) from error
+
+
+def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
+    """The answer in words, a line for each thing that waits."""
+    lines = []
+    for part in partitions:
+        place = f"{part['stage']} {part['topic']}/{part['partition']}"
+        lines.append(
+            f"{place}: {part['held']} held, next offset {part['next_offset']},"
+            f" end {part['high_watermark']}"
+        )
+        alignment = part["alignment"]
+        if alignment is not None and part["held"]:
+            lanes = ", ".join(map(str, alignment["waiting_for_lanes"]))
+            lines.append(f"  waits for a word from lane {lanes}")
+        for stream, operators in part["streams"].items():
+            now_ns = part["now"]
+            lines += _reorder(stream, operators.get("reorder"), now_ns, source)
+            lines += _merge(stream, operators.get("merge"), source)
+    return lines
+
+
+def _reorder(
+    stream: str, reorder: dict[str, Any] | None, now_ns: int, source: str | None
+) -> list[str]:
+    if reorder is None:
+        return []
+    return [
+        f"  {stream}/{lane['source']} epoch {lane['epoch']}: {lane['held']} held"
+        f" {_why(lane)}, for {_ms(now_ns - lane['since'])}, at most {_until(lane, now_ns)}"
+        for lane in reorder["waiting"]
+        if source in (None, lane["source"])
+    ]
+
+
+def _why(lane: dict[str, Any]) -> str:
+    if lane["reason"] == "start":
+        return "until it is known where the source starts"
+    if lane["missing"] is None:
+        return "as its number jumped and no other has confirmed it"
+    first, last = lane["missing"]
+    numbers = f"number {first}" if first == last else f"numbers {first} to {last}"
+    return f"behind {numbers}"
+
+
+def _until(lane: dict[str, Any], now_ns: int) -> str:
+    return f"{_ms(lane['deadline'] - now_ns)} more"
+
+
+def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> list[str]:
+    if merge is None or merge["head"] is None:
+        return []
+    head = merge["head"]
+    lines = [
+        f"  {stream}: {merge['queued']} wait for the merge, the first from {head['source']}"
+        f" (ref_time {head['ref_time']})"
+    ]
+    for feed in merge["waits_for"]:
+        if source in (None, feed["source"]):
+            why = "its events wait behind a hole" if feed["behind_hole"] else "it is silent"
+            until = "" if feed["until"] is None else f", until {feed['until']}"
+            lines.append(f"    held back by {feed['source']}: {why}{until}")
+    return lines
+
+
+def _ms(duration_ns: int) -> str:
+    return f"{max(duration_ns, 0) / NS_PER_MS:.0f} ms"

@@ -1,0 +1,336 @@
+"""Recorded lines as what they stand for: events, clock samples, declared offsets.
+
+    {"source": "s1", "seq": 17, "ts": …, "arrival": …, "type": "A", "stream": "default",
+     "epoch": 0, "payload": {"x": 1}}
+    {"kind": "heartbeat" | "bye", "source": "s1", "seq": 18, "ts": …}
+    {"clock": "s1", "t1": …, "t2": …, "t3": …, "t4": …}
+    {"clock": "s1", "at": …, "offset": …, "error": …}
+
+`source` and `seq` are required; null counts as absent, and keys that are not named
+here are ignored. `stream` defaults to `default`, `type` to empty, `payload` to null;
+an absent epoch is left to REORDER, which starts at 0. Times are integer nanoseconds:
+
+* An arrival below the one before counts as that one: the arrival clock never goes back.
+* Without `arrival` the event arrives at the largest `ts` of the good lines so far.
+* Without `ts` the arrival stands for it; without both, the arrival of the line before.
+* A clock line arrives with the line before it; at the start, before everything.
+* A bad line whose arrival cannot be read arrives with the line before it.
+
+Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header
+contract (topology.headers), and a bad line is a `Malformed` with the line's number as
+its offset; its reason is `<field>_<fault>` as there, with `not_text` for what is no
+text, and `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`,
+`row_undecodable`, `payload_not_json`, `clock_missing` for what concerns no field.
+Where source and seq could be read it still takes its place in the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Final, NamedTuple
+
+from cli.input_file import InputError
+from cli.rows import Fault, Row, read_rows
+from topology.event import DATA, NO_EPOCH, Event
+from topology.headers import (
+    DEFAULT_STREAM,
+    MAX_EPOCH,
+    MAX_INT64,
+    MAX_SOURCE_BYTES,
+    MAX_STREAM_BYTES,
+    MIN_INT64,
+    PRODUCER_KINDS,
+)
+from topology.outcome import Malformed
+from topology.outcome_lines import (
+    dead_line,
+    duplicate_line,
+    event_line,
+    gap_line,
+    late_line,
+    report_line,
+)
+
+__all__ = [
+    "BEFORE_EVERYTHING_NS",
+    "ClockOffset",
+    "ClockSample",
+    "InputError",
+    "Line",
+    "LineReader",
+    "dead_line",
+    "duplicate_line",
+    "event_line",
+    "gap_line",
+    "late_line",
+    "read_lines",
+    "report_line",
+]
+
+BEFORE_EVERYTHING_NS: Final = MIN_INT64
+"""Arrival of a clock line that no event precedes."""
+
+# So many characters cannot be more bytes than allowed.
+_SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
+_SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
+
+SHOWN_CHARS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSample:
+    """One round of time sync (t1, t4 by the source's clock, t2, t3 by the server's)."""
+
+    source: str
+    t1_ns: int
+    t2_ns: int
+    t3_ns: int
+    t4_ns: int
+    arrival_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """A declared offset, added to the source's time from arrival `at_ns` on."""
+
+    source: str
+    at_ns: int
+    offset_ns: int
+    error_ns: int
+    arrival_ns: int
+
+
+class Line(NamedTuple):
+    number: int
+    content: Event | Malformed | ClockSample | ClockOffset
+
+
+def read_lines(path: str, stdin: IO[bytes] | None = None) -> Iterator[Line]:
+    """The lines of a file, or of standard input (`-`), in file order.
+
+    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where
+    the input as a whole cannot be read.
+    """
+    reader = LineReader()
+    for row in read_rows(path, stdin):
+        yield Line(row.number, reader.read(row))
+
+
+class LineReader:
+    """Turns rows into lines; it carries the arrival clock from one to the next."""
+
+    def __init__(self) -> None:
+        self._arrival_ns: int | None = None
+        self._largest_ts_ns: int | None = None
+
+    def read(self, row: Row) -> Event | Malformed | ClockSample | ClockOffset:
+        values = row.values
+        if row.fault is None and values.get("clock") is None:
+            # The plain case at one go; whatever is not plain is looked at closely.
+            source, seq, ts_ns, arrival_ns = (
+                values.get("source"),
+                values.get("seq"),
+                values.get("ts"),
+                values.get("arrival"),
+            )
+            stream, epoch = values.get("stream"), values.get("epoch")
+            type_ = values.get("type")
+            if (
+                type(source) is str
+                and type(seq) is int
+                and 0 < len(source) <= _SHORT_SOURCE
+                and 0 <= seq <= MAX_INT64
+                and (ts_ns is None or (type(ts_ns) is int and MIN_INT64 <= ts_ns <= MAX_INT64))
+                and (
+                    arrival_ns is None
+                    or (type(arrival_ns) is int and MIN_INT64 <= arrival_ns <= MAX_INT64)
+                )
+                and (stream is None or (type(stream) is str and 0 < len(stream) <= _SHORT_STREAM))
+                and (epoch is None or (type(epoch) is int and 0 <= epoch <= MAX_EPOCH))
+                and (type_ is None or type(type_) is str)
+                and values.get("kind") is None
+            ):
+                at_ns = self._arrive(arrival_ns, ts_ns)
+                return Event(
+                    DEFAULT_STREAM if stream is None else stream,
+                    source,
+                    NO_EPOCH if epoch is None else epoch,
+                    seq,
+                    at_ns if ts_ns is None else ts_ns,
+                    at_ns,
+                    row.number,
+                    values,
+                    values.get("payload"),
+                    type_ or "",
+                )
+        if row.fault is None and values.get("clock") is not None:
+            return self._clock_line(row)
+        return self._examined(row)
+
+    def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
+        """The arrival of a good line."""
+        if ts_ns is not None and (self._largest_ts_ns is None or ts_ns > self._largest_ts_ns):
+            self._largest_ts_ns = ts_ns
+        if arrival_ns is None:
+            arrival_ns = self._largest_ts_ns
+        return self._advance(arrival_ns)
+
+    def _advance(self, arrival_ns: int | None) -> int:
+        before_ns = self._arrival_ns
+        if arrival_ns is None:
+            arrival_ns = 0 if before_ns is None else before_ns
+        if before_ns is not None and arrival_ns < before_ns:
+            arrival_ns = before_ns
+        self._arrival_ns = arrival_ns
+        return arrival_ns
+
+    def _examined(self, row: Row) -> Event | Malformed:
+        look = _Look(row)
+        source = look.text("source", MAX_SOURCE_BYTES, needed=True)
+        seq = look.integer("seq", 0, MAX_INT64, needed=True)
+        stream = look.text("stream", MAX_STREAM_BYTES, otherwise=DEFAULT_STREAM)
+        epoch = look.integer("epoch", 0, MAX_EPOCH)
+        ts_ns = look.integer("ts", MIN_INT64, MAX_INT64)
+        arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
+        type_ = look.label()
+        kind = look.kind()
+        epoch = NO_EPOCH if epoch is None and "epoch" not in look.unread else epoch
+        if look.faults or source is None or seq is None or stream is None or epoch is None:
+            return _malformed(row, look, self._advance(arrival_ns), stream, source, epoch, seq)
+        at_ns = self._arrive(arrival_ns, ts_ns)
+        return Event(
+            stream,
+            source,
+            epoch,
+            seq,
+            at_ns if ts_ns is None else ts_ns,
+            at_ns,
+            row.number,
+            row.values,
+            row.values.get("payload"),
+            type_,
+            kind,
+        )
+
+    def _clock_line(self, row: Row) -> ClockSample | ClockOffset | Malformed:
+        look = _Look(row)
+        source = look.text("clock", MAX_SOURCE_BYTES, needed=True)
+        sampled = any(row.values.get(key) is not None for key in ("t1", "t2", "t3", "t4"))
+        keys = ("t1", "t2", "t3", "t4") if sampled else ("at", "offset", "error")
+        times: list[int] = []
+        for key in keys:
+            low = 0 if key == "error" else MIN_INT64
+            number = look.integer(key, low, MAX_INT64)
+            if number is not None:
+                times.append(number)
+            elif key not in look.unread:
+                detail = f"`{key}` is missing; write t1, t2, t3 and t4, or at, offset and error"
+                look.faults.append(Fault("clock_missing", detail))
+        if look.faults or source is None:
+            return _malformed(row, look, self._advance(None), None, source, None, None)
+        arrival_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
+        if sampled:
+            t1_ns, t2_ns, t3_ns, t4_ns = times
+            return ClockSample(source, t1_ns, t2_ns, t3_ns, t4_ns, arrival_ns)
+        at_ns, offset_ns, error_ns = times
+        return ClockOffset(source, at_ns, offset_ns, error_ns, arrival_ns)
+
+
+def _malformed(
+    row: Row,
+    look: _Look,
+    at_ns: int,
+    stream: str | None,
+    source: str | None,
+    epoch: int | None,
+    seq: int | None,
+) -> Malformed:
+    detail = "; ".join(fault.detail for fault in look.faults)
+    reason = look.faults[0].reason
+    return Malformed(at_ns, row.number, reason, detail, stream, source, epoch, seq, row.values)
+
+
+class _Look:
+    """A close look at one row: what each key says, and all that is wrong.
+
+    What cannot be read is None and in `unread`; what is absent is None or `otherwise`.
+    """
+
+    def __init__(self, row: Row) -> None:
+        self._values = row.values
+        self.unread: set[str] = set()
+        self.faults: list[Fault] = [] if row.fault is None else [row.fault]
+        # Of a row that was not made out at all, nothing can be said to be missing.
+        self._whole = row.fault is None or bool(row.values)
+
+    def _fault(self, key: str, fault: str, what: str, remedy: str) -> None:
+        self.unread.add(key)
+        self.faults.append(Fault(f"{key}_{fault}", f"`{key}` {what}; {remedy}"))
+
+    def _absent(self, key: str, *, needed: bool) -> bool:
+        if self._values.get(key) is not None:
+            return False
+        if needed and self._whole:
+            self._fault(key, "missing", "is missing", "write it on every line")
+        return True
+
+    def text(
+        self, key: str, max_bytes: int, *, needed: bool = False, otherwise: str | None = None
+    ) -> str | None:
+        if self._absent(key, needed=needed):
+            return otherwise if self._whole else None
+        value = self._values[key]
+        if not isinstance(value, str):
+            self._fault(key, "not_text", f"is {_shown(value)}", "write text in quotes")
+        elif not value:
+            self._fault(key, "empty", "is empty", "write a name")
+        elif len(value.encode("utf-8", "surrogatepass")) > max_bytes:
+            self._fault(key, "huge", "is too long", f"write at most {max_bytes} bytes")
+        else:
+            return value
+        return None
+
+    def integer(self, key: str, low: int, high: int, *, needed: bool = False) -> int | None:
+        if self._absent(key, needed=needed):
+            return None
+        value = self._values[key]
+        remedy = f"write an integer from {low} to {high}"
+        if type(value) is not int:
+            # The JSON reader hands over what is beyond 64 bits as floating point.
+            beyond = isinstance(value, float) and not -(2.0**63) < value < 2.0**63
+            self._fault(key, "huge" if beyond else "not_integer", f"is {_shown(value)}", remedy)
+        elif value < low and low == 0:
+            self._fault(key, "negative", f"is {_shown(value)}", remedy)
+        elif not low <= value <= high:
+            self._fault(key, "huge", f"is {_shown(value)}", remedy)
+        else:
+            return value
+        return None
+
+    def label(self) -> str:
+        value = self._values.get("type")
+        if value is not None and not isinstance(value, str):
+            self._fault("type", "not_text", f"is {_shown(value)}", "write text in quotes")
+        return value if isinstance(value, str) else ""
+
+    def kind(self) -> str:
+        value = self._values.get("kind")
+        if value is None:
+            return DATA
+        if not isinstance(value, str) or value not in PRODUCER_KINDS:
+            remedy = "write heartbeat, bye, or leave it out"
+            self._fault("kind", "unknown", f"is {_shown(value)}", remedy)
+            return DATA
+        return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"

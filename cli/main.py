@@ -1,0 +1,52 @@
+"""`inorder`: the command line. Each command is a thin file of its own.
+
+Exit codes: 0 done; 1 something failed while running; 2 bad arguments or a bad topology
+file; 3 input that cannot be read. Settings also come from `INORDER_*` environment
+variables (`INORDER_WORKER_BROKERS`, …); the command line wins.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "check": "Check a topology file.",
+    "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
+    "explain": "Say what a worker holds, since when, and what it waits for.",
+    "produce": "Publish recorded events with the header contract.",
+    "replay": "Run the topology in this process on recorded events.",
+    "stage": "One stage's process (started by `worker`).",
+    "topics": "Make the topics that a topology needs.",
+    "worker": "Run the stages of a topology on Kafka.",
+}
+HIDDEN: Final = frozenset({"stage"})
+
+
+class Commands(click.Group):
+    """Commands are imported when used: `replay` needs no Kafka client."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if name not in HIDDEN]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, so that help imports nothing either."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "INORDER"},
+)
+@click.version_option(package_name="inorder")
+def main() -> None:
+    """Puts events of many machines back in order, and says how sure it is."""

@@ -1,0 +1,133 @@
+"""`inorder replay`: the whole topology in this process, on recorded events.
+
+No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
+to standard error. All memory is what the operators hold, and one number per emitted
+event for the quantiles of the wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, BinaryIO, Final
+
+import click
+import orjson
+
+from cli.input_file import InputError
+from cli.lines import Line, read_lines
+from cli.progress import counting
+from cli.summary import Summary
+from cli.topology_file import Refused, load, topology_option
+from topology.description import Topology
+from topology.event import DATA, Event
+from topology.outcome import Malformed, Step
+from topology.outcome_lines import JsonObject, event_line, report_line
+from topology.stage import MERGE, REORDER, Stage
+
+KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match")
+BATCH: Final = 256
+"""Lines taken at a time; the answer does not depend on it."""
+
+UNREADABLE: Final = 3
+NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
+
+
+class Unreadable(click.ClickException):
+    """The input cannot be read."""
+
+    exit_code = UNREADABLE
+
+
+@click.command("replay")
+@topology_option
+@click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
+@click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
+@click.option("--json", "as_json", is_flag=True, help="The summary as one line of JSON.")
+@click.argument("events", default="-", metavar="[EVENTS | -]")
+def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: str) -> None:
+    """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order."""
+    kinds = shown(show)
+    topology = load(topology_path)
+    started_s, cpu_s = time.perf_counter(), time.process_time()
+    summary = Summary()
+    try:
+        with counting("events", sys.stderr) as advance:
+            lines = read_lines(events)
+            for step in replayed(topology, lines, summary, to_end, advance):
+                write(step, kinds, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    except InputError as error:
+        raise Unreadable(str(error)) from error
+    except BrokenPipeError:
+        # Whoever reads has seen enough; Python would complain once more at exit.
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
+    click.echo(summary.json() if as_json else summary.table(), err=True)
+
+
+def shown(text: str) -> frozenset[str]:
+    kinds = frozenset(part.strip() for part in text.split(",") if part.strip())
+    unknown = sorted(kinds - set(KINDS))
+    if unknown:
+        raise Refused(f"--show {unknown[0]}: write some of {','.join(KINDS)}")
+    return kinds
+
+
+def replayed(
+    topology: Topology,
+    lines: Iterable[Line],
+    summary: Summary,
+    to_end: bool = True,
+    advance: Any = lambda _: None,
+) -> Iterator[Step]:
+    """The steps of the whole topology over the lines; counts go to `summary`."""
+    stage = Stage(topology, (REORDER, MERGE))
+    now_ns = None
+    for batch in batches(lines):
+        advance(len(batch))
+        taken = [line.content for line in batch if isinstance(line.content, Event | Malformed)]
+        summary.took_clock_lines(len(batch) - len(taken))
+        if not taken:
+            continue
+        summary.read(taken)
+        last = taken[-1]
+        now_ns = last.at_ns
+        step = stage.on_batch(taken, now_ns)
+        summary.said(step)
+        yield step
+    if to_end and now_ns is not None:
+        step = stage.on_end(now_ns)
+        summary.said(step)
+        yield step
+    summary.holds(event for event in stage.held() if event.kind == DATA)
+
+
+def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
+    iterator = iter(lines)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
+
+
+def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
+    """The outcomes in the order of their instant; at one instant reports come first,
+    since they arise earlier in the chain."""
+    outcomes: list[tuple[int, JsonObject]] = [
+        (report.at_ns, report_line(report, replayed=True)) for report in step.reports
+    ]
+    if "event" in kinds:
+        outcomes += [
+            (event.at_ns, event_line(event)) for event in step.released if event.kind == DATA
+        ]
+    outcomes.sort(key=instant)
+    dumps = orjson.dumps
+    out.write(
+        b"".join([dumps(line, option=NEWLINE) for _, line in outcomes if line["kind"] in kinds])
+    )
+
+
+def instant(outcome: tuple[int, JsonObject]) -> int:
+    return outcome[0]

@@ -1,0 +1,282 @@
+"""Rows of a replay's input, whatever its form: dictionaries keyed as in JSON lines.
+
+JSON lines: one object per line; blank lines are passed over. CSV: the first line names
+the columns; an empty cell is an absent key; integers are plain ASCII digits, a minus
+in front allowed; `payload` holds JSON, or `payload.x` columns hold one field each
+(JSON where the cell is JSON, its text where not). Parquet: columns by name, null
+is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
+`payload.x` columns.
+
+A row that cannot be made out is a `Row` with a fault, and the reading goes on.
+Integers in a payload beyond 64 bits become floating point numbers, as in most
+readers of JSON. Bounds: `MAX_LINE_BYTES`, `MAX_CELL_CHARS`, `BATCH_ROWS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+from pyarrow import parquet
+
+from cli.input_file import Form, InputError, opened
+
+MAX_LINE_BYTES: Final = 64 * 2**20
+MAX_CELL_CHARS: Final = 16 * 2**20
+BATCH_ROWS: Final = 8_192
+
+TEXT_COLUMNS: Final = frozenset({"source", "stream", "type", "kind", "clock"})
+TIME_COLUMNS: Final = frozenset({"ts", "arrival", "at", "t1", "t2", "t3", "t4"})
+INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "offset", "error"}
+PAYLOAD: Final = "payload"
+INSIDE_PAYLOAD: Final = "payload."
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
+
+
+class Fault(NamedTuple):
+    reason: str
+    detail: str
+
+
+class Row(NamedTuple):
+    """`number` is the line, from 1 (of a Parquet file: the row)."""
+
+    number: int
+    values: dict[str, Any]
+    fault: Fault | None = None
+
+
+def read_rows(path: str, stdin: IO[bytes] | None = None) -> Iterator[Row]:
+    """Raises `InputError` where the input as a whole cannot be read."""
+    with opened(path, stdin) as (raw, form):
+        match form:
+            case Form.JSON_LINES:
+                yield from _json_rows(raw)
+            case Form.CSV:
+                yield from _csv_rows(raw, path)
+            case Form.PARQUET:
+                yield from _parquet_rows(raw, path)
+
+
+def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
+    number = 0
+    while line := raw.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            _skip_line(raw, line)
+            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
+            yield Row(number, {}, Fault("line_huge", detail))
+            continue
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError as wrong:
+            if line.strip():
+                detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
+                yield Row(number, {}, Fault("line_not_json", detail))
+            continue
+        if isinstance(values, dict):
+            yield Row(number, values)
+        else:
+            detail = 'JSON, but not an object; write {"source": …, "seq": …}'
+            yield Row(number, {}, Fault("line_not_object", detail))
+
+
+def _skip_line(raw: IO[bytes], line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = raw.readline(MAX_LINE_BYTES)
+
+
+class _Column(NamedTuple):
+    """`path` leads into the payload, empty for a column of the line itself."""
+
+    name: str
+    path: tuple[str, ...]
+    read: Callable[[str], Any]
+
+
+def _csv_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
+    # What is not UTF-8 stays visible as lone surrogates, and hurts its row only.
+    text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
+    # The reader keeps no limit of its own; this one is the process's.
+    csv.field_size_limit(MAX_CELL_CHARS)
+    reader = csv.reader(text, strict=True)
+    try:
+        try:
+            names = [name.strip() for name in next(reader)]
+        except (StopIteration, csv.Error):
+            message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
+            raise InputError(message) from None
+        columns = _columns(names, path)
+        while True:
+            number = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as wrong:
+                detail = f"not CSV: {wrong}; double each quote within a quoted cell"
+                yield Row(number, {}, Fault("row_not_csv", detail))
+                continue
+            if cells:
+                yield _csv_row(number, cells, columns)
+    finally:
+        text.detach()
+
+
+def _columns(names: list[str], path: str) -> list[_Column]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{path}: two columns are called `{name}`; rename one")
+        seen.add(name)
+    if not ({"source", "seq"} <= seen or "clock" in seen):
+        missing = " and ".join(f"`{name}`" for name in ("source", "seq") if name not in seen)
+        raise InputError(f"{path}: there is no column {missing}; name the columns as in JSON lines")
+    _refuse_clash(seen, path)
+    return [_column(name) for name in names]
+
+
+def _refuse_clash(names: Iterable[str], path: str) -> None:
+    payload = sorted(name for name in names if _in_payload(name))
+    for outer in payload:
+        for inner in payload:
+            if inner.startswith(f"{outer}."):
+                raise InputError(f"{path}: `{inner}` lies within `{outer}`; keep one of the two")
+
+
+def _column(name: str) -> _Column:
+    if name.startswith(INSIDE_PAYLOAD):
+        return _Column(name, tuple(name.split(".")[1:]), _json_or_text)
+    if name in INTEGER_COLUMNS:
+        return _Column(name, (), _integer_or_text)
+    return _Column(name, (), orjson.loads if name == PAYLOAD else str)
+
+
+def _integer_or_text(cell: str) -> int | str:
+    return int(cell) if _INTEGER.fullmatch(cell) else cell
+
+
+def _json_or_text(cell: str) -> Any:
+    try:
+        return orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell
+
+
+def _csv_row(number: int, cells: list[str], columns: list[_Column]) -> Row:
+    values: dict[str, Any] = {}
+    fault: Fault | None = None
+    if len(cells) != len(columns):
+        detail = f"{len(cells)} cells under {len(columns)} columns; write an empty cell for none"
+        return Row(number, {}, Fault("row_ragged", detail))
+    for cell, column in zip(cells, columns, strict=True):
+        if cell == "":
+            continue
+        try:
+            value = column.read(cell if cell.isascii() else _sound(cell))
+        except UnicodeEncodeError:
+            detail = f"column `{column.name}` is not UTF-8; save the file as UTF-8"
+            fault = fault or Fault("row_undecodable", detail)
+        except orjson.JSONDecodeError as wrong:
+            detail = f"column `payload` is not JSON: {wrong.msg}; quote text as JSON does"
+            fault = fault or Fault("payload_not_json", detail)
+        else:
+            _place(values, column, value)
+    return Row(number, values, fault)
+
+
+def _sound(cell: str) -> str:
+    cell.encode()
+    return cell
+
+
+def _place(values: dict[str, Any], column: _Column, value: Any) -> None:
+    if not column.path:
+        values[column.name] = value
+        return
+    inside = values.setdefault(PAYLOAD, {})
+    for part in column.path[:-1]:
+        inside = inside.setdefault(part, {})
+    inside[column.path[-1]] = value
+
+
+def _parquet_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
+    try:
+        file = parquet.ParquetFile(raw)
+        columns = _columns(list(file.schema_arrow.names), path)
+        columns = [column for column in columns if _is_known(column.name)]
+        names = [column.name for column in columns]
+        for name in names:
+            _refuse_type(file.schema_arrow.field(name), path)
+        number = 0
+        for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            table = pa.table({name: _cast(batch, name) for name in names})
+            for values in table.to_pylist():
+                number += 1
+                yield _parquet_row(number, values, columns)
+    except pa.ArrowException as wrong:
+        reason = str(wrong).splitlines()[0][:200]
+        raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None
+
+
+def _parquet_row(number: int, values: dict[str, Any], columns: list[_Column]) -> Row:
+    found: dict[str, Any] = {}
+    fault: Fault | None = None
+    for column in columns:
+        value = values[column.name]
+        if value is None:
+            continue
+        if column.name == PAYLOAD and isinstance(value, str):
+            try:
+                value = orjson.loads(value)
+            except orjson.JSONDecodeError as wrong:
+                detail = f"column `payload` is not JSON: {wrong.msg}; use a struct or JSON text"
+                fault = Fault("payload_not_json", detail)
+                continue
+        _place(found, column, value)
+    return Row(number, found, fault)
+
+
+def _is_known(name: str) -> bool:
+    return name in TEXT_COLUMNS | INTEGER_COLUMNS or _in_payload(name)
+
+
+def _in_payload(name: str) -> bool:
+    return name == PAYLOAD or name.startswith(INSIDE_PAYLOAD)
+
+
+def _cast(batch: Any, name: str) -> Any:
+    column = batch.column(name)
+    if name in TIME_COLUMNS and pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    if name in TEXT_COLUMNS and pa.types.is_integer(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def _refuse_type(field: Any, path: str) -> None:
+    if _in_payload(field.name) and not _is_json(field.type):
+        remedy = "cast it to a number, text or a struct of these"
+        raise InputError(f"{path}: column `{field.name}` of type {field.type} is no JSON; {remedy}")
+    if not _in_payload(field.name) and pa.types.is_nested(field.type):
+        remedy = "write one value per row"
+        raise InputError(f"{path}: column `{field.name}` is of type {field.type}; {remedy}")
+
+
+def _is_json(type_: Any) -> bool:
+    types = pa.types
+    if types.is_struct(type_):
+        return all(_is_json(field.type) for field in type_)
+    if types.is_list(type_) or types.is_large_list(type_) or types.is_dictionary(type_):
+        return _is_json(type_.value_type)
+    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_null)
+    text = (types.is_string, types.is_large_string)
+    return any(check(type_) for check in plain + text)

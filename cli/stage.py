@@ -1,0 +1,54 @@
+"""`inorder stage`: the process of one stage, as `inorder worker` starts it.
+
+Its standard output holds one line: where its HTTP server listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
+from cli.logs import set_up
+from cli.topology_file import Refused, brokers_option, load, topology_option
+
+log = logging.getLogger("inorder.stage")
+
+
+@click.command("stage", hidden=True)
+@topology_option
+@brokers_option
+@click.option("--name", required=True)
+@click.option("--state-dir", required=True, type=click.Path(path_type=Path))
+@click.option("--parent", type=int)
+@click.option("--verbose", is_flag=True)
+def command(
+    topology_path: str,
+    brokers: str,
+    name: str,
+    state_dir: Path,
+    parent: int | None,
+    verbose: bool,
+) -> None:
+    """Run one stage until SIGTERM."""
+    set_up(f"{name}", verbose)
+    topology = load(topology_path)
+    stage = next(stage for stage in topology.stages if stage.name == name)
+    settings = ProcessSettings(brokers, state_dir, parent, _announce)
+    try:
+        asyncio.run(run_stage(topology, stage, settings))
+    except EXPECTED_FAILURES as refused:
+        raise Refused(str(refused)) from refused
+    except Exception as failed:
+        log.error("%s: %s", type(failed).__name__, failed)
+        if verbose:
+            raise
+        sys.exit(1)
+
+
+def _announce(address: str) -> None:
+    print(address, flush=True)

@@ -1,0 +1,144 @@
+"""What a replay came to: the balance, in all and per source, and the wait.
+
+    in = event + late + duplicate + dead + held
+
+`in` counts event lines and dead lines. A late event that was passed on counts as late.
+A dead line without a readable source is in the totals only.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from topology.event import DATA, Event
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+
+BALANCE: Final = ("event", "late", "duplicate", "dead", "held")
+COUNTED: Final = ("in", *BALANCE, "gaps")
+NS_PER_MS: Final = 1e6
+
+
+class Summary:
+    """Counts as the replay goes on."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, Counter[str]] = {}
+        self._nameless: Counter[str] = Counter()
+        self._clock_lines = 0
+        self._control = 0
+        self._waits_ns = array("q")
+        self._seconds = 0.0
+        self._cpu_seconds = 0.0
+
+    def _of(self, source: str | None) -> Counter[str]:
+        if source is None:
+            return self._nameless
+        return self.sources.setdefault(source, Counter())
+
+    def took_clock_lines(self, count: int) -> None:
+        self._clock_lines += count
+
+    def read(self, lines: Iterable[Event | Malformed]) -> None:
+        for line in lines:
+            if isinstance(line, Event) and line.kind != DATA:
+                self._control += 1
+            else:
+                self._of(line.source)["in"] += 1
+
+    def said(self, step: Step) -> None:
+        for event in step.released:
+            if event.kind == DATA:
+                self._of(event.source)["late" if event.late else "event"] += 1
+                self._waits_ns.append(event.at_ns - event.arrival_ns)
+        for report in step.reports:
+            self._report(report)
+
+    def _report(self, report: Report) -> None:
+        match report:
+            case Gap():
+                self._of(report.source)["gaps"] += 1
+            case Late():
+                self._of(report.event.source)["late"] += 1
+            case Duplicate():
+                self._of(report.event.source)["duplicate"] += 1
+            case Malformed():
+                self._of(report.source)["dead"] += 1
+
+    def holds(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._of(event.source)["held"] += 1
+
+    def took(self, seconds: float, cpu_seconds: float) -> None:
+        self._seconds = seconds
+        self._cpu_seconds = cpu_seconds
+
+    # -- the result ------------------------------------------------------------------------
+
+    def totals(self) -> dict[str, int]:
+        every = [self._nameless, *self.sources.values()]
+        return {name: sum(counts[name] for counts in every) for name in COUNTED}
+
+    def wait_ms(self) -> dict[str, float]:
+        waits = sorted(self._waits_ns)
+        if not waits:
+            return {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}
+        last = len(waits) - 1
+        return {
+            "mean": round(sum(waits) / len(waits) / NS_PER_MS, 6),
+            "p50": waits[last // 2] / NS_PER_MS,
+            "p99": waits[last * 99 // 100] / NS_PER_MS,
+            "max": waits[last] / NS_PER_MS,
+        }
+
+    def document(self) -> dict[str, Any]:
+        totals = self.totals()
+        return {
+            **totals,
+            "clock": self._clock_lines,
+            "control": self._control,
+            "wait_ms": self.wait_ms(),
+            "events_per_cpu_second": round(totals["in"] / max(self._cpu_seconds, 1e-9)),
+            "seconds": round(self._seconds, 6),
+            "sources": {
+                source: {name: counts[name] for name in COUNTED}
+                for source, counts in sorted(self.sources.items())
+            },
+        }
+
+    def json(self) -> str:
+        return orjson.dumps(self.document()).decode()
+
+    def table(self) -> str:
+        """For people: a row per source, the totals, and the wait."""
+        table = Table(title="balance: in = event + late + duplicate + dead + held")
+        table.add_column("source")
+        for name in COUNTED:
+            table.add_column(name, justify="right")
+        rows = sorted(self.sources.items())
+        for source, counts in rows[:MAX_ROWS]:
+            table.add_row(source, *(str(counts[name]) for name in COUNTED))
+        if len(rows) > MAX_ROWS:
+            table.add_row(f"… {len(rows) - MAX_ROWS} more", *("" for _ in COUNTED))
+        table.add_section()
+        table.add_row("all", *(str(count) for count in self.totals().values()))
+        console = Console(width=100)
+        with console.capture() as capture:
+            console.print(table)
+            wait = self.wait_ms()
+            console.print(
+                f"wait ms: mean {wait['mean']:.3f}, p50 {wait['p50']:.3f},"
+                f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
+                f" {self._seconds:.2f} s"
+            )
+        return capture.get()
+
+
+MAX_ROWS: Final = 40
+"""Sources shown to people; programs get all."""

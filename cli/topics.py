@@ -1,0 +1,29 @@
+"""`inorder topics create`: declare every topic the topology needs."""
+
+from __future__ import annotations
+
+import click
+
+from agents.topics import TopicsUnavailable, create, declared
+from cli.topology_file import brokers_option, load, topology_option
+
+
+@click.group("topics")
+def command() -> None:
+    """Make the topics that a topology needs."""
+
+
+@command.command("create")
+@topology_option
+@brokers_option
+def create_command(topology_path: str, brokers: str) -> None:
+    """Make every topic the topology needs; those that exist are left as they are."""
+    topology = load(topology_path)
+    try:
+        outcomes = create(declared(topology), brokers, topology.topics.replication)
+    except TopicsUnavailable as error:
+        raise click.ClickException(str(error)) from error
+    for outcome in outcomes:
+        click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
+        for difference in outcome.differences:
+            click.echo(f"         differs: {difference}", err=True)

@@ -1,0 +1,46 @@
+"""Reading the topology file for a command: bad ones end it with exit 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from topology.description import Topology, TopologyError, parse
+
+REFUSED: Final = 2
+
+
+class Refused(click.ClickException):
+    """Bad arguments or a bad topology file."""
+
+    exit_code = REFUSED
+
+
+def load(path: str) -> Topology:
+    """The topology; `Refused` names every problem with its path and remedy."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise Refused(f"{path}: {reason}; give a topology file in YAML") from error
+    try:
+        return parse(text)
+    except TopologyError as error:
+        raise Refused(f"{path}:\n{error}") from error
+
+
+topology_option = click.option(
+    "--topology",
+    "topology_path",
+    required=True,
+    metavar="FILE",
+    help="The topology file (YAML).",
+)
+brokers_option = click.option(
+    "--brokers",
+    required=True,
+    metavar="HOST:PORT[,…]",
+    help="Kafka brokers, or `embedded` for one inside the process.",
+)

@@ -1,0 +1,97 @@
+"""`inorder worker`: run the stages of a topology until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from agents.arrangement import BUILT
+from agents.http import HttpUnavailable, address
+from agents.supervisor import Supervisor
+from cli.logs import set_up
+from cli.topology_file import Refused, brokers_option, load, topology_option
+from infra.embedded import EmbeddedBroker
+from topology.description import Topology
+
+EMBEDDED: Final = "embedded"
+
+
+@click.command("worker")
+@topology_option
+@brokers_option
+@click.option("--stage", "names", multiple=True, help="Run only this stage (repeatable).")
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("state"),
+    show_default=True,
+    help="Where local copies of the state are kept (state: rocksdb).",
+)
+@click.option("--http", metavar="HOST:PORT", default="127.0.0.1:0", help="Default: a free port.")
+@click.option("--verbose", is_flag=True, help="Also tell what goes well.")
+def command(
+    topology_path: str,
+    brokers: str,
+    names: tuple[str, ...],
+    state_dir: Path,
+    http: str,
+    verbose: bool,
+) -> None:
+    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
+    set_up("worker", verbose=True)
+    topology = load(topology_path)
+    stages = chosen(topology, names)
+    try:
+        host, port = address(http)
+    except ValueError as error:
+        raise Refused(f"--http {http}: {error}") from error
+    with _brokers(brokers) as servers:
+        commands = {
+            stage: stage_command(topology_path, servers, stage, state_dir, verbose)
+            for stage in stages
+        }
+        try:
+            code = asyncio.run(Supervisor(commands, host, port).run())
+        except HttpUnavailable as error:
+            raise Refused(str(error)) from error
+    sys.exit(code)
+
+
+def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
+    """The stages to run: those named, or all that this version has and that have work."""
+    known = [stage.name for stage in topology.stages]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
+    if names:
+        return list(dict.fromkeys(names))
+    return [stage.name for stage in topology.stages if stage.operators[0] in BUILT]
+
+
+def stage_command(
+    topology_path: str, servers: str, stage: str, state_dir: Path, verbose: bool
+) -> list[str]:
+    return [
+        *(sys.executable, "-m", "cli", "stage"),
+        *("--topology", topology_path, "--brokers", servers, "--name", stage),
+        *("--state-dir", str(state_dir), "--parent", str(os.getpid())),
+        *(["--verbose"] if verbose else []),
+    ]
+
+
+@contextlib.contextmanager
+def _brokers(brokers: str) -> Iterator[str]:
+    """The servers; `embedded` starts a broker that lives as long as the worker."""
+    if brokers != EMBEDDED:
+        yield brokers
+        return
+    with EmbeddedBroker() as broker:
+        click.echo(f"embedded broker at {broker.bootstrap}", err=True)
+        yield broker.bootstrap

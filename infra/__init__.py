@@ -1,0 +1,1 @@
+"""What the project runs on: brokers, stores, containers, and their set-up."""

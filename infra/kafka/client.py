@@ -1,0 +1,65 @@
+"""The few things that the harness asks of a broker, each bounded in time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from infra.poll import wait_until
+
+ASK_TIMEOUT_S = 2.0
+CREATE_TIMEOUT_S = 30.0
+BROKERS_DEFAULT = -1
+"""As many copies of a topic as the brokers' own setting says."""
+
+_silent = logging.getLogger("infra.kafka.client")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False  # a broker that is not up yet is no news
+
+
+def answers(server: str, brokers: int) -> bool:
+    """Does this very server, host:port, answer, and know of as many brokers?
+
+    A client that has heard of the others might ask them, so each call has its own.
+    """
+    try:
+        return len(_client(server).list_topics(timeout=ASK_TIMEOUT_S).brokers) >= brokers
+    except KafkaException:
+        return False
+
+
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int = 1,
+    replication: int = BROKERS_DEFAULT,
+    config: Mapping[str, str] | None = None,
+) -> None:
+    """Make a topic and wait until each of its partitions has a leader.
+
+    Not for the embedded broker, which never answers this request.
+    """
+    client = _client(bootstrap)
+    topic = NewTopic(name, partitions, replication, config=dict(config or {}))
+    client.create_topics([topic])[name].result(CREATE_TIMEOUT_S)
+    wait_until(
+        lambda: _leaders(client, name) == partitions, CREATE_TIMEOUT_S, f"the leaders of {name}"
+    )
+
+
+def _client(bootstrap: str) -> AdminClient:
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 200,
+    }
+    return AdminClient(settings, logger=_silent)
+
+
+def _leaders(client: AdminClient, name: str) -> int:
+    topic = client.list_topics(name, timeout=ASK_TIMEOUT_S).topics[name]
+    return sum(partition.leader >= 0 for partition in topic.partitions.values())

@@ -1,0 +1,124 @@
+"""A one-node Kafka in a container, for machines with a Docker engine and no Java.
+
+It has the face of `KafkaBroker`: the same settings, and `kill`, `pause`, `resume`
+and `restart` through the engine. The container's file system keeps the data.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from functools import cache, partial
+from types import TracebackType
+from typing import Any, Self
+
+from infra.kafka import settings
+from infra.kafka.client import answers, create_topic
+from infra.kafka.jars import VERSION
+from infra.poll import wait_until
+from infra.ports import LOOPBACK, free_ports
+
+IMAGE = f"apache/kafka:{VERSION}"
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10
+
+
+@cache
+def missing() -> str | None:
+    """Why there can be no container here; None if there can."""
+    if shutil.which("docker") is None:
+        return "no Docker engine: docker not found"
+    import docker
+    from docker.errors import DockerException
+
+    try:
+        docker.from_env(timeout=5).ping()
+    except DockerException as error:
+        return f"no Docker engine: {error}"
+    return None
+
+
+class ContainerBroker:
+    def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
+        self._port, controller_port = free_ports(2)
+        own = settings.of_node(0, [self._port], [controller_port], LOOPBACK)
+        # Inside its own network the broker listens everywhere; clients see the loopback.
+        own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
+        self._settings = settings.shared(1) | own | dict(overrides or {})
+        self._container: Any = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self._port}"
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        if self._container is None:
+            self._container = self._make()
+            self._container.start()
+        else:
+            self._engine.start()
+        self._wait(timeout_s)
+
+    def stop(self) -> None:
+        self._engine.stop(timeout=STOP_TIMEOUT_S)
+
+    def kill(self, node: int = 0) -> None:
+        self._only(node).kill()
+
+    def pause(self, node: int = 0) -> None:
+        self._only(node).pause()
+
+    def resume(self, node: int = 0) -> None:
+        self._only(node).unpause()
+
+    def restart(self, node: int = 0, timeout_s: float = START_TIMEOUT_S) -> None:
+        self._only(node).restart(timeout=STOP_TIMEOUT_S)
+        self._wait(timeout_s)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        create_topic(self.bootstrap, name, partitions, config=config)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+    @property
+    def _engine(self) -> Any:
+        if self._container is None:
+            raise RuntimeError("the broker's container has not been started")
+        return self._container.get_wrapped_container()
+
+    def _make(self) -> Any:
+        from testcontainers.core.container import DockerContainer
+
+        container = DockerContainer(IMAGE).with_bind_ports(self._port, self._port)
+        for name, value in settings.as_environment(self._settings).items():
+            container = container.with_env(name, value)
+        return container
+
+    def _only(self, node: int) -> Any:
+        if node != 0:
+            raise ValueError(f"node={node}: a container has one node, number 0")
+        return self._engine
+
+    def _wait(self, timeout_s: float) -> None:
+        wait_until(partial(answers, self.bootstrap, 1), timeout_s, f"{IMAGE} to answer")
+
+    def _remove(self) -> None:
+        if self._container is not None:
+            self._container.stop()
+            self._container = None

@@ -1,0 +1,70 @@
+"""The settings of a small broker, the same for jars and containers.
+
+Made for tests and benchmarks on one machine: quick to start (few internal
+partitions, no wait before a group's first rebalance), small in memory, and with
+transactions of the dead given up within a second of their time-out. Topics are
+never made by accident. Timestamps are the topic's choice: `message.timestamp.type`.
+"""
+
+from __future__ import annotations
+
+INTERNAL_PARTITIONS = 8
+MAX_NODES = 3
+
+
+def shared(nodes: int) -> dict[str, str]:
+    """What all nodes of a cluster of `nodes` have in common."""
+    if not 1 <= nodes <= MAX_NODES:
+        raise ValueError(f"nodes={nodes}: a local cluster has 1 to {MAX_NODES} nodes")
+    in_sync = str(min(nodes, 2))
+    copies = str(nodes)
+    return {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "auto.create.topics.enable": "false",
+        "num.partitions": "4",
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.num.partitions": str(INTERNAL_PARTITIONS),
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.num.partitions": str(INTERNAL_PARTITIONS),
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.max.timeout.ms": "60000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "4",
+        "log.cleaner.dedupe.buffer.size": str(16 << 20),
+        "log.index.size.max.bytes": str(1 << 20),
+    }
+
+
+def of_node(node: int, ports: list[int], controller_ports: list[int], host: str) -> dict[str, str]:
+    """What only node `node` (from 0) has: its id, its ports, its place in the quorum."""
+    port, controller_port = ports[node], controller_ports[node]
+    voters = (f"{number + 1}@{host}:{at}" for number, at in enumerate(controller_ports))
+    return {
+        "node.id": str(node + 1),
+        "controller.quorum.voters": ",".join(voters),
+        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+    }
+
+
+def as_properties(settings: dict[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def as_environment(settings: dict[str, str]) -> dict[str, str]:
+    """The form that the container image of Apache Kafka takes."""
+    return {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in settings.items()}

@@ -1,0 +1,142 @@
+"""One child process that tests and benchmarks start, hurt and end by its id.
+
+Its output goes to `<folder>/<name>.log` (appended over restarts) and its id to
+`<folder>/<name>.pid` as long as it is wanted, so that `sweep` can end what a
+killed test run has left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.05
+LOG_TAIL_LINES = 20
+
+
+class NotReady(RuntimeError):
+    """A server ended, or did not answer in time."""
+
+
+class Process:
+    """`folder` is its working directory; each `start` runs the same command."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.command = list(command)
+        self.folder = folder
+        self.log = folder / f"{name}.log"
+        self._pid_file = folder / f"{name}.pid"
+        self._env = None if env is None else {**os.environ, **env}
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The id of the running child; RuntimeError where there is none."""
+        if self._child is None:
+            raise RuntimeError(f"{self.name} has not been started")
+        return self._child.pid
+
+    def is_alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def start(self) -> None:
+        if self.is_alive():
+            raise RuntimeError(f"{self.name} runs already, as process {self.pid}")
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self.command,
+                cwd=self.folder,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for the test run, which then stops us
+            )
+        self._pid_file.write_text(f"{self._child.pid}\n")
+
+    def wait_until(self, answers: Callable[[], bool], timeout_s: float) -> None:
+        """Return once `answers()` is true; NotReady, with the log's tail, if never."""
+        deadline_s = time.monotonic() + timeout_s
+        while not answers():
+            if not self.is_alive():
+                raise NotReady(f"{self.name} ended early; {self.log} closes with\n{self.tail()}")
+            if time.monotonic() > deadline_s:
+                raise NotReady(
+                    f"{self.name} did not answer within {timeout_s:g} s;"
+                    f" {self.log} closes with\n{self.tail()}"
+                )
+            time.sleep(POLL_S)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int | None:
+        """SIGTERM, then SIGKILL after `timeout_s`; the exit code, None if never started."""
+        if self._child is None:
+            return None
+        self.terminate()
+        try:
+            self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+        return self._reap()
+
+    def terminate(self) -> None:
+        """SIGTERM, without a wait; to end several at once, before `stop` on each."""
+        if self._child is not None and self.is_alive():
+            self._child.terminate()
+            self.resume()  # a paused process would not act on it
+
+    def kill(self) -> int | None:
+        """SIGKILL, and wait until it is gone."""
+        if self._child is not None and self.is_alive():
+            self._child.kill()
+        return self._reap()
+
+    def pause(self) -> None:
+        """SIGSTOP: it holds its connections and does nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def tail(self) -> str:
+        if not self.log.exists():
+            return ""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_TAIL_LINES:])
+
+    def _reap(self) -> int | None:
+        if self._child is None:
+            return None
+        code = self._child.wait(STOP_TIMEOUT_S)
+        self._pid_file.unlink(missing_ok=True)
+        return code
+
+
+def sweep(root: Path) -> list[int]:
+    """Kill what was started below `root` and is still there; the ids of it.
+
+    A process is ours if it works in the folder of its id file: an id alone may
+    have been given to somebody else since.
+    """
+    killed = []
+    for file in root.rglob("*.pid"):
+        pid = int(file.read_text() or 0)
+        try:
+            if pid and Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            pass  # ended by itself, or never ours
+        file.unlink(missing_ok=True)
+    return killed

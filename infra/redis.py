@@ -1,0 +1,90 @@
+"""A private redis-server on a free loopback port, for tests and benchmarks.
+
+Nothing of the machine's own Redis is touched. With `durable` it appends every
+write to its file before it answers, so that `kill` and `restart` keep the state.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from infra.ports import LOOPBACK, free_ports
+from infra.process import Process
+
+START_TIMEOUT_S = 20.0
+MAX_MEMORY = "256mb"
+
+
+def missing() -> str | None:
+    """Why no Redis can be started here; None if one can."""
+    if shutil.which("redis-server") is None:
+        return "redis-server not found; run infra/ensure.sh or install it"
+    return None
+
+
+class RedisServer:
+    """`folder` holds its log and data."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_ports(1)[0]
+        settings = {
+            "bind": LOOPBACK,
+            "port": str(self.port),
+            "dir": str(folder),
+            "save": "",
+            "appendonly": "yes" if durable else "no",
+            "appendfsync": "always",
+            "maxmemory": MAX_MEMORY,
+            "maxmemory-policy": "noeviction",  # state is never dropped in silence
+        }
+        options = (word for name, value in settings.items() for word in (f"--{name}", value))
+        self.process = Process("redis", ["redis-server", *options], folder)
+
+    @property
+    def url(self) -> str:
+        return f"redis://{LOOPBACK}:{self.port}/0"
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        self.process.start()
+        self.process.wait_until(self._answers, timeout_s)
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+
+    def restart(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """The same port; the same state if it is durable."""
+        self.process.stop()
+        self.start(timeout_s)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with redis.Redis(host=LOOPBACK, port=self.port, socket_timeout=1.0) as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False

@@ -1,0 +1,85 @@
+"""The contract of `topology.headers`, written: from coordinates to a record's headers.
+
+Names and the unit of `ts` come from the same `headers:` section that the topology
+file has, so writer and reader agree. `streamId` is left out where it is `default`,
+`type` and `kind` where they are empty. With the CloudEvents preset the time is
+RFC 3339 and `ce_specversion` and `ce_id` (source/epoch/seq) are added, which makes
+the record a CloudEvent in binary mode.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from topology.description import HeaderConfig
+from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
+
+MAX_SEQ: Final = MAX_INT64
+
+Headers = list[tuple[str, str | bytes | None]]
+"""As confluent-kafka has it; the values written here are bytes."""
+
+
+class HeaderWriter:
+    """One per producer: what does not change from record to record is made once.
+
+    Text is written as UTF-8; whether a value must be ASCII is the caller's to ask.
+    """
+
+    def __init__(self, config: HeaderConfig) -> None:
+        self._names = config.names()
+        self._ns_per_unit = UNIT_NS[config.ts_unit]
+        self._is_cloudevent = config.preset == "cloudevents"
+
+    def write(
+        self,
+        source: str,
+        seq: int,
+        *,
+        ts_ns: int | None,
+        epoch: int | None,
+        stream: str = DEFAULT_STREAM,
+        type: str = "",  # noqa: A002 - the contract calls it so
+        kind: str = "",
+    ) -> Headers:
+        """`ts_ns` or `epoch` None: the header is left out."""
+        names = self._names
+        headers: Headers = [(names.source, source.encode()), (names.seq, b"%d" % seq)]
+        if ts_ns is not None:
+            headers.append((names.ts, self._time(ts_ns)))
+        if epoch is not None:
+            headers.append((names.epoch, b"%d" % epoch))
+        if stream != DEFAULT_STREAM:
+            headers.append((names.stream, stream.encode()))
+        if type:
+            headers.append((names.type, type.encode()))
+        if kind:
+            headers.append((names.kind, kind.encode()))
+        if self._is_cloudevent:
+            headers.append(("ce_specversion", b"1.0"))
+            headers.append(("ce_id", f"{source}/{epoch or 0}/{seq}".encode()))
+        return headers
+
+    def _time(self, ts_ns: int) -> bytes:
+        if self._is_cloudevent:
+            return rfc3339(ts_ns).encode()
+        return b"%d" % (ts_ns // self._ns_per_unit)
+
+
+def rfc3339(ts_ns: int) -> str:
+    """UTC, with all nine digits."""
+    seconds, ns = divmod(ts_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"
+
+
+def epoch_fault(epoch: int) -> str | None:
+    """Why `epoch` cannot be a header of the contract, None if it can."""
+    return None if 0 <= epoch <= MAX_EPOCH else f"epoch {epoch} is not in 0..{MAX_EPOCH}"
+
+
+def ascii_fault(what: str, value: str) -> str | None:
+    """Why `value` cannot be a header of the contract, None if it can."""
+    if not value.isascii() or not value.isprintable():
+        return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
+    return None

@@ -1,0 +1,141 @@
+"""Where a source's numbering goes on after a restart: one small file.
+
+The reader takes every number that is skipped for a lost record. So numbers may not
+be skipped, and none may be used twice, for the second would pass for a copy:
+
+* A clean close stores the exact next number; the next start goes on there, in the
+  same epoch, without a hole.
+* While the journal is open the file says "in use". A start that finds it so cannot
+  know which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the
+  reader neither misses nor drops anything.
+* Where there is no file yet, the epoch is `first_epoch`. The default of the callers
+  is the wall clock in seconds, so that a lost file, too, leads to a higher epoch.
+
+The file is replaced whole (written beside, synced, renamed, folder synced), twice per
+life of a producer and never per record. A lock file beside it keeps a second process
+from using the same numbers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from producers.failure import JournalError
+from producers.headers import epoch_fault
+
+FORMAT: Final = 1
+
+
+class _Page(msgspec.Struct, forbid_unknown_fields=True):
+    format: int
+    source: str
+    stream: str
+    epoch: int
+    next_seq: int | None  # None: in use, or left so by a crash
+
+
+class Journal:
+    """Open once constructed, with `epoch` and `next_seq` to begin with.
+
+    JournalError: in use by another process, unreadable, or another source's.
+    """
+
+    def __init__(self, path: Path, source: str, stream: str, first_epoch: int) -> None:
+        self._path = path
+        self._source = source
+        self._stream = stream
+        self._lock: IO[bytes] | None = _locked(path)
+        try:
+            self.epoch, self.next_seq = self._begin(first_epoch)
+            self._write(None)
+        except BaseException:
+            self.release()
+            raise
+
+    def close(self, next_seq: int) -> None:
+        """Store the number to go on with; the journal is done with."""
+        try:
+            self._write(next_seq)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let go without a word, as a crash would: the next start is a new epoch."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _begin(self, first_epoch: int) -> tuple[int, int]:
+        page = self._read()
+        if page is None:
+            return first_epoch, 0
+        if (page.source, page.stream) != (self._source, self._stream):
+            raise JournalError(
+                f"journal {self._path} is that of source {page.source!r} in stream"
+                f" {page.stream!r}, not of {self._source!r} in {self._stream!r}; give each"
+                " source a file of its own"
+            )
+        if page.next_seq is None:
+            if fault := epoch_fault(page.epoch + 1):
+                raise JournalError(f"journal {self._path} asks for a new epoch, but {fault}")
+            return page.epoch + 1, 0
+        return page.epoch, page.next_seq
+
+    def _read(self) -> _Page | None:
+        try:
+            page = msgspec.json.decode(self._path.read_bytes(), type=_Page)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise JournalError(
+                f"{self._path} is no readable journal ({error}); {_REMEDY}"
+            ) from error
+        if page.format != FORMAT or page.epoch < 0 or (page.next_seq or 0) < 0:
+            raise JournalError(f"{self._path} is no journal of this version; {_REMEDY}")
+        return page
+
+    def _write(self, next_seq: int | None) -> None:
+        page = _Page(FORMAT, self._source, self._stream, self.epoch, next_seq)
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(msgspec.json.encode(page) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            raise JournalError(f"journal {self._path} cannot be written: {error}") from error
+
+
+_REMEDY: Final = "remove it and the source begins a new epoch, which must be higher than any before"
+
+
+def _locked(path: Path) -> IO[bytes]:
+    # Not on the journal itself: that file is replaced, and its lock with it.
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f"{path.name}.lock").open("ab")
+    except OSError as error:
+        raise JournalError(f"journal {path} cannot be locked: {error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise JournalError(
+            f"journal {path} is in use by another producer; a source has one at a time"
+        ) from error
+    return lock
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

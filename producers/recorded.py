@@ -1,0 +1,174 @@
+"""From a recorded event to the record that publishes it.
+
+A row is what one line of a recording holds (`source`, `seq`, and as far as they are
+there `ts`, `arrival`, `type`, `stream`, `epoch`, `payload`, `kind`): a mapping, a line
+of JSON, or an `Event`. What a row does not say is not written either: without `epoch`
+there is no epoch header, without `ts` the arrival stands for it, without both there is
+no `ts` header and the broker's stamp counts. Numbers may be given as text, as CSV has
+them. The payload goes out as JSON; an Event's `value` goes out as it is if it is bytes.
+
+Whether a name is known, or a time is credible, is the reader's to judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from producers.headers import MAX_SEQ
+from topology.description.spelling import source_name_fault
+from topology.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
+from topology.headers import DEFAULT_STREAM, MAX_EPOCH
+
+Row = Mapping[str, Any]
+Recorded = Row | Event | bytes | str
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_KINDS: Final = (DATA, HEARTBEAT, BYE)
+
+
+class Record(NamedTuple):
+    """What to publish; None: not said."""
+
+    source: str
+    seq: int
+    ts_ns: int | None
+    arrival_ns: int | None
+    epoch: int | None
+    stream: str
+    type: str
+    kind: str
+    value: bytes | None
+
+
+class ClockRow(NamedTuple):
+    """A time-sync sample: no event, and not for the events' topic."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A row that cannot be published; `row` counts from 1."""
+
+    row: int
+    reason: str
+    detail: str
+
+
+class _Fault(Exception):
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def record_of(recorded: Recorded, row: int) -> Record | ClockRow | Malformed:
+    """What `recorded`, the `row`-th of its recording, publishes."""
+    try:
+        if isinstance(recorded, Event):
+            return _of_event(recorded)
+        mapping = recorded if isinstance(recorded, Mapping) else _parsed(recorded)
+        if "clock" in mapping:
+            return ClockRow(_text(mapping, "clock", ""))
+        return _of_row(mapping)
+    except _Fault as fault:
+        return Malformed(row, fault.reason, str(fault))
+
+
+def _parsed(line: bytes | str) -> Row:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _Fault("json", f"the line is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise _Fault("json", f"the line is a {type(row).__name__}, not an object")
+    return row
+
+
+def _of_row(row: Row) -> Record:
+    source = row.get("source")
+    if fault := source_name_fault(source):
+        raise _Fault("source", f"{fault}; every row needs a source")
+    assert isinstance(source, str)
+    seq = _integer(row, "seq", 0, MAX_SEQ)
+    if seq is None:
+        raise _Fault("seq", "there is no seq; every row needs a number")
+    arrival_ns = _integer(row, "arrival")
+    ts_ns = _integer(row, "ts")
+    kind = _text(row, "kind", DATA)
+    if kind not in _KINDS:
+        raise _Fault(
+            "kind", f"kind {kind!r} is not known; write {HEARTBEAT}, {BYE} or leave it out"
+        )
+    return Record(
+        source,
+        seq,
+        arrival_ns if ts_ns is None else ts_ns,
+        ts_ns if arrival_ns is None else arrival_ns,
+        _integer(row, "epoch", 0, MAX_EPOCH),
+        _text(row, "stream", "") or DEFAULT_STREAM,
+        _text(row, "type", ""),
+        kind,
+        _json(row.get("payload")) if kind == DATA else None,
+    )
+
+
+def _of_event(event: Event) -> Record:
+    if event.kind not in _KINDS:
+        raise _Fault("kind", f"a {event.kind!r} is not what a producer sends")
+    if fault := source_name_fault(event.source):
+        raise _Fault("source", fault)
+    if not 0 <= event.seq <= MAX_SEQ:
+        raise _Fault("seq", f"seq {event.seq} is not in 0..{MAX_SEQ}")
+    value = event.value if isinstance(event.value, bytes) else _json(event.value)
+    return Record(
+        event.source,
+        event.seq,
+        event.ts_ns,
+        event.arrival_ns,
+        None if event.epoch == NO_EPOCH else event.epoch,
+        event.stream or DEFAULT_STREAM,
+        event.type,
+        event.kind,
+        value if event.kind == DATA else None,
+    )
+
+
+def _integer(row: Row, name: str, low: int = -MAX_SEQ - 1, high: int = MAX_SEQ) -> int | None:
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _Fault(name, f"{name} {_shown(value)} is not a whole number in {low}..{high}")
+    return value
+
+
+def _text(row: Row, name: str, default: str) -> str:
+    value = row.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise _Fault(name, f"{name} {_shown(value)} is not text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _Fault(name, f"{name} {_shown(value)} is not Unicode text") from error
+    return value
+
+
+def _json(payload: Any) -> bytes:
+    try:
+        return orjson.dumps(payload)
+    except orjson.JSONEncodeError as error:
+        raise _Fault("payload", f"the payload is not JSON: {error}") from error
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,0 +1,183 @@
+"""Publishes a recording again: the same events, the same numbers, in file order.
+
+The pace is a rate, a multiple of the recorded arrival times, or as fast as the broker
+takes it (`Pace`). Arrival times that go back count as the largest so far; a row without
+one arrives at its `ts`, and with neither together with the row before it. A pace that
+cannot be kept is not made up for by dropping; `behind_s` tells how far it lags.
+
+File order holds within each partition (the producer is idempotent). All records of a
+source have one key, as with `SequencedProducer`.
+
+Every row ends as one of: delivered, malformed (told to `on_malformed`, counted and
+skipped), or a clock row (counted and skipped: it belongs to another topic). A record
+the broker does not take stops the run, for a recording with holes is another recording:
+QueueFull, DeliveryFailed, RecordRefused for the size, BrokerFatal. Memory: one row and
+the channel's bounded queue.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from producers.channel import Channel, ChannelLimits, Coordinates, Settings
+from producers.headers import HeaderWriter
+from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
+from topology.description import HeaderConfig
+
+PROGRESS_EVERY_S: Final = 0.2
+POLL_EVERY_RECORDS: Final = 256
+SHORTEST_WAIT_S: Final = 0.001
+LONGEST_WAIT_S: Final = 0.1
+FLUSH_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """At most one of: records per second; recorded seconds per second. Neither: full speed."""
+
+    rate_per_s: float | None = None
+    speed: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate_per_s is not None and self.speed is not None:
+            raise ValueError("give a rate or a speed, not both")
+        for name, value in (("rate", self.rate_per_s), ("speed", self.speed)):
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} {value} is not above 0; leave it out for full speed")
+
+
+FULL_SPEED: Final = Pace()
+
+
+@dataclass(slots=True)
+class Published:
+    """How far a replay has come: rows = sent + malformed + clock."""
+
+    rows: int = 0
+    sent: int = 0
+    delivered: int = 0
+    malformed: int = 0
+    clock: int = 0
+    seconds: float = 0.0
+    behind_s: float = 0.0
+
+
+class Replayer:
+    """One topic. `on_progress` is called about every 0.2 s and at the end.
+
+    `now_s` is a monotonic clock, `wait_s` waits (and by default serves the client).
+    """
+
+    def __init__(
+        self,
+        brokers: str,
+        topic: str,
+        *,
+        pace: Pace = FULL_SPEED,
+        key_by: Literal["source", "stream"] = "source",
+        headers: HeaderConfig | None = None,
+        limits: ChannelLimits | None = None,
+        settings: Settings | None = None,
+        on_malformed: Callable[[Malformed], None] | None = None,
+        on_progress: Callable[[Published], None] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        wait_s: Callable[[float], None] | None = None,
+    ) -> None:
+        self._channel = Channel(brokers, topic, limits=limits, settings=settings)
+        self._writer = HeaderWriter(headers or HeaderConfig())
+        self._key_by_stream = key_by == "stream"
+        self._pace = pace
+        self._on_malformed = on_malformed
+        self._on_progress = on_progress
+        self._now_s = now_s
+        self._wait_s = wait_s or self._channel.poll
+        self._told_s = 0.0
+
+    def publish(
+        self, rows: Iterable[Recorded], *, flush_timeout_s: float = FLUSH_TIMEOUT_S
+    ) -> Published:
+        """All of `rows`, and wait until they are delivered."""
+        count = Published()
+        started_s = self._told_s = self._now_s()
+        schedule = _Schedule(self._pace)
+        for row in rows:
+            count.rows += 1
+            taken = record_of(row, count.rows)
+            if isinstance(taken, Record):
+                self._wait_until(started_s + schedule.due_s(taken, count.sent), started_s, count)
+                self._send(taken, count)
+            else:
+                self._skip(taken, count)
+                self._tell(started_s, count)
+        self._channel.flush(flush_timeout_s)
+        self._channel.raise_failures()
+        self._tell(started_s, count, now=True)
+        return count
+
+    def _wait_until(self, due_s: float, started_s: float, count: Published) -> None:
+        while True:
+            self._tell(started_s, count)
+            ahead_s = due_s - self._now_s()
+            if ahead_s < SHORTEST_WAIT_S:
+                count.behind_s = max(0.0, -ahead_s) if self._pace != FULL_SPEED else 0.0
+                return
+            self._wait_s(min(ahead_s, LONGEST_WAIT_S))
+
+    def _send(self, record: Record, count: Published) -> None:
+        if count.sent % POLL_EVERY_RECORDS == 0:
+            self._channel.poll()
+        if self._channel.failed:
+            self._channel.raise_failures()
+        headers = self._writer.write(
+            record.source,
+            record.seq,
+            ts_ns=record.ts_ns,
+            epoch=record.epoch,
+            stream=record.stream,
+            type=record.type,
+            kind=record.kind,
+        )
+        key = record.stream if self._key_by_stream else record.source
+        coordinates = Coordinates(record.source, record.epoch or 0, record.seq)
+        self._channel.send(coordinates, key.encode(), record.value, headers)
+        count.sent += 1
+
+    def _skip(self, taken: ClockRow | Malformed, count: Published) -> None:
+        if isinstance(taken, ClockRow):
+            count.clock += 1
+            return
+        count.malformed += 1
+        if self._on_malformed is not None:
+            self._on_malformed(taken)
+
+    def _tell(self, started_s: float, count: Published, *, now: bool = False) -> None:
+        now_s = self._now_s()
+        if now or now_s - self._told_s >= PROGRESS_EVERY_S:
+            self._told_s = now_s
+            count.seconds = now_s - started_s
+            count.delivered = self._channel.delivered
+            if self._on_progress is not None:
+                self._on_progress(count)
+
+
+class _Schedule:
+    """When each record is due, in seconds from the start."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._first_ns: int | None = None
+        self._newest_ns = 0
+
+    def due_s(self, record: Record, number: int) -> float:
+        if self._pace.rate_per_s is not None:
+            return number / self._pace.rate_per_s
+        if self._pace.speed is None:
+            return 0.0
+        if record.arrival_ns is not None:
+            if self._first_ns is None:
+                self._first_ns = self._newest_ns = record.arrival_ns
+            self._newest_ns = max(self._newest_ns, record.arrival_ns)
+        return (self._newest_ns - (self._first_ns or 0)) / 1e9 / self._pace.speed

@@ -1,0 +1,30 @@
+"""The optional build of the core with mypyc.
+
+Plain Python is the default and the reference. With INORDER_COMPILE=1 the modules
+straight in `topology/` are compiled, unchanged, into one extension; its packages
+below (the description of a topology, which is pydantic's) never are.
+"""
+
+import os
+from pathlib import Path
+
+from setuptools import setup
+
+NOT_COMPILED = {"__init__.py"}
+
+
+def hot_modules() -> list[str]:
+    root = Path(__file__).parent
+    files = sorted((root / "topology").glob("*.py"))
+    return [str(file.relative_to(root)) for file in files if file.name not in NOT_COMPILED]
+
+
+def extensions() -> list[object]:
+    if os.environ.get("INORDER_COMPILE", "") != "1":
+        return []
+    from mypyc.build import mypycify
+
+    return list(mypycify(["--strict", *hot_modules()], opt_level="3", group_name="inorder_core"))
+
+
+setup(ext_modules=extensions())

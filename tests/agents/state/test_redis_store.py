@@ -1,0 +1,243 @@
+"""Examples: what a Redis copy does when others write too, and when the server goes."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import redis
+
+import agents.state.redis as kind
+from agents.state.redis import RedisStore, connect, key_of
+from agents.state.store import StaleStore, StoreName, StoreUnavailable
+from infra.redis import RedisServer
+
+pytestmark = pytest.mark.redis
+
+PARTITIONS = count()
+OpenStore = Callable[[], RedisStore]
+
+
+@pytest.fixture
+def name() -> StoreName:
+    return StoreName("shop", "reorder", "shop-state", next(PARTITIONS))
+
+
+@pytest.fixture
+def opened(redis_server: Any, name: StoreName) -> Iterator[OpenStore]:
+    stores: list[RedisStore] = []
+
+    def one_more() -> RedisStore:
+        stores.append(RedisStore(connect(redis_server.url), name))
+        return stores[-1]
+
+    yield one_more
+    for store in stores:
+        store.close()
+
+
+class Cut:
+    """Stands before a client and cuts the connection at chosen commands."""
+
+    def __init__(self, client: redis.Redis, *, before: set[int], after: set[int]) -> None:
+        self._client = client
+        self._before = before
+        self._after = after
+        self.commands = 0
+
+    def execute_command(self, *command: Any) -> Any:
+        self.commands += 1
+        if self.commands in self._before:
+            raise redis.ConnectionError("cut before the command")
+        answer = self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        if self.commands in self._after:
+            raise redis.TimeoutError("cut before the answer")
+        return answer
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture(autouse=True)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+
+
+def behind_cut(
+    redis_server: Any,
+    name: StoreName,
+    before: set[int] | None = None,
+    after: set[int] | None = None,
+) -> tuple[RedisStore, Cut]:
+    cut = Cut(connect(redis_server.url), before=before or set(), after=after or set())
+    return RedisStore(cut, name), cut  # type: ignore[arg-type]
+
+
+def test_a_paused_worker_does_not_overwrite_its_successor(opened: OpenStore) -> None:
+    paused, successor = opened(), opened()
+    paused.apply({b"a": b"old"}, None, 10, written_at_ns=1)
+    assert successor.position() == 10
+    successor.apply({b"a": b"new"}, 10, 20, written_at_ns=2)
+
+    with pytest.raises(StaleStore, match="stands at 20"):
+        paused.apply({b"a": b"older"}, 10, 15, written_at_ns=3)
+    with pytest.raises(StaleStore):
+        paused.apply({b"a": b"older"}, None, 30, written_at_ns=3)
+    with pytest.raises(StaleStore):
+        paused.clear()
+    assert dict(successor.items()) == {b"a": b"new"}
+    assert successor.position() == 20
+
+
+def test_an_evicted_copy_is_not_built_on(
+    opened: OpenStore, redis_server: Any, name: StoreName
+) -> None:
+    store = opened()
+    store.apply({b"a": b"1"}, None, 10, written_at_ns=1)
+    with connect(redis_server.url) as client:
+        client.delete(key_of(name))
+    with pytest.raises(StaleStore, match="stands at nothing"):
+        store.apply({b"b": b"1"}, 10, 11, written_at_ns=1)
+    assert store.position() is None
+    assert list(store.items()) == []
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("attempt", ["before", "after"])
+def test_one_cut_at_any_command_is_not_noticed(
+    redis_server: Any,
+    name: StoreName,
+    monkeypatch: pytest.MonkeyPatch,
+    pieces: int,
+    attempt: str,
+) -> None:
+    monkeypatch.setattr(kind, "CHANGES_PER_CALL", 10 // pieces)
+    values = {b"%d" % k: b"v" for k in range(10 if pieces == 1 else 9)}
+    for at in range(1, pieces + 1):
+        store, cut = behind_cut(redis_server, name, **{attempt: {at}})
+        store.apply(values, None, 5, written_at_ns=1)
+        assert cut.commands == pieces + 1
+        assert (store.position(), dict(store.items())) == (5, values)
+        store.clear()
+        store.close()
+
+
+def test_a_change_cut_off_between_pieces_leaves_an_unusable_copy(
+    opened: OpenStore, redis_server: Any, name: StoreName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "CHANGES_PER_CALL", 2)
+    opened().apply({b"kept": b"1", b"0": b"old"}, None, 5, written_at_ns=1)
+    values: dict[bytes, bytes | None] = {b"%d" % k: b"new" for k in range(6)}
+    store, cut = behind_cut(redis_server, name, before=set(range(2, 9)))
+    with pytest.raises(StoreUnavailable, match="after 3 attempt"):
+        store.apply(values, 5, 6, written_at_ns=2)
+    assert cut.commands == 1 + kind.ATTEMPTS
+    store.close()
+
+    store = opened()
+    assert store.position() is None
+    assert store.written_at_ns() is None
+    assert list(store.items()) == []
+    store.apply({b"a": b"1"}, None, 9, written_at_ns=3)
+    assert dict(store.items()) == {b"a": b"1"}
+
+
+def test_two_writers_of_one_empty_copy_do_not_mix(
+    opened: OpenStore, redis_server: Any, name: StoreName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second takes the copy over while the first is between two pieces."""
+    monkeypatch.setattr(kind, "CHANGES_PER_CALL", 1)
+    second = opened()
+
+    class TakenOver(Cut):
+        def execute_command(self, *command: Any) -> Any:
+            answer = super().execute_command(*command)
+            if self.commands == 1:
+                second.apply({b"b": b"2"}, None, 7, written_at_ns=1)
+            return answer
+
+    client = TakenOver(connect(redis_server.url), before=set(), after=set())
+    first = RedisStore(client, name)  # type: ignore[arg-type]
+    with pytest.raises(StaleStore):
+        first.apply({b"a": b"1", b"c": b"3"}, None, 7, written_at_ns=1)
+    assert (second.position(), dict(second.items())) == (7, {b"b": b"2"})
+    first.close()
+
+
+def test_large_changes_and_many_pages(opened: OpenStore) -> None:
+    store = opened()
+    values: dict[bytes, bytes | None] = {b"%d" % k: b"v%d" % k for k in range(25_000)}
+    store.apply(values, None, 1, written_at_ns=1)
+    half: dict[bytes, bytes | None] = {b"%d" % k: None for k in range(0, 25_000, 2)}
+    store.apply(half | {b"big": bytes(9 << 20)}, 1, 2, written_at_ns=1)
+    held = dict(store.items())
+    assert len(held) == 12_501
+    assert held[b"24999"] == b"v24999"
+    assert held[b"big"] == bytes(9 << 20)
+
+
+def test_a_key_that_holds_something_else_is_an_error(
+    opened: OpenStore, redis_server: Any, name: StoreName
+) -> None:
+    with connect(redis_server.url) as client:
+        client.set(key_of(name), "something else")
+    with pytest.raises(StoreUnavailable, match="WRONGTYPE"):
+        opened().position()
+
+
+def test_no_two_names_share_a_key() -> None:
+    names = [
+        StoreName("a", "b:c", "d", 0),
+        StoreName("a:b", "c", "d", 0),
+        StoreName("a", "b", "c:d", 0),
+    ]
+    assert len({key_of(name) for name in names}) == len(names)
+
+
+def test_a_server_that_is_away_fails_in_bounded_time(name: StoreName) -> None:
+    with socket.socket() as placeholder:
+        placeholder.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        port = placeholder.getsockname()[1]
+        store = RedisStore(connect(f"redis://127.0.0.1:{port}/0"), name)
+        started_s = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="check that the server runs"):
+            store.position()
+        assert time.monotonic() - started_s < kind.CONNECT_TIMEOUT_S
+        store.close()
+
+
+def test_a_server_that_says_nothing_fails_in_bounded_time(
+    name: StoreName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        store = RedisStore(connect(f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"), name)
+        started_s = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="after 3 attempt"):
+            store.position()
+        assert time.monotonic() - started_s < 5
+        store.close()
+
+
+def test_a_server_killed_between_changes_is_gone_on_with(
+    own_redis: RedisServer, name: StoreName
+) -> None:
+    """Durable: what was answered is there; and no object has to be built anew."""
+    store = RedisStore(connect(own_redis.url), name)
+    base = None
+    for position in range(1, 31):
+        values = {b"%d" % k: b"%d" % position for k in range(position)}
+        store.apply(values, base, position, written_at_ns=position)
+        base = position
+        if position % 10 == 0:
+            own_redis.kill()
+            with pytest.raises(StoreUnavailable):
+                store.position()
+            own_redis.restart()
+            assert store.position() == position
+            assert dict(store.items()) == values
+    store.close()

@@ -1,0 +1,171 @@
+"""Examples and kills: what a RocksDB copy does on a disk."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.state.rocksdb import RocksdbLimits, RocksdbStore, folder_of
+from agents.state.store import StoreLocked, StoreName, StoreUnavailable
+from tests.agents.state import rocksdb_writer as writer
+
+ROOT = Path(__file__).parents[3]
+NAME = StoreName("shop", "reorder+merge", "shop-reorder-state", 7)
+KILLS = 6
+ANSWER_TIMEOUT_S = 30
+
+
+def start_writer(directory: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.agents.state.rocksdb_writer", str(directory)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_writer_killed_at_random_leaves_a_whole_batch(tmp_path: Path) -> None:
+    moments = random.Random(5)
+    reached = 0
+    for _ in range(KILLS):
+        with start_writer(tmp_path) as child:
+            assert child.stdout is not None
+            for _ in range(moments.randint(1, 1500)):
+                done = int(child.stdout.readline())
+            child.kill()
+            for line in child.stdout:
+                done = int(line) if line.endswith("\n") else done
+            child.wait(ANSWER_TIMEOUT_S)
+        store = RocksdbStore(tmp_path, writer.NAME, writer.LIMITS)
+        position = store.position()
+        assert position is not None
+        assert position >= done > reached
+        assert dict(store.items()) == writer.expected(position)
+        assert store.written_at_ns() == position
+        store.close()
+        reached = position
+
+
+def test_a_copy_open_in_another_process_is_locked(tmp_path: Path) -> None:
+    with start_writer(tmp_path) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(StoreLocked, match="--state-dir"):
+            RocksdbStore(tmp_path, writer.NAME)
+        child.kill()
+        child.stdout.read()
+        child.wait(ANSWER_TIMEOUT_S)
+    RocksdbStore(tmp_path, writer.NAME).close()
+
+
+def test_a_copy_open_in_this_process_is_locked(tmp_path: Path) -> None:
+    store = RocksdbStore(tmp_path, NAME)
+    with pytest.raises(StoreLocked):
+        RocksdbStore(tmp_path, NAME)
+    store.close()
+
+
+@pytest.mark.parametrize("hurt", ["CURRENT", "MANIFEST-*", "*.sst", "rocksdict-config.json"])
+def test_a_damaged_folder_is_empty_or_whole(tmp_path: Path, hurt: str) -> None:
+    """And usable either way."""
+    store = RocksdbStore(tmp_path, NAME)
+    values = {b"%d" % k: bytes(100) for k in range(1000)}
+    store.apply(values, None, 10, written_at_ns=1)
+    store.close()  # flushes into an .sst
+    victims = list(folder_of(tmp_path, NAME).glob(hurt))
+    assert victims
+    for victim in victims:
+        victim.write_bytes(b"not what it was")
+
+    store = RocksdbStore(tmp_path, NAME)
+    if store.position() is not None and not reads(store, values):
+        store.clear()
+    base = store.position()
+    store.apply({b"a": b"1"}, base, 11, written_at_ns=2)
+    assert store.position() == 11
+    store.close()
+
+
+def test_clear_gives_the_disk_back(tmp_path: Path) -> None:
+    store = RocksdbStore(tmp_path, NAME)
+    store.apply({b"%d" % k: os.urandom(1000) for k in range(3000)}, None, 1, written_at_ns=1)
+    assert disk_bytes(tmp_path) > 3_000_000
+    store.clear()
+    assert store.position() is None
+    assert disk_bytes(tmp_path) < 100_000
+    assert [entry.name for entry in folder_of(tmp_path, NAME).parent.iterdir()] == ["7"]
+    store.close()
+
+
+def test_what_a_killed_clear_left_behind_is_removed(tmp_path: Path) -> None:
+    store = RocksdbStore(tmp_path, NAME)
+    store.apply({b"a": b"1"}, None, 1, written_at_ns=1)
+    store.close()
+    folder = folder_of(tmp_path, NAME)
+    folder.rename(folder.with_name(f"{folder.name}.discarded-0"))
+    store = RocksdbStore(tmp_path, NAME)
+    assert store.position() is None
+    assert [entry.name for entry in folder.parent.iterdir()] == ["7"]
+    store.close()
+
+
+def test_items_come_in_pages_and_only_once(tmp_path: Path) -> None:
+    store = RocksdbStore(tmp_path, NAME, RocksdbLimits(items_per_page=7))
+    values = {
+        stem + b"\0" * zeros: b"v" for stem in (b"a", b"7", b"\xff", b"") for zeros in range(1, 9)
+    }
+    store.apply(values, None, 1, written_at_ns=1)
+    rows = list(store.items())
+    assert len(rows) == len(values)
+    assert dict(rows) == values
+    store.close()
+
+
+def test_the_disk_stays_bounded_under_overwriting(tmp_path: Path) -> None:
+    limits = RocksdbLimits(write_buffer_bytes=256 << 10, max_wal_bytes=1 << 20)
+    store = RocksdbStore(tmp_path, NAME, limits)
+    base = None
+    for position in range(1, 201):  # 20 MB written over 100 kB
+        changes = {b"%d" % k: os.urandom(1000) for k in range(100)}
+        store.apply(changes, base, position, written_at_ns=1)
+        base = position
+    assert disk_bytes(tmp_path) < 6_000_000
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        (NAME, "shop/reorder+merge/shop-reorder-state/7"),
+        (StoreName("a/b", "..", ".", 0), "a%2Fb/%2E%2E/%2E/0"),
+        (StoreName("größe", "s", "t", 12), "gr%C3%B6%C3%9Fe/s/t/12"),
+    ],
+)
+def test_folders(name: StoreName, folder: str) -> None:
+    assert folder_of(Path("/state"), name) == Path("/state") / folder
+
+
+def test_a_place_that_is_no_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(StoreUnavailable, match=str(tmp_path)):
+        RocksdbStore(tmp_path / "state", NAME)
+
+
+def reads(store: RocksdbStore, values: dict[bytes, bytes]) -> bool:
+    """True: all of it. False: a clear refusal. Anything else fails."""
+    try:
+        found = dict(store.items())
+    except StoreUnavailable:
+        return False
+    assert found == values
+    return True
+
+
+def disk_bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())

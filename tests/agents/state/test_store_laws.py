@@ -1,0 +1,237 @@
+"""Laws: every kind of state copy behaves as a dict with a position.
+
+One state machine drives all three kinds through commits, restarts, changes with the
+wrong base, changes that break off, and clearing, and compares each with a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+import agents.state.redis as redis_kind
+from agents.state.open import StoreKind, open_store
+from agents.state.store import StaleStore, Store, StoreError, StoreName, why_discard
+
+Open = Callable[[], Store]
+Change = dict[bytes, bytes | None]
+
+KEYS = st.binary(min_size=1, max_size=3)
+VALUES = st.one_of(st.binary(max_size=8), st.just(b"torn:"), st.binary(min_size=200, max_size=300))
+CHANGES = st.dictionaries(KEYS, st.one_of(st.none(), VALUES), max_size=8)
+"""Up to 8 changes: with 3 a call, Redis takes them in pieces as well as whole."""
+
+FRESH = count()
+
+
+class Place(NamedTuple):
+    """`survives`: what was written is there after a restart."""
+
+    open: Open
+    survives: bool
+
+
+class BreaksOff(Mapping[bytes, "bytes | None"]):
+    """Changes whose reading fails after the first two."""
+
+    def __init__(self, changes: Change) -> None:
+        self._changes = changes
+
+    def __getitem__(self, key: bytes) -> bytes | None:
+        return self._changes[key]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from list(self._changes)[:2]
+        raise ConnectionAbortedError
+
+
+class CopyMachine(RuleBasedStateMachine):
+    """Drives one copy and a dict side by side."""
+
+    place: ClassVar[Place]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = self.place.open()
+        self.store.clear()
+        self.values: dict[bytes, bytes] = {}
+        self.position: int | None = None
+        self.written_at_ns: int | None = None
+
+    @rule(changes=CHANGES, further=st.integers(1, 1000), now_ns=st.integers(0, 2**62))
+    def commit(self, changes: Change, further: int, now_ns: int) -> None:
+        position = (self.position or 0) + further
+        self.store.apply(changes, self.position, position, written_at_ns=now_ns)
+        for key, value in changes.items():
+            if value is None:
+                self.values.pop(key, None)
+            else:
+                self.values[key] = value
+        self.position, self.written_at_ns = position, now_ns
+
+    @rule(now_ns=st.integers(0, 2**62))
+    def still_right(self, now_ns: int) -> None:
+        if self.position is not None:
+            self.store.apply({}, self.position, self.position, written_at_ns=now_ns)
+            self.written_at_ns = now_ns
+
+    @rule(changes=CHANGES, base=st.none() | st.integers(0, 3000), further=st.integers(1, 9))
+    def wrong_base(self, changes: Change, base: int | None, further: int) -> None:
+        if base != self.position:
+            with pytest.raises(StaleStore):
+                self.store.apply(changes, base, (base or 0) + further, written_at_ns=1)
+
+    @rule(changes=CHANGES.map(BreaksOff))
+    def breaks_off(self, changes: BreaksOff) -> None:
+        with pytest.raises(ConnectionAbortedError):
+            self.store.apply(changes, self.position, (self.position or 0) + 1, written_at_ns=1)
+
+    @rule()
+    def restart(self) -> None:
+        self.store.close()
+        self.store = self.place.open()
+        if not self.place.survives:
+            self.values, self.position, self.written_at_ns = {}, None, None
+
+    @rule()
+    def clear(self) -> None:
+        self.store.clear()
+        self.values, self.position, self.written_at_ns = {}, None, None
+
+    @rule()
+    def read_half(self) -> None:
+        next(iter(self.store.items()), None)
+
+    @invariant()
+    def equals_the_model(self) -> None:
+        assert self.store.position() == self.position
+        assert self.store.written_at_ns() == self.written_at_ns
+        assert dict(self.store.items()) == self.values
+
+    def teardown(self) -> None:
+        self.store.close()
+
+
+@pytest.fixture(params=["memory", "rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def kind(request: pytest.FixtureRequest) -> StoreKind:
+    chosen: StoreKind = request.param
+    return chosen
+
+
+@pytest.fixture
+def open_copy(kind: StoreKind, request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    name = StoreName("laws", "reorder", f"test-{next(FRESH)}", 3)
+    server: Any = request.getfixturevalue("redis_server") if kind == "redis" else None
+    url = None if server is None else server.url
+
+    def opened() -> Store:
+        return open_store(kind, name, directory=tmp_path, redis_url=url)
+
+    return opened
+
+
+def test_every_copy_is_a_dict_with_a_position(
+    kind: StoreKind, open_copy: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_kind, "CHANGES_PER_CALL", 3)
+    run_state_machine_as_test(
+        type("Copy", (CopyMachine,), {"place": Place(open_copy, kind != "memory")}),
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_a_closed_copy_says_so(open_copy: Open) -> None:
+    store = open_copy()
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.position()
+    with pytest.raises(StoreError, match="closed"):
+        store.apply({b"a": b"1"}, None, 1, written_at_ns=0)
+    with pytest.raises(StoreError, match="closed"):
+        list(store.items())
+
+
+def test_a_copy_that_moves_while_it_is_read_says_so(open_copy: Open) -> None:
+    store = open_copy()
+    store.apply({b"a": b"1", b"b": b"2"}, None, 1, written_at_ns=0)
+    rows = store.items()
+    next(rows)
+    store.apply({b"a": b"3"}, 1, 2, written_at_ns=0)
+    with pytest.raises(StaleStore, match="moved"):
+        list(rows)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "base", "position", "says"),
+    [
+        pytest.param({b"": b"1"}, None, 1, "key", id="an empty key"),
+        pytest.param({}, None, -1, "no changelog offset", id="a negative position"),
+        pytest.param({}, 5, 4, "never goes back", id="backwards"),
+        pytest.param({b"a": b"1"}, 5, 5, "above their base", id="a change that moves nothing"),
+    ],
+)
+def test_mixed_up_arguments_are_refused(
+    open_copy: Open, changes: Change, base: int | None, position: int, says: str
+) -> None:
+    store = open_copy()
+    with pytest.raises(ValueError, match=says):
+        store.apply(changes, base, position, written_at_ns=0)
+    assert store.position() is None
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("stands_at", "written_at_s", "says"),
+    [
+        pytest.param(None, 0, None, id="empty: nothing to discard"),
+        pytest.param(70, 5_000, None, id="fresh, behind the end"),
+        pytest.param(100, 5_000, None, id="fresh, at the end"),
+        pytest.param(101, 5_000, "ahead of the changelog's end 100", id="ahead"),
+        pytest.param(70, 4_001, None, id="just younger than the tombstones"),
+        pytest.param(70, 4_000, "tombstones", id="as old as the tombstones"),
+        pytest.param(70, 7_000, "tombstones", id="from the future"),
+    ],
+)
+def test_which_copies_are_discarded(
+    open_copy: Open, stands_at: int | None, written_at_s: int, says: str | None
+) -> None:
+    store = open_copy()
+    if stands_at is not None:
+        store.apply({b"a": b"1"}, None, stands_at, written_at_ns=written_at_s * 10**9)
+    reason = why_discard(
+        store,
+        changelog_end=100,
+        now_ns=5_000 * 10**9,
+        tombstone_retention_ns=1_000 * 10**9,
+    )
+    assert (reason is None) if says is None else (reason is not None and says in reason)
+    store.close()
+
+
+def test_a_kind_without_its_place_is_refused() -> None:
+    name = StoreName("laws", "reorder", "t", 0)
+    with pytest.raises(ValueError, match="--state-dir"):
+        open_store("rocksdb", name)
+    with pytest.raises(ValueError, match="redis://"):
+        open_store("redis", name)
+    with pytest.raises(ValueError, match="rocksdb, redis or memory"):
+        open_store("etcd", name)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="names no partition"):
+        StoreName("laws", "", "t", 0)

@@ -1,0 +1,144 @@
+"""Examples: what is counted for a step, under which labels, and that labels are bounded."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from agents.wait_histogram import WaitHistogram
+from topology.event import HEARTBEAT, WATERMARK, Event
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+
+PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
+MS = 1_000_000
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry)
+
+
+def event(seq: int, *, waited_ns: int = 0, late: str = "", kind: str = "") -> Event:
+    made = Event("pitch", "s1", 0, seq, 0, 1000, kind=kind)
+    made.at_ns = 1000 + waited_ns
+    made.late = late
+    return made
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(name, PLACE | labels)
+
+
+def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) -> None:
+    place = metrics.place("reorder", "pitch", 3)
+    place.read(8)
+    metrics.held.labels("reorder", "pitch", "3").set(1)
+    released = [event(1), event(2), event(3, late="gap"), event(4, kind=HEARTBEAT)]
+    reports: list[Report] = [
+        Late(0, event(5), "beyond_memory"),
+        Duplicate(0, event(6)),
+        Duplicate(0, event(6), conflict=True),
+        Duplicate(0, event(7, kind=HEARTBEAT)),
+        Malformed(0, 17, "seq_missing", "…"),
+        Gap(0, "pitch", "s1", 0, 10, 14, "timeout", 0),
+    ]
+    place.observe(Step(0, released, reports))
+    place.observe(Step(0, [event(9, kind=WATERMARK)]))
+
+    assert value(registry, "inorder_records_emitted_total") == 2
+    assert value(registry, "inorder_records_late_total", reason="gap") == 1
+    assert value(registry, "inorder_records_late_total", reason="beyond_memory") == 1
+    assert value(registry, "inorder_records_duplicate_total") == 2
+    assert value(registry, "inorder_records_conflict_total") == 1
+    assert value(registry, "inorder_records_dead_total", reason="seq_missing") == 1
+    assert value(registry, "inorder_records_control_total", kind=HEARTBEAT) == 2
+    assert value(registry, "inorder_records_control_total", kind=WATERMARK) == 1
+    assert value(registry, "inorder_reorder_gaps_total", reason="timeout") == 1
+    assert value(registry, "inorder_reorder_missing_total") == 5
+    emitted, late, duplicate, dead, held = 2, 2, 2, 1, 1
+    assert value(registry, "inorder_records_in_total") == emitted + late + duplicate + dead + held
+
+
+def test_waits_in_their_buckets(registry: CollectorRegistry, metrics: Metrics) -> None:
+    waits_ns = [0, -5, 1, MS, MS + 1, 500 * MS, 60_000 * MS, 60_000 * MS + 1]
+    metrics.place("merge", "pitch", 0).observe(
+        Step(0, [event(n, waited_ns=wait) for n, wait in enumerate(waits_ns)])
+    )
+    metrics.place("merge", "pitch", 1).observe(Step(0, [event(0, waited_ns=2)]))
+
+    def below(edge: str) -> float | None:
+        labels = {"stage": "merge", "stream": "pitch", "le": edge}
+        return registry.get_sample_value("inorder_wait_seconds_bucket", labels)
+
+    assert [below(edge) for edge in ("0.0", "0.001", "0.002", "0.2", "0.5")] == [2, 5, 6, 6, 7]
+    assert (below("60.0"), below("+Inf")) == (8, 9)
+    labels = {"stage": "merge", "stream": "pitch"}
+    assert registry.get_sample_value("inorder_wait_seconds_count", labels) == 9
+    total_s = registry.get_sample_value("inorder_wait_seconds_sum", labels)
+    assert total_s == pytest.approx(120.502, abs=1e-6)
+
+
+def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> None:
+    place = metrics.place("reorder", "pitch", 3)
+    for number in range(MAX_REASONS + 5):
+        place.observe(Step(0, [], [Malformed(0, 0, f"reason-{number}", "…")]))
+    assert value(registry, "inorder_records_dead_total", reason=OTHER) == 5
+    assert value(registry, "inorder_records_dead_total", reason="reason-0") == 1
+    for number in range(MAX_STREAMS + 5):
+        metrics.place("reorder", f"stream-{number}", 0).read(1)
+    labels = {"stage": "reorder", "stream": OTHER, "partition": "0"}
+    assert registry.get_sample_value("inorder_records_in_total", labels) == 6  # pitch has one place
+
+
+def test_no_family_is_labelled_by_source(registry: CollectorRegistry) -> None:
+    Metrics(registry)
+    allowed = {"stage", "stream", "partition", "reason", "kind"}
+    names = [(family.name, family) for family in registry.collect()]
+    assert len(names) > 20
+    for name, collector in vars(Metrics(CollectorRegistry())).items():
+        labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
+        assert labels <= allowed, name
+    assert all(name.startswith("inorder_") for name, _ in names)
+
+
+def test_gauges_go_with_the_partition_and_counters_stay(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    for partition in (3, 4):
+        place = metrics.place("reorder", "pitch", partition)
+        place.read(5)
+        metrics.reorder_held.labels("reorder", "pitch", str(partition)).set(7)
+        metrics.input_lag.labels("reorder", str(partition)).set(9)
+    metrics.forget("reorder", 3)
+    metrics.forget("reorder", 5)  # never had
+    lag = {"stage": "reorder", "partition": "3"}
+    assert value(registry, "inorder_reorder_held") is None
+    assert value(registry, "inorder_reorder_held", partition="4") == 7
+    assert registry.get_sample_value("inorder_input_lag_records", lag) is None
+    assert value(registry, "inorder_records_in_total") == 5
+    metrics.place("reorder", "pitch", 3).read(1)
+    assert value(registry, "inorder_records_in_total") == 6
+
+
+def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.place("reorder", "pitch", 3).observe(Step(0, [event(0)]))
+    metrics.store_error("reorder", "StaleStore")
+    text = generate_latest(registry).decode()
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert {
+        "inorder_records_emitted",
+        "inorder_wait_seconds",
+        "inorder_state_store_errors",
+    } <= families
+
+
+def test_labels_of_a_wait_are_counted(registry: CollectorRegistry) -> None:
+    with pytest.raises(ValueError, match="labels"):
+        WaitHistogram("w", "…", ("stage",), registry).child("a", "b")

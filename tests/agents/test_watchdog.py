@@ -1,0 +1,192 @@
+"""Examples: a table of what a worker is seen to do, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from agents.watchdog import S_NS, Patience, State, Verdict, Watchdog
+
+A = ("raw", 0)
+B = ("raw", 1)
+PATIENCE = Patience(unready_after_ns=15 * S_NS, stuck_after_ns=60 * S_NS, longest_step_ns=5 * S_NS)
+
+Told = tuple[float, int, int]
+"""At which second: position and end of partition A."""
+
+
+def every_second(until_s: int, position: Callable[[int], int], end: int = 100) -> list[Told]:
+    return [(second, position(second), end) for second in range(until_s + 1)]
+
+
+def at(position: int) -> Callable[[int], int]:
+    return lambda _: position
+
+
+@pytest.mark.parametrize(
+    ("told", "asked_s", "state", "says"),
+    [
+        pytest.param([], 0, State.READY, "", id="just assigned"),
+        pytest.param(every_second(90, lambda s: s), 90, State.READY, "", id="gets on"),
+        pytest.param(every_second(90, at(100)), 90, State.READY, "", id="nothing to read"),
+        pytest.param(every_second(90, at(0), end=0), 90, State.READY, "", id="an empty partition"),
+        pytest.param(every_second(14, at(7)), 14, State.READY, "", id="stands for a moment"),
+        pytest.param(
+            every_second(15, at(7)),
+            15,
+            State.NOT_READY,
+            "raw/0: no progress while there is lag for 15 s (lag 93, position 7)",
+            id="stands",
+        ),
+        pytest.param(every_second(59, at(7)), 59, State.NOT_READY, "for 59 s", id="still"),
+        pytest.param(every_second(60, at(7)), 60, State.STOP, "for 60 s", id="stuck"),
+        pytest.param(
+            every_second(59, at(7)) + every_second(61, at(8))[60:],
+            61,
+            State.READY,
+            "",
+            id="moves at last",
+        ),
+        pytest.param(
+            every_second(90, lambda s: 20 + s % 10),
+            90,
+            State.STOP,
+            "no progress",
+            id="aborts and begins again for ever",
+        ),
+        pytest.param(
+            [(s, 50, 50 + (s > 30)) for s in range(41)],
+            41,
+            State.READY,
+            "",
+            id="lag counts from when it begins",
+        ),
+        pytest.param(
+            [(s, 50, 50 + (s > 30)) for s in range(46)],
+            45,
+            State.NOT_READY,
+            "for 15 s (lag 1",
+            id="a lag of one is a lag",
+        ),
+    ],
+)
+def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    for second, position, end in told:
+        dog.told(int(second * S_NS), A, position, end)
+    verdict = dog.verdict(asked_s * S_NS)
+    assert verdict.state is state
+    assert says in "; ".join(verdict.reasons)
+    assert bool(verdict.reasons) == (state is not State.READY)
+
+
+def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
+    verdict = dog.verdict(from_s * S_NS)
+    for second in range(from_s, until_s + 1):
+        verdict = dog.verdict(second * S_NS)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "state"), [(14, State.READY), (15, State.NOT_READY), (60, State.STOP)]
+)
+def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
+    never_told = Watchdog(PATIENCE)
+    never_told.assigned(0, A)
+    assert asked_until(never_told, 0, silent_s).state is state
+
+    told_once = Watchdog(PATIENCE)
+    told_once.assigned(0, A)
+    told_once.told(0, A, 100, 100)
+    verdict = asked_until(told_once, 0, silent_s)
+    assert verdict.state is state
+    if verdict.reasons:
+        assert verdict.reasons == (f"raw/0: nothing heard of it for {silent_s} s",)
+
+
+def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    dog.told(0, A, 7, 100)
+    assert dog.verdict(3600 * S_NS) == Verdict(State.READY)
+    dog.told(3601 * S_NS, A, 7, 100)
+    assert asked_until(dog, 3601, 3601 + 12).state is State.NOT_READY  # 5 slept + 1 + 9 and more
+
+
+def test_a_clock_that_goes_back_passes_no_time() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(100 * S_NS, A)
+    dog.told(100 * S_NS, A, 7, 100)
+    dog.told(0, A, 7, 100)
+    assert dog.verdict(4 * S_NS).state is State.READY
+
+
+def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    for second in range(61):
+        dog.told(second * S_NS, A, second, 1000, restoring=True)
+    assert dog.verdict(60 * S_NS) == Verdict(
+        State.NOT_READY, ("raw/0: restoring, 940 records to read",)
+    )
+    dog.told(61 * S_NS, A, 5, 100)  # another log, a smaller offset
+    assert dog.verdict(61 * S_NS).state is State.READY
+
+
+def test_a_restore_that_stands_is_stuck() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    for second in range(61):
+        dog.told(second * S_NS, A, 7, 1000, restoring=True)
+    verdict = dog.verdict(60 * S_NS)
+    assert verdict.state is State.STOP
+    assert "no restore while there is lag for 60 s" in verdict.reasons[0]
+
+
+def test_restoring_again_and_again_is_no_progress() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    for second in range(91):
+        dog.told(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
+    assert dog.verdict(90 * S_NS).state is State.STOP
+
+
+def test_the_worst_partition_decides_and_stands_first() -> None:
+    dog = Watchdog(PATIENCE)
+    for place in (A, B):
+        dog.assigned(0, place)
+    for second in range(61):
+        dog.told(second * S_NS, A, min(second, 40), 1000)
+        dog.told(second * S_NS, B, 7, 100)
+    verdict = dog.verdict(60 * S_NS)
+    assert verdict.state is State.STOP
+    assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
+
+
+def test_what_is_revoked_is_forgotten() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    for second in range(61):
+        dog.told(second * S_NS, A, 7, 100)
+    dog.revoked(60 * S_NS, A)
+    dog.revoked(60 * S_NS, A)
+    dog.told(60 * S_NS, A, 7, 100)  # a word on its way
+    assert dog.verdict(60 * S_NS) == Verdict(State.READY)
+    dog.assigned(60 * S_NS, A)
+    dog.told(60 * S_NS, A, 7, 100)
+    assert dog.verdict(60 * S_NS).state is State.READY
+
+
+@pytest.mark.parametrize(
+    "patience",
+    [
+        {"unready_after_ns": 0},
+        {"unready_after_ns": 20, "stuck_after_ns": 10},
+        {"longest_step_ns": 0},
+    ],
+)
+def test_patience_that_makes_no_sense_is_refused(patience: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Patience(**patience)

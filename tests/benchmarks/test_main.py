@@ -1,0 +1,45 @@
+"""Examples: how `python -m benchmarks` finds and runs what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks import __main__ as entry
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str]]]:
+    calls: list[tuple[str, Sequence[str]]] = []
+    monkeypatch.setattr(
+        entry,
+        "found",
+        lambda: {
+            "core_speed": lambda arguments: calls.append(("core_speed", arguments)),
+            "waits": lambda arguments: calls.append(("waits", arguments)),
+        },
+    )
+    return calls
+
+
+def test_without_a_name_all_run(ran: list[tuple[str, Sequence[str]]]) -> None:
+    assert entry.main([]) == 0
+    assert ran == [("core_speed", []), ("waits", [])]
+
+
+def test_a_name_may_be_written_with_dashes(ran: list[tuple[str, Sequence[str]]]) -> None:
+    assert entry.main(["core-speed", "--rounds", "3"]) == 0
+    assert ran == [("core_speed", ["--rounds", "3"])]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(
+    ran: list[tuple[str, Sequence[str]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.main(["speed"]) == 2
+    assert ran == []
+    assert "no benchmark speed; there are: core_speed, waits" in capsys.readouterr().err
+
+
+def test_what_has_no_main_is_no_benchmark() -> None:
+    assert not {"workloads", "__main__"} & entry.found().keys()

@@ -1,0 +1,197 @@
+"""Examples: the published figures of each recipe; laws: what every seed must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import mean
+
+import pytest
+
+from benchmarks.workloads import (
+    D1,
+    D2,
+    D3,
+    Recipe,
+    Row,
+    Workload,
+    bursts,
+    crowd,
+    double,
+    figures,
+    lose,
+    loss_storm,
+    mixed_rates,
+    rate_steps,
+    regimes,
+    several,
+    soccer,
+    to_events,
+    unlike_delays,
+)
+from topology.event import NO_EPOCH
+
+MS = 1_000_000
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("recipe", "n", "descents", "largest_step_ms", "step_means_ms"),
+    [
+        (D1, 499_982, 62_473, 980, (0.10, 0.30)),
+        (D2, 499_499, 62_409, 1_800, (0.16, 0.56)),
+        (D3, 999_499, 83_212, 30_000, (0.5, 8.3)),
+    ],
+    ids=["D1", "D2", "D3"],
+)
+def test_the_soccer_streams_have_the_published_figures(
+    recipe: Recipe, n: int, descents: int, largest_step_ms: int, step_means_ms: tuple[float, float]
+) -> None:
+    rows = soccer(recipe).rows
+    found = figures(rows)
+    assert (found.n, found.sources, found.missing, found.copies) == (n, 1, 0, 0)
+    assert found.descents == found.late == found.overtaken == found.source_descents == descents
+    assert found.largest_step_ns // MS == largest_step_ms
+    steps = [abs(after.ts_ns - before.ts_ns) / MS for before, after in pairwise(rows)]
+    means = [mean(steps[at : at + 10_000]) for at in range(0, n - 10_000, 10_000)]
+    low, high = step_means_ms
+    assert low - 0.05 <= min(means) <= max(means) <= high + 0.05
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("recipe", [D1, D2, D3], ids=["D1", "D2", "D3"])
+def test_descents_are_exact_for_every_seed(recipe: Recipe, seed: int) -> None:
+    short = recipe.shortened(20)
+    found = figures(soccer(short, seed).rows)
+    assert (found.n, found.descents, found.late) == (short.n, short.descents, short.descents)
+
+
+def test_several_sources_are_one_stream_shifted() -> None:
+    single = soccer(D3.shortened(50)).rows
+    rows = several(D3.shortened(50), 5).rows
+    found = figures(rows)
+    assert (found.n, found.sources) == (5 * len(single), 5)
+    assert found.source_descents == 5 * (D3.descents // 50)
+    for i in range(5):
+        own = [row for row in rows if row.source == str(i)]
+        assert [(row.ts_ns - 3 * MS * i, row.seq) for row in own] == [
+            (row.ts_ns, row.seq) for row in single
+        ]
+
+
+def test_what_is_lost_is_missing_and_what_is_doubled_is_a_copy() -> None:
+    whole = soccer(D1.shortened(20))
+    lossy = lose(whole, 0.01)
+    assert 150 < len(lossy.lost) < 350
+    assert figures(lossy.rows).missing == len(lossy.lost) == len(whole.rows) - len(lossy.rows)
+    assert {(row.source, row.seq) for row in whole.rows} == set(lossy.lost) | {
+        (row.source, row.seq) for row in lossy.rows
+    }
+    doubled = double(whole, 0.01)
+    assert 150 < len(doubled.doubled) < 350
+    assert figures(doubled.rows).copies == len(doubled.doubled)
+
+
+def test_the_crowd_has_the_shares_it_is_known_by() -> None:
+    workload = crowd(200_000)
+    found = figures(workload.rows)
+    assert found.sources == 20
+    assert 0.114 < (found.overtaken + found.copies) / found.n < 0.118
+    assert found.missing <= len(workload.lost)  # one lost at an end is not missing
+    assert found.missing > len(workload.lost) - 3
+    assert found.copies == len(workload.doubled)
+    silences = {
+        source: max(after - before for before, after in pairwise(sorted(_stamps(workload, source))))
+        for source in {row.source for row in workload.rows}
+    }
+    assert [source for source, ns in silences.items() if ns > S] == ["s07"]
+    assert 2 * S <= silences["s07"] <= 2 * S + 10 * MS
+
+
+def _stamps(workload: Workload, source: str) -> list[int]:
+    return [row.ts_ns for row in workload.rows if row.source == source]
+
+
+@pytest.mark.parametrize("sources", [5, 20])
+def test_merge_work_has_unlike_delays_and_no_disorder_within_a_source(sources: int) -> None:
+    rows = unlike_delays(sources, seconds=5).rows
+    found = figures(rows)
+    assert (found.n, found.sources) == (sources * 5 * 200, sources)
+    assert found.source_descents == found.overtaken == found.missing == 0
+    assert found.late > found.n // 10
+    for i in range(sources):
+        delays = [row.arrival_ns - row.ts_ns for row in rows if row.source == f"s{i:02d}"]
+        assert (2 * i + 1) * MS <= min(delays) < (2 * i + 2) * MS
+
+
+def test_mixed_rates_are_mixed() -> None:
+    rows = mixed_rates(4, seconds=5).rows
+    counts = [sum(row.source == f"s{i:02d}" for row in rows) for i in range(4)]
+    assert counts == [5_000, 1_000, 100, 10]
+
+
+def test_a_change_of_law_shows_where_it_should() -> None:
+    rows = regimes().rows
+    start_ns = min(row.ts_ns for row in rows)
+    mean_ms = [
+        mean(
+            (row.arrival_ns - row.ts_ns) / MS
+            for row in rows
+            if 20 * phase * S <= row.ts_ns - start_ns < 20 * (phase + 1) * S
+        )
+        for phase in range(4)
+    ]
+    assert mean_ms == pytest.approx([1.2, 5.0, 8.2, 1.2], rel=0.1)
+
+
+def test_bursts_hold_everything_back_and_let_it_through_at_once() -> None:
+    arrivals = [row.arrival_ns for row in bursts().rows]
+    together = max(arrivals.count(at) for at in {a for a in arrivals if a % (5 * S) == 300 * MS})
+    assert 250 <= together <= 350
+
+
+def test_rates_step_and_loss_storms() -> None:
+    assert figures(rate_steps().rows).n == 20 * 200 + 60 * 5 + 20 * 2000 + 20 * 200
+    storm = loss_storm()
+    lost_s = [seq // 1000 for _, seq in storm.lost]
+    assert sum(second < 20 for second in lost_s) == 0
+    assert 900 < sum(20 <= second < 40 for second in lost_s) < 1100
+    assert 5 < sum(second >= 40 for second in lost_s) < 40
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        lambda seed: soccer(D2.shortened(50), seed),
+        lambda seed: double(lose(soccer(D1.shortened(50), seed), 0.01), 0.01),
+        lambda seed: crowd(5_000, seed),
+        lambda seed: unlike_delays(3, seed, seconds=2),
+        lambda seed: mixed_rates(4, seed, seconds=2),
+        regimes,
+        bursts,
+        rate_steps,
+        loss_storm,
+    ],
+)
+def test_a_seed_is_a_workload_in_arrival_order(recipe: Callable[[int], Workload]) -> None:
+    rows = recipe(3).rows
+    assert rows == recipe(3).rows
+    assert rows != recipe(4).rows
+    assert all(before.arrival_ns <= after.arrival_ns for before, after in pairwise(rows))
+    assert all(row.ts_ns <= row.arrival_ns for row in rows)
+
+
+def test_events_carry_the_row() -> None:
+    (event,) = to_events([Row(9, "a", 7, 5)], stream="s", epoch=NO_EPOCH)
+    assert (event.stream, event.source, event.epoch, event.seq) == ("s", "a", NO_EPOCH, 7)
+    assert (event.ts_ns, event.arrival_ns, event.at_ns, event.offset) == (5, 9, 9, 0)
+
+
+def test_figures_count_what_they_say() -> None:
+    rows = [Row(1, "a", 0, 10), Row(2, "b", 5, 4), Row(3, "a", 3, 30), Row(4, "a", 1, 20)]
+    rows += [Row(5, "a", 1, 20), Row(6, "b", 6, 40)]
+    found = figures(rows)
+    assert (found.n, found.sources, found.descents, found.source_descents) == (6, 2, 2, 1)
+    assert (found.late, found.overtaken, found.missing, found.copies) == (3, 1, 1, 1)
+    assert (found.span_ns, found.largest_lateness_ns, found.largest_step_ns) == (36, 10, 26)
+    assert figures([]).n == 0

@@ -1,0 +1,93 @@
+"""Examples and laws: the demo's recording, and the account of the trouble on its way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from cli.demo.recording import Recorded, played, recorded
+from cli.demo.trouble import Injected, Posting, Trouble, with_trouble
+
+MS = 1_000_000
+S = 1_000_000_000
+
+
+def test_the_recording_is_whole() -> None:
+    events = recorded()
+    assert Counter(event.source for event in events) == {
+        "broker0": 8_379,
+        "broker1": 2_412,
+        "broker2": 2_049,
+    }
+    for source in ("broker0", "broker1", "broker2"):
+        own = sorted(event.seq for event in events if event.source == source)
+        assert own == list(range(len(own)))
+
+
+def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
+    events = played(recorded(), 1_000 * S)
+    assert events[0].ts_ns == 1_000 * S
+    assert 46 * S < events[-1].ts_ns - 1_000 * S < 47 * S
+    stamps = sorted({event.ts_ns for event in events})
+    assert max(after - before for before, after in pairwise(stamps)) <= 2_500 * MS
+    for source in ("broker0", "broker1", "broker2"):
+        own = [(event.ts_ns, event.seq) for event in events if event.source == source]
+        assert own == sorted(own, key=lambda item: item[1])
+    with pytest.raises(ValueError, match="speed"):
+        played(events, 0, speed=0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_account_is_what_was_done(seed: int) -> None:
+    events = played(recorded(), 0)[:4_000]
+    postings, injected = with_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
+    assert all(before.send_ns <= after.send_ns for before, after in pairwise(postings))
+    assert injected.postings == len(postings)
+    total = injected.total
+    assert total.sent == len(events)
+    assert len(postings) == total.sent - total.lost + total.copies
+    arrived = {(posting.event.source, posting.event.seq) for posting in postings}
+    missing = {(event.source, event.seq) for event in events} - arrived
+    assert 40 < total.lost == len(missing) == _numbers_in_holes(injected)
+    assert 40 < total.copies == len(postings) - len(arrived)
+    assert total.overtaken == _overtaken(postings) > 300
+    for source, account in injected.sources.items():
+        assert missing >= {(source, seq) for a, b in account.holes for seq in range(a, b + 1)}
+
+
+def _numbers_in_holes(injected: Injected) -> int:
+    return sum(last - first + 1 for first, last in injected.total.holes)
+
+
+def _overtaken(postings: list[Posting]) -> int:
+    count = 0
+    seen: dict[str, list[int]] = {}
+    for _, event in postings:
+        numbers = seen.setdefault(event.source, [])
+        count += event.seq not in numbers and any(seq > event.seq for seq in numbers)
+        numbers.append(event.seq)
+    return count
+
+
+def test_without_trouble_nothing_is_done() -> None:
+    events = [Recorded("a", seq, seq * MS, "t", {}) for seq in range(100)]
+    none = Trouble(delayed=0.0, lost=0.0, doubled=0.0, base_ns=5)
+    postings, injected = with_trouble(events, 1, none)
+    assert [posting.event for posting in postings] == events
+    assert [posting.send_ns for posting in postings] == [event.ts_ns + 5 for event in events]
+    total = injected.total
+    assert (total.delayed, total.overtaken, total.copies, total.lost, total.holes) == (
+        0,
+        0,
+        0,
+        0,
+        [],
+    )
+
+
+def test_a_seed_is_a_trouble() -> None:
+    events = played(recorded(), 0)[:1_000]
+    assert with_trouble(events, 1) == with_trouble(events, 1)
+    assert with_trouble(events, 1) != with_trouble(events, 2)

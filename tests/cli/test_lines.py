@@ -1,0 +1,458 @@
+"""Replay input: example tables of good lines, bad lines and unreadable files, and laws."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from cli import rows
+from cli.lines import (
+    BEFORE_EVERYTHING_NS,
+    ClockOffset,
+    ClockSample,
+    InputError,
+    LineReader,
+    read_lines,
+)
+from cli.rows import Row
+from topology.event import BYE, HEARTBEAT, NO_EPOCH, Event
+from topology.outcome import Malformed
+
+MAX = 2**63 - 1
+FIELDS = (
+    *("arrival_ns", "at_ns", "complete_ns", "epoch", "error_ns", "held_by", "kind", "lane", "late"),
+    *("ref_time_ns", "segment", "seq", "source", "stream", "ts_ns", "type"),
+    "value",
+)
+"""Written out: compiled classes have no `__slots__` to ask."""
+
+S1 = '{"source": "s1", "seq": 1}'
+
+
+def from_text(text: str | bytes) -> list[Any]:
+    """What standard input with this content holds."""
+    content = text.encode() if isinstance(text, str) else text
+    return [line.content for line in read_lines("-", io.BytesIO(content))]
+
+
+def from_file(path: Path) -> list[Any]:
+    return [line.content for line in read_lines(str(path))]
+
+
+def one(line: str | bytes) -> Any:
+    (content,) = from_text(line)
+    return content
+
+
+def shape(event: Any) -> dict[str, Any]:
+    assert isinstance(event, Event), event
+    return {name: getattr(event, name) for name in FIELDS}
+
+
+FULL = {
+    "source": "s1",
+    "seq": 17,
+    "ts": 1_700_000_000_123_456_789,
+    "arrival": 1_700_000_000_130_000_000,
+    "type": "A",
+    "stream": "pitch",
+    "epoch": 3,
+    "payload": {"x": 1},
+}
+
+
+def test_a_full_line() -> None:
+    event = one(json.dumps(FULL))
+    expected = Event(
+        "pitch",
+        "s1",
+        3,
+        17,
+        1_700_000_000_123_456_789,
+        1_700_000_000_130_000_000,
+        value={"x": 1},
+        type="A",
+    )
+    assert shape(event) == shape(expected)
+    assert (event.offset, event.record) == (1, FULL)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [S1, ('{"source": "s1", "seq": 1, "ts": null, "arrival": null, "type": null, "stream": null,'
+     ' "epoch": null, "payload": null, "kind": null, "clock": null, "colour": "red"}')],
+)  # fmt: skip
+def test_what_is_absent_or_null_has_its_default(line: str) -> None:
+    assert shape(one(line)) == shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
+
+
+TIMES: list[tuple[str, list[dict[str, int]], list[tuple[int, int]]]] = [
+    ("given", [{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 9}], [(5, 9), (6, 9)]),
+    ("arrival never goes back", [{"ts": 5, "arrival": 9}, {"ts": 6, "arrival": 7}],
+     [(5, 9), (6, 9)]),
+    ("arrival is the largest ts", [{"ts": 5}, {"ts": 3}, {"ts": 8}], [(5, 5), (3, 5), (8, 8)]),
+    ("ts is the arrival", [{"arrival": 9}, {"arrival": 7}], [(9, 9), (9, 9)]),
+    ("neither", [{"ts": 5}, {}, {"ts": 4}], [(5, 5), (5, 5), (4, 5)]),
+    ("neither, at the start", [{}, {"ts": 4}], [(0, 0), (4, 4)]),
+    ("mixed", [{"ts": 9, "arrival": 5}, {"ts": 3}, {"ts": 2, "arrival": 6}],
+     [(9, 5), (3, 9), (2, 9)]),
+    ("before 1970", [{"ts": -5}, {"ts": -7}, {}], [(-5, -5), (-7, -5), (-5, -5)]),
+    ("at the edges", [{"ts": -(2**63), "arrival": MAX}], [(-(2**63), MAX)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "times"), [case[1:] for case in TIMES], ids=[case[0] for case in TIMES]
+)
+def test_times(lines: list[dict[str, int]], times: list[tuple[int, int]]) -> None:
+    text = "\n".join(json.dumps({"source": "s", "seq": n} | line) for n, line in enumerate(lines))
+    assert [(event.ts_ns, event.arrival_ns) for event in from_text(text)] == times
+
+
+def test_bad_lines_move_the_arrival_by_what_can_be_read_of_it() -> None:
+    text = '{"seq": -1, "arrival": 5, "ts": 99}\nnonsense\n{"source": "s", "seq": 1, "ts": 3}\n'
+    bad, worse, good = from_text(text)
+    assert (bad.at_ns, worse.at_ns, good.arrival_ns) == (5, 5, 5)
+
+
+def test_a_bad_line_before_everything_stands_at_zero() -> None:
+    bad, good = from_text("nonsense\n" + '{"source": "s", "seq": 1, "ts": -7}')
+    assert (bad.at_ns, good.ts_ns, good.arrival_ns) == (0, -7, 0)
+
+
+def test_control_lines() -> None:
+    beat, bye = from_text(
+        '{"kind": "heartbeat", "source": "s", "seq": 4, "ts": 7}\n'
+        '{"kind": "bye", "source": "s", "seq": 5}\n'
+    )
+    assert shape(beat) == shape(Event("default", "s", NO_EPOCH, 4, 7, 7, kind=HEARTBEAT))
+    assert shape(bye) == shape(Event("default", "s", NO_EPOCH, 5, 7, 7, kind=BYE))
+
+
+def test_clock_lines_arrive_with_the_line_before() -> None:
+    sample = '{"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4}'
+    offset = '{"clock": "s", "at": 5, "offset": -6, "error": 0}'
+    first, _, second, third = from_text(f'{sample}\n{{"source": "s", "seq": 1, "ts": 9}}\n'
+                                        f"{offset}\n{sample}\n")  # fmt: skip
+    assert first == ClockSample("s", 1, 2, 3, 4, BEFORE_EVERYTHING_NS)
+    assert second == ClockOffset("s", 5, -6, 0, 9)
+    assert third == ClockSample("s", 1, 2, 3, 4, 9)
+
+
+def line(**changes: Any) -> str:
+    return json.dumps({"source": "s", "seq": 1} | changes)
+
+
+PLACE = ("default", "s", NO_EPOCH, 1)
+NOWHERE = (None, None, NO_EPOCH, None)
+
+BAD: list[tuple[str | bytes, str, str, tuple[Any, ...]]] = [
+    ("nonsense", "line_not_json", "write one object per line", NOWHERE),
+    (b'{"source": "\xff", "seq": 1}', "line_not_json", "UTF-8", NOWHERE),
+    ('{"source": "\\ud800", "seq": 1}', "line_not_json", "surrogate", NOWHERE),
+    ('{"source": "s", "seq": 1', "line_not_json", "not JSON", NOWHERE),
+    ('{"source": "s", "seq": NaN}', "line_not_json", "not JSON", NOWHERE),
+    ("[" * 5_000, "line_not_json", "not JSON", NOWHERE),
+    ("[1]", "line_not_object", "but not an object", NOWHERE),
+    ("17", "line_not_object", "but not an object", NOWHERE),
+    ("null", "line_not_object", "but not an object", NOWHERE),
+    ("{}", "source_missing", "`seq` is missing", ("default", None, NO_EPOCH, None)),
+    ('{"seq": 1}', "source_missing", "write it", ("default", None, NO_EPOCH, 1)),
+    ('{"source": "s"}', "seq_missing", "write it", ("default", "s", NO_EPOCH, None)),
+    (line(source=7), "source_not_text", "is 7; write text", ("default", None, NO_EPOCH, 1)),
+    (line(source=""), "source_empty", "write a name", ("default", None, NO_EPOCH, 1)),
+    (line(source="é" * 129), "source_huge", "256 bytes", ("default", None, NO_EPOCH, 1)),
+    *(
+        (
+            f'{{"source": "s", "seq": {text}}}',
+            f"seq_{fault}",
+            hint,
+            ("default", "s", NO_EPOCH, None),
+        )
+        for text, fault, hint in [
+            ("1.0", "not_integer", "`seq` is 1.0; write an integer from 0 to"),
+            ('"17"', "not_integer", '`seq` is "17"; write an integer'),
+            ("true", "not_integer", "`seq` is true"),
+            ("[1]", "not_integer", "`seq` is a list"),
+            ("{}", "not_integer", "`seq` is an object"),
+            ("-1", "negative", "`seq` is -1"),
+            ("9223372036854775808", "huge", "0 to 9223372036854775807"),
+            ("18446744073709551616", "huge", "0 to 9223372036854775807"),
+            ("1e300", "huge", "`seq` is 1e+300"),
+        ]
+    ),
+    (line(ts=1.5), "ts_not_integer", "`ts` is 1.5", PLACE),
+    (line(ts="2024-01-01T00:00:00Z"), "ts_not_integer", "write an integer", PLACE),
+    (line(ts=2**63), "ts_huge", "write an integer", PLACE),
+    (line(ts=-(2**63) - 1), "ts_huge", "write an integer", PLACE),
+    (line(arrival=False), "arrival_not_integer", "`arrival` is false", PLACE),
+    (line(arrival=2**63), "arrival_huge", "write an integer", PLACE),
+    (line(epoch=-1), "epoch_negative", "from 0 to 2147483647", ("default", "s", None, 1)),
+    (line(epoch=2**31), "epoch_huge", "from 0 to 2147483647", ("default", "s", None, 1)),
+    (line(epoch=2**31, ts=[]), "epoch_huge", "`ts` is a list", ("default", "s", None, 1)),
+    (line(stream=1), "stream_not_text", "is 1", (None, "s", NO_EPOCH, 1)),
+    (line(stream=""), "stream_empty", "write a name", (None, "s", NO_EPOCH, 1)),
+    (line(stream="x" * 250), "stream_huge", "249 bytes", (None, "s", NO_EPOCH, 1)),
+    (line(type=3), "type_not_text", "`type` is 3", PLACE),
+    (line(kind="watermark"), "kind_unknown", "write heartbeat, bye, or leave it out", PLACE),
+    (line(kind=1), "kind_unknown", "`kind` is 1", PLACE),
+    ('{"clock": 1}', "clock_not_text", "`clock` is 1", (None, None, None, None)),
+    ('{"clock": ""}', "clock_empty", "write a name", (None, None, None, None)),
+    ('{"clock": "s"}', "clock_missing", "write t1, t2, t3 and t4, or", (None, "s", None, None)),
+    ('{"clock": "s", "t1": 1}', "clock_missing", "`t4` is missing", (None, "s", None, None)),
+    (
+        '{"clock": "s", "at": 1, "offset": 2.5, "error": 0}',
+        "offset_not_integer",
+        "`offset` is 2.5",
+        (None, "s", None, None),
+    ),
+    (
+        '{"clock": "s", "at": 1, "offset": 2, "error": -1}',
+        "error_negative",
+        "`error` is -1",
+        (None, "s", None, None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "reason", "hint", "place"), BAD, ids=range(len(BAD)))
+def test_bad_lines_are_dead_and_the_run_goes_on(
+    text: str | bytes, reason: str, hint: str, place: tuple[Any, ...]
+) -> None:
+    content = text.encode() if isinstance(text, str) else text
+    good, dead, after = from_text(
+        b'{"source": "a", "seq": 0, "ts": 4}\n' + content + b"\n" + S1.encode()
+    )
+    assert isinstance(good, Event)
+    assert isinstance(after, Event)
+    assert isinstance(dead, Malformed), dead
+    assert (dead.reason, dead.offset, dead.at_ns) == (reason, 2, 4)
+    assert hint in dead.detail
+    assert (dead.stream, dead.source, dead.epoch, dead.seq) == place
+
+
+def test_numbers_count_lines_and_blank_ones_are_passed_over() -> None:
+    text = f"\ufeff{S1}\r\n\n   \n{S1}\nnonsense"
+    lines = list(read_lines("-", io.BytesIO(text.encode())))
+    assert [line.number for line in lines] == [1, 4, 5]
+    assert [line.content.offset for line in lines] == [1, 4, 5]  # type: ignore[union-attr]
+
+
+def test_a_line_without_end_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_LINE_BYTES", 100)
+    fits = S1 + " " * (99 - len(S1))
+    before, dead, after = from_text(f"{fits}\n{'x' * 350}\n{S1}\n")
+    assert (before.seq, dead.reason, after.offset) == (1, "line_huge", 3)
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=3,
+)
+KEYS = ["source", "seq", "ts", "arrival", "stream", "epoch", "type", "kind", "clock", "t1", "error"]
+ROWS = st.dictionaries(st.sampled_from(KEYS), JSON_VALUES).map(
+    lambda some: {"source": "s", "seq": 1} | some
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=8))
+def test_law_nothing_raises_and_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
+    reader = LineReader()
+    arrivals = []
+    for number, values in enumerate(some, start=1):
+        content = reader.read(Row(number, values))
+        if isinstance(content, Event):
+            arrivals.append(content.arrival_ns)
+            assert content.offset == number
+        elif isinstance(content, Malformed):
+            arrivals.append(content.at_ns)
+            assert content.detail
+    assert arrivals == sorted(arrivals)
+
+
+@given(ROWS)
+def test_law_the_plain_way_agrees_with_the_close_look(values: dict[str, Any]) -> None:
+    quick = LineReader().read(Row(1, values))
+    if values.get("clock") is not None:
+        return
+    close = LineReader()._examined(Row(1, values))
+    if isinstance(quick, Event):
+        assert shape(quick) == shape(close)
+    else:
+        assert quick == close
+
+
+@given(st.binary(max_size=60))
+def test_law_no_bytes_raise_but_for_unreadable_input(content: bytes) -> None:
+    with suppress(InputError):
+        from_text(content)
+
+
+CSV = """source,seq,ts,arrival,type,stream,epoch,payload.x,payload.a.b,payload.id,colour
+s1,17,5,6,A,pitch,3,1.5,true,007,red
+s1,18,,,,,,,,,
+"""
+
+
+def test_csv() -> None:
+    full, bare = from_text(CSV)
+    value = {"x": 1.5, "a": {"b": True}, "id": "007"}
+    assert shape(full) == shape(Event("pitch", "s1", 3, 17, 5, 6, value=value, type="A"))
+    assert shape(bare) == shape(Event("default", "s1", NO_EPOCH, 18, 6, 6))
+    assert (full.offset, bare.offset) == (2, 3)
+
+
+def test_csv_with_json_payload_controls_and_clocks() -> None:
+    text = (
+        '\ufeffsource,seq,payload,kind,clock,t1,t2,t3,t4\n'
+        's,1,"{""x"": [1,\n""zwei""]}",,,,,,\n'
+        "s,2,,heartbeat,,,,,\n"
+        ",,,,s,1,2,3,4\n"
+    )  # fmt: skip
+    event, beat, sample = read_lines("-", io.BytesIO(text.encode()))
+    assert isinstance(event.content, Event)
+    assert event.content.value == {"x": [1, "zwei"]}
+    assert isinstance(beat.content, Event)
+    assert beat.content.kind == HEARTBEAT
+    assert sample.content == ClockSample("s", 1, 2, 3, 4, 0)
+    assert [event.number, beat.number, sample.number] == [2, 4, 5]
+
+
+BAD_CSV: list[tuple[bytes, str, tuple[Any, ...]]] = [
+    (b"s,1.0,,", "seq_not_integer", ("default", "s", NO_EPOCH, None)),
+    (b"s, 1,,", "seq_not_integer", ("default", "s", NO_EPOCH, None)),
+    (b"s,+1,,", "seq_not_integer", ("default", "s", NO_EPOCH, None)),
+    (b"s,1_0,,", "seq_not_integer", ("default", "s", NO_EPOCH, None)),
+    (b"s,-1,,", "seq_negative", ("default", "s", NO_EPOCH, None)),
+    (b"s,9223372036854775808,,", "seq_huge", ("default", "s", NO_EPOCH, None)),
+    ("s,١,,".encode(), "seq_not_integer", ("default", "s", NO_EPOCH, None)),
+    (b"s,,,", "seq_missing", ("default", "s", NO_EPOCH, None)),
+    (b",1,,", "source_missing", ("default", None, NO_EPOCH, 1)),
+    (b"s,1,x,", "ts_not_integer", ("default", "s", NO_EPOCH, 1)),
+    (b"s,1,,x", "payload_not_json", ("default", "s", NO_EPOCH, 1)),
+    (b"\xff,1,,", "row_undecodable", ("default", None, NO_EPOCH, 1)),
+    (b"s,1,,\xff", "row_undecodable", ("default", "s", NO_EPOCH, 1)),
+    (b"s,1", "row_ragged", NOWHERE),
+    (b"s,1,,,,", "row_ragged", NOWHERE),
+    (b's,1,,"x"y', "row_not_csv", NOWHERE),
+]
+
+
+@pytest.mark.parametrize(("row", "reason", "place"), BAD_CSV, ids=range(len(BAD_CSV)))
+def test_bad_csv_rows_are_dead_and_the_run_goes_on(
+    row: bytes, reason: str, place: tuple[Any, ...]
+) -> None:
+    dead, after = from_text(b"source,seq,ts,payload\n" + row + b"\ns,2,,\n")
+    assert isinstance(dead, Malformed), dead
+    assert (dead.reason, dead.offset) == (reason, 2)
+    assert (dead.stream, dead.source, dead.epoch, dead.seq) == place
+    assert (after.seq, after.offset) == (2, 3)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    table = pa.table(
+        {
+            "source": ["s1", "s1", None],
+            "seq": [17, 18, 19],
+            "ts": pa.array([5, None, None], pa.timestamp("us")),
+            "arrival": [6, None, None],
+            "payload": pa.array([{"x": 1}, None, None], pa.struct([("x", pa.int64())])),
+            "price": pa.array([None, None, None], pa.decimal128(5, 2)),
+        }
+    )
+    parquet.write_table(table, path)
+    full, bare, dead = from_file(path)
+    assert shape(full) == shape(Event("default", "s1", NO_EPOCH, 17, 5_000, 6, value={"x": 1}))
+    assert shape(bare) == shape(Event("default", "s1", NO_EPOCH, 18, 5_000, 5_000))
+    assert (dead.reason, dead.offset, dead.seq) == ("source_missing", 3, 19)
+
+
+def test_parquet_with_json_text_and_number_names(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    table = pa.table({"source": [1, 1], "seq": [1.0, 2.0], "payload": ["{", '{"x": 1}']})
+    parquet.write_table(table, path)
+    first, second = from_file(path)
+    assert (first.reason, first.source) == ("payload_not_json", "1")
+    assert second.reason == "seq_not_integer"
+
+
+def forms(tmp_path: Path) -> Iterator[tuple[Path, bytes]]:
+    yield tmp_path / "events.jsonl", S1.encode()
+    yield tmp_path / "events.csv", b"source,seq\ns1,1\n"
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({"source": ["s1"], "seq": [1]}), sink)
+    yield tmp_path / "events.parquet", sink.getvalue()
+
+
+def test_every_form_by_name_by_content_and_packed(tmp_path: Path) -> None:
+    expected = shape(Event("default", "s1", NO_EPOCH, 1, 0, 0))
+    tried = 0
+    for path, content in forms(tmp_path):
+        for name in (path, path.with_name(f"unnamed{tried}")):
+            for written, data in ((name, content), (Path(f"{name}.gz"), gzip.compress(content))):
+                written.write_bytes(data)
+                assert [shape(event) for event in from_file(written)] == [expected]
+                tried += 1
+        for data in (content, gzip.compress(content)):
+            assert [shape(event) for event in from_text(data)] == [expected]
+            tried += 1
+    assert tried == 18
+
+
+def test_standard_input_is_left_open() -> None:
+    stdin = io.BytesIO(S1.encode())
+    assert len(list(read_lines("-", stdin))) == 1
+    assert not stdin.closed
+
+
+UNREADABLE: list[tuple[str, bytes | None, str]] = [
+    ("absent.jsonl", None, "there is no such file; check the path"),
+    ("x.jsonl.gz", b"plain", "ends in .gz but is not gzip"),
+    ("x.jsonl.gz", gzip.compress(S1.encode() * 9_999)[:-20], "damaged gzip"),
+    ("x.jsonl", b"\x1f\x8b\x08\x00 not gzip at all", "gzip"),
+    ("x.parquet", b"not Parquet", "cannot be read as Parquet"),
+    ("x", b"PAR1 but no more", "cannot be read as Parquet"),
+    ("x.csv", b"", "CSV without a line of column names"),
+    ("x.csv", b"source,number\n", "there is no column `seq`"),
+    ("x.csv", b"a,b\n", "there is no column `source` and `seq`"),
+    ("x.csv", b"source,seq,source\n", "two columns are called `source`; rename one"),
+    ("x.csv", b"source,seq,payload,payload.x\n", "`payload.x` lies within `payload`"),
+    ("x.csv", b"source,seq,payload.x.y,payload.x\n", "`payload.x.y` lies within `payload.x`"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_unreadable_input(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        from_file(path)
+    assert words in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+def test_a_directory_and_columns_that_are_no_json(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a directory; name one file"):
+        from_file(tmp_path)
+    path = tmp_path / "x.parquet"
+    for column, words in (
+        ({"payload": [b"x"]}, "column `payload` of type binary is no JSON"),
+        ({"ts": [[1]]}, "column `ts` is of type list"),
+    ):
+        parquet.write_table(pa.table({"source": ["s"], "seq": [1], **column}), path)
+        with pytest.raises(InputError, match=words):
+            from_file(path)

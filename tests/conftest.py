@@ -1,0 +1,114 @@
+"""Fixtures for all tests: brokers and stores, started once and ended for certain.
+
+One real Kafka serves the whole run. The first worker that needs it starts it, under
+a lock in the run's temporary folder; the process that reports ends it, and with it
+whatever else tests have left running below that folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import infra.kafka
+import infra.redis
+from infra.embedded import EmbeddedBroker
+from infra.kafka import ContainerBroker, KafkaBroker
+from infra.lock import exclusive
+from infra.process import sweep
+from infra.redis import RedisServer
+from tests import progress
+from tests.services import SharedKafka, UniqueName, require
+
+START_TIMEOUT_S = 240.0
+MAX_TOPIC_CHARS = 200
+IS_COMPILED = "INORDER_EXPECT_COMPILED"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if progress.wanted(config):
+        config.pluginmanager.register(progress.Progress(config), "inorder-progress")
+    if os.environ.get(IS_COMPILED) == "1":
+        import topology.event
+
+        if topology.event.__file__.endswith(".py"):
+            raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        factory = getattr(config, "_tmp_path_factory", None)
+        if factory is not None:
+            sweep(factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The temporary folder of the run, the same for all of its workers."""
+    base = tmp_path_factory.getbasetemp()
+    return base if worker_id == "master" else base.parent
+
+
+@pytest.fixture(scope="session")
+def kafka(run_folder: Path) -> Iterator[SharedKafka]:
+    """One real broker, shared by all tests of the run."""
+    require(infra.kafka.missing())
+    broker = infra.kafka.new_broker(run_folder / "kafka")
+    if isinstance(broker, ContainerBroker):  # cannot outlive the worker that started it
+        with broker:
+            yield SharedKafka(broker.bootstrap)
+        return
+    address = run_folder / "kafka.address"
+    with exclusive(run_folder / "kafka.lock", START_TIMEOUT_S):
+        if not address.exists():
+            broker.start()
+            address.write_text(broker.bootstrap)
+    yield SharedKafka(address.read_text())
+
+
+@pytest.fixture
+def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker | ContainerBroker]:
+    """A real broker for this test alone, to be killed, paused and restarted."""
+    require(infra.kafka.missing())
+    with infra.kafka.new_broker(tmp_path / "kafka") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis for the tests of this worker; use keys that `unique_name` makes."""
+    require(infra.redis.missing())
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis for this test alone, durable, to be killed and restarted."""
+    require(infra.redis.missing())
+    with RedisServer(tmp_path / "redis", durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def embedded_broker() -> Iterator[EmbeddedBroker]:
+    """The Kafka inside the process; its limits are in infra/embedded.py."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def unique_name(request: pytest.FixtureRequest) -> UniqueName:
+    """From a word to a name of this test's own: `unique_name("raw")`."""
+    test = re.sub(r"[^A-Za-z0-9_-]", "-", request.node.name)
+
+    def unique(word: str) -> str:
+        return f"{word}-{test}"[:MAX_TOPIC_CHARS] + f"-{uuid.uuid4().hex[:8]}"
+
+    return unique

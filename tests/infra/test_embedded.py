@@ -1,0 +1,67 @@
+"""End to end: the Kafka inside the process, and the limits its docstring names."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from infra.embedded import PARTITIONS, EmbeddedBroker
+from tests.services import UniqueName
+
+READ_TIMEOUT_S = 20.0
+
+
+def test_a_made_topic_has_the_stated_partitions(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    metadata = Producer({"bootstrap.servers": embedded_broker.bootstrap}).list_topics(topic, 5)
+    assert len(metadata.topics[topic].partitions) == PARTITIONS
+
+
+def test_a_committed_transaction_reaches_a_group(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
+    topic = unique_name("ordered")
+    embedded_broker.make_topic(topic)
+    server = {"bootstrap.servers": embedded_broker.bootstrap}
+    producer = Producer({**server, "transactional.id": topic})
+    producer.init_transactions(READ_TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"value", key=b"key", headers=[("sourceId", b"s1")])
+    producer.commit_transaction(READ_TIMEOUT_S)
+
+    consumer = Consumer({**server, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    deadline_s = time.monotonic() + READ_TIMEOUT_S
+    record = None
+    while record is None and time.monotonic() < deadline_s:
+        record = consumer.poll(0.5)
+    consumer.close()
+    assert record is not None
+    assert record.error() is None
+    assert (record.key(), record.value(), record.headers()) == (
+        b"key",
+        b"value",
+        [("sourceId", b"s1")],
+    )
+
+
+def test_several_brokers_have_several_addresses() -> None:
+    with EmbeddedBroker(brokers=3) as broker:
+        assert len(set(broker.bootstrap.split(","))) == 3
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="brokers=0: write 1 to 3"):
+        EmbeddedBroker(brokers=0)
+
+
+def test_a_closed_one_says_so() -> None:
+    broker = EmbeddedBroker()
+    broker.close()
+    with pytest.raises(RuntimeError, match="has been closed"):
+        broker.make_topic("raw")

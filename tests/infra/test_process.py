@@ -1,0 +1,104 @@
+"""Examples: a child process is started, hurt, and ended by its id and no other."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.lock import exclusive
+from infra.poll import wait_until
+from infra.ports import FIRST, LAST, free_ports
+from infra.process import NotReady, Process, sweep
+
+SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+
+
+def started(folder: Path, command: list[str] = SLEEPER) -> Process:
+    process = Process("sleeper", command, folder)
+    process.start()
+    return process
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    process.wait_until(lambda: process.tail() == "up", timeout_s=10)
+    assert process.is_alive()
+    assert process.stop() == -signal.SIGTERM
+    assert not process.is_alive()
+    assert list(tmp_path.glob("*.pid")) == []
+
+
+def test_a_paused_one_stands_still_and_can_be_stopped(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    process.pause()
+    wait_until(lambda: state_of(process.pid) == "T", 10, "the process to stand still")
+    assert process.stop(timeout_s=10) == -signal.SIGTERM
+
+
+def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)"
+    process = started(tmp_path, [sys.executable, "-c", f"{deaf}; time.sleep(60)"])
+    process.wait_until(lambda: process.tail() == "up", timeout_s=10)
+    assert process.stop(timeout_s=0.2) == -signal.SIGKILL
+
+
+def test_an_early_end_is_told_with_the_log(tmp_path: Path) -> None:
+    process = started(tmp_path, [sys.executable, "-c", "print('no such disk'); exit(3)"])
+    with pytest.raises(NotReady, match="ended early.*\n.*no such disk"):
+        process.wait_until(lambda: False, timeout_s=10)
+    assert process.stop() == 3
+
+
+def test_no_answer_is_told_after_the_bound(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    with pytest.raises(NotReady, match="did not answer within 0.1 s"):
+        process.wait_until(lambda: False, timeout_s=0.1)
+    process.kill()
+
+
+def test_it_is_not_started_twice(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    with pytest.raises(RuntimeError, match=f"runs already, as process {process.pid}"):
+        process.start()
+    process.kill()
+
+
+def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:
+    left, elsewhere = tmp_path / "left", tmp_path / "elsewhere"
+    left.mkdir()
+    elsewhere.mkdir()
+    forgotten, stranger = started(left), started(elsewhere)
+    # An old id file that now names a process which works in another folder.
+    (left / "stale.pid").write_text(f"{stranger.pid}\n")
+    (elsewhere / "sleeper.pid").unlink()
+    assert sweep(tmp_path) == [forgotten.pid]
+    assert forgotten.stop() == -signal.SIGKILL
+    assert stranger.is_alive()
+    stranger.kill()
+
+
+def test_a_lock_is_held_by_one_and_waits_no_longer_than_told(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "lock"
+    with (
+        exclusive(path, timeout_s=1),
+        pytest.raises(TimeoutError, match="locked by another process"),
+        exclusive(path, timeout_s=0.2),
+    ):
+        pass
+    with exclusive(path, timeout_s=0.2):
+        pass
+
+
+def test_free_ports_differ_and_lie_below_the_kernels_own() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(FIRST <= port <= LAST for port in ports)
+    assert ephemeral > LAST

@@ -1,0 +1,284 @@
+"""Every operator in many settings, each with the streams it is run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.told import copies, copy_of
+from topology.alignment import Alignment
+from topology.chain import Chain
+from topology.clock import Clock
+from topology.description import parse
+from topology.description.stream import ClockConfig, MergeConfig, ReorderConfig
+from topology.event import NO_EPOCH, PROGRESS, Event
+from topology.merge import Merge
+from topology.operator import Operator
+from topology.reorder import Reorder
+from topology.stage import Stage
+
+MAX_WAIT = "50ms"
+NEVER_STAMPED = 99
+
+
+@dataclass(frozen=True)
+class Case:
+    """`stamped_from`: the place in the chain from which a held event keeps what was
+    found out about it. `replays`: a second hearing must give nothing new (not so where
+    the table of sources is too small to remember them)."""
+
+    name: str
+    make: Callable[[], Operator]
+    stream: Callable[[int], list[Event]]
+    stamped_from: int = NEVER_STAMPED
+    replays: bool = True
+    max_held: int = 1 << 62
+    max_held_per_source: int = 1 << 62
+    max_sources: int = 1 << 62
+    aligned: bool = False
+    reorders: bool = True
+    max_wait_ns: int = 50 * MS
+    several_operators: bool = False
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# -- the streams that reach MERGE and ALIGNMENT are what the operators before them let go ----------
+
+
+def sequenced(seed: int) -> list[Event]:
+    """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
+    chain = Chain([("reorder", _reorder()), ("clock", _clock())])
+    events = raw(seed, n=120, sources=4)
+    released: list[Event] = []
+    for event in events:
+        released += chain.on_batch([event], event.at_ns).released
+    released += chain.on_end(events[-1].at_ns).released
+    for offset, event in enumerate(released):
+        event.offset = offset
+        event.held_by = 0
+    return copies(released)
+
+
+def aligned(seed: int, lanes: int = 3) -> list[Event]:
+    """The output of several partitions in one topic: each lane in its order, the lanes
+    interleaved anyhow, with `progress` between."""
+    rng = Random(seed)
+    queues: list[list[Event]] = [[] for _ in range(lanes)]
+    for event in sequenced(seed):
+        event.lane = int(event.source[1:]) % lanes
+        queues[event.lane].append(event)
+    for lane, queue in enumerate(queues):
+        for i in range(len(queue) - 1, -1, -1):
+            if rng.random() < 0.3:
+                queue.insert(i + 1, _progress(lane, queue[i].at_ns))
+        last_ns = max((q[-1].at_ns for q in queues if q), default=START * MS)
+        queue.append(_progress(lane, last_ns))
+    events: list[Event] = []
+    waiting = [queue for queue in queues if queue]
+    while waiting:
+        queue = rng.choice(waiting)
+        for _ in range(min(len(queue), rng.choice((1, 1, 5, 20)))):
+            events.append(queue.pop(0))
+        waiting = [queue for queue in queues if queue]
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return events
+
+
+def _progress(lane: int, at_ns: int) -> Event:
+    event = Event("default", "", 0, 0, 0, at_ns, kind=PROGRESS)
+    event.lane = lane
+    return event
+
+
+def two_streams(seed: int) -> list[Event]:
+    events = raw(seed, sources=4)
+    for event in events:
+        event.stream = "even" if event.source in ("s0", "s2") else "odd"
+    return events
+
+
+def headerless(seed: int) -> list[Event]:
+    """No epochs, tame: what a small counter can carry."""
+    events = orderly(seed, n=90)
+    rng = Random(seed)
+    kept = []
+    for event in events:
+        event.epoch = NO_EPOCH
+        event.seq = (event.seq + 250) % 256
+        if rng.random() > 0.03:
+            kept.append(event)
+        if rng.random() < 0.05:
+            kept.append(copy_of(event))
+        if rng.random() < 0.2 and len(kept) > 1 and kept[-1].source == kept[-2].source:
+            kept[-1].arrival_ns, kept[-2].arrival_ns = kept[-2].arrival_ns, kept[-1].arrival_ns
+    for event in kept:
+        event.at_ns = event.arrival_ns
+    kept.sort(key=lambda event: event.arrival_ns)
+    for offset, event in enumerate(kept):
+        event.offset = offset
+    return kept
+
+
+# -- the operators ----------------------------------------------------------------------------------
+
+
+def _reorder(**settings: Any) -> Reorder:
+    return Reorder("default", ReorderConfig(**{"max_wait": MAX_WAIT, "max_jump": 100, **settings}))
+
+
+def _clock(max_sources: int = 100, max_ahead: str = "1h") -> Clock:
+    return Clock(ClockConfig(max_ahead=max_ahead), max_sources)
+
+
+def _merge(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge:
+    return Merge(
+        "default",
+        MergeConfig(**{"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}),
+        late=late,
+        max_sources=max_sources,
+        heartbeat_ns=20 * MS,
+        correct_for_ns=100 * MS,
+    )
+
+
+def _topology(**stream: Any) -> Any:
+    text = f"""
+streams:
+  even: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
+  odd: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100, late: side}}, merge: {{wait: thesis}}}}
+  default: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
+heartbeat: 20ms
+"""
+    return parse(text)
+
+
+def _reorder_case(name: str, stream: Callable[[int], list[Event]] = raw, **settings: Any) -> Case:
+    return Case(
+        f"reorder, {name}",
+        lambda: _reorder(**settings),
+        stream,
+        replays="max_sources" not in settings and "gap_ranges" not in settings,
+        max_held=settings.get("max_held_total", 1 << 62),
+        max_held_per_source=settings.get("max_held", 1 << 62),
+        max_sources=settings.get("max_sources", 1 << 62),
+    )
+
+
+def _merge_case(name: str, **settings: Any) -> Case:
+    return Case(
+        f"merge, {name}",
+        lambda: _merge(**settings),
+        sequenced,
+        stamped_from=1,
+        replays="max_sources" not in settings,
+        max_held=settings.get("max_queued", 1 << 62),
+        reorders=False,
+    )
+
+
+CASES = [
+    _reorder_case("default"),
+    _reorder_case("fixed", rule="fixed"),
+    _reorder_case("thesis", rule="thesis"),
+    _reorder_case("rfc", rule="rfc", estimator_clock="event"),
+    _reorder_case("start zero", start="zero", late="drop"),
+    _reorder_case("start at 5", start=5, late="side"),
+    _reorder_case("epochs ignored", infer_restart=True),
+    _reorder_case("no restart inferred", infer_restart=False),
+    _reorder_case("small counter", lambda seed: raw(seed, modulus=256), seq_bits=8),
+    _reorder_case("small counter, tame", headerless, seq_bits=8),
+    _reorder_case("few held", max_held=3, max_held_total=5),
+    _reorder_case("two held in all", max_held=3, max_held_total=2),
+    _reorder_case("one source known", max_sources=1),
+    _reorder_case("short memory", gap_ranges=1, gap_memory="20ms"),
+    _reorder_case("no wait", max_wait="0ms"),
+    Case("clock", _clock, sequenced, replays=False, reorders=False),
+    Case(
+        "clock, two sources known",
+        lambda: _clock(2, "30ms"),
+        sequenced,
+        replays=False,
+        max_sources=2,
+        reorders=False,
+    ),
+    _merge_case("default"),
+    _merge_case("thesis", wait="thesis"),
+    _merge_case("thesis without patience", wait="thesis", max_wait="0ms"),
+    _merge_case("late dropped", late="drop"),
+    _merge_case("no wait", max_wait="0ms"),
+    _merge_case("two queued", max_queued=2),
+    _merge_case("expected sources", expected_sources=["s1", "zz"]),
+    _merge_case("two sources known", max_sources=2, expected_sources=["yy", "zz"]),
+    _merge_case("misses much", miss_target="10%", idle_after="30ms"),
+    Case(
+        "alignment",
+        lambda: Alignment(3, 1_000),
+        aligned,
+        replays=False,
+        aligned=True,
+        reorders=False,
+    ),
+    Case(
+        "alignment, four queued",
+        lambda: Alignment(3, 4),
+        aligned,
+        replays=False,
+        max_held=4,
+        aligned=True,
+        reorders=False,
+    ),
+    Case(
+        "chain",
+        lambda: Chain(
+            [
+                ("reorder", _reorder()),
+                ("clock", _clock()),
+                (
+                    "merge",
+                    Merge("default", MergeConfig(max_wait=MAX_WAIT), position=3, heartbeat_ns=0),
+                ),
+            ]
+        ),
+        raw,
+        stamped_from=3,
+        several_operators=True,
+    ),
+    Case(
+        "stage, fused",
+        lambda: Stage(_topology(), ("reorder", "merge"), streams=["default"]),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, two streams",
+        lambda: Stage(_topology(), ("reorder", "merge"), streams=["even", "odd"]),
+        two_streams,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, reorder alone",
+        lambda: Stage(_topology(), ("reorder",), streams=["default"]),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, merge behind three lanes",
+        lambda: Stage(_topology(), ("merge",), lanes=3, streams=["default"]),
+        aligned,
+        stamped_from=1,
+        replays=False,
+        aligned=True,
+        reorders=False,
+        several_operators=True,
+    ),
+]

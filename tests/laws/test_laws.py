@@ -1,0 +1,298 @@
+"""Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/operator.py).
+
+Each law runs over all operators and settings of `cases.py` and over seeded streams.
+`INORDER_SEEDS=10` runs ten times as many seeds; a failure names operator and seed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.cases import CASES, Case
+from tests.laws.told import INNER, Told, Went, copies, disposed, held_again, over_the_wire
+from topology.event import DATA, WATERMARK, Event
+from topology.operator import Operator
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report
+
+SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+every_case = pytest.mark.parametrize("case", CASES, ids=repr)
+
+
+def cut(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    """Batches of any size, empty ones among them."""
+    at = 0
+    while at < len(events):
+        size = rng.choice((0, 1, 1, 2, 3, 10, 50))
+        yield events[at : at + size]
+        at += size
+
+
+def one_by_one(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    for event in events:
+        yield [event]
+
+
+def all_at_once(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    yield events
+
+
+Cut = Callable[[list[Event], Random], Iterator[list[Event]]]
+
+
+class Run:
+    """One run of an operator over a stream, step by step. `now_ns` is the latest instant
+    it was told of."""
+
+    def __init__(self, case: Case, seed: int, how: Cut = all_at_once) -> None:
+        self.case = case
+        self.rng = Random(seed)
+        self.raw = case.stream(seed)
+        self.operator: Operator = case.make()
+        self.told = Told()
+        self.released: list[Event] = []
+        self.reports: list[Report] = []
+        self.taken: list[Event] = []
+        self.now_ns = 0
+        self._batches = list(how(copies(self.raw), self.rng))
+
+    def steps(self) -> Iterator[None]:
+        """Stops after each batch, for a look."""
+        for batch in self._batches:
+            self.taken += batch
+            self.now_ns = max([self.now_ns, *(event.at_ns for event in batch)])
+            self._add(self.operator.on_batch(batch, self.now_ns))
+            yield
+
+    def to_end(self) -> Run:
+        for _ in self.steps():
+            pass
+        return self.end()
+
+    def end(self) -> Run:
+        self._add(self.operator.on_end(self.now_ns))
+        return self
+
+    def on_time(self, now_ns: int) -> None:
+        self._add(self.operator.on_time(now_ns))
+
+    def quiet_until(self) -> int:
+        """The last instant before the next event."""
+        if len(self.taken) == len(self.raw):
+            return self.now_ns + 10**9
+        return max(self.now_ns, self.raw[len(self.taken)].at_ns - 1)
+
+    def restart(self) -> None:
+        """Down and up again, as a worker does."""
+        state = over_the_wire(self.operator.snapshot())
+        held = held_again(self.operator, self.raw, self.case.stamped_from)
+        again = self.case.make()
+        again.restore(state, held)
+        assert over_the_wire(again.snapshot()) == state
+        self.operator = again
+
+    def _add(self, step: Any) -> None:
+        self.told.add(step)
+        self.released += step.released
+        self.reports += step.reports
+
+    def outcome(self) -> tuple[Any, Any]:
+        """All but the watermark records, which come with the ticks. Where operators
+        stand in a row, the reports of one instant have no order among them."""
+        reports = self.told.reports
+        if self.case.several_operators:
+            reports = sorted(reports, key=repr)
+        return by_stream(self.told.without_watermarks()), reports
+
+
+def by_stream(events: list[Went]) -> dict[str, list[Went]]:
+    """Streams share a stage, not an order. (In the tests the odd sources are one.)"""
+    streams: dict[str, list[Went]] = {}
+    for event in events:
+        streams.setdefault(event.stream, []).append(event)
+    return streams
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None:
+    whole = Run(case, seed).to_end()
+    assert Run(case, seed).to_end().told.released == whole.told.released
+    for how in (one_by_one, cut):
+        parted = Run(case, seed, how).to_end()
+        assert parted.outcome() == whole.outcome()
+        if not case.aligned and not case.several_operators:
+            assert parted.told.released == whole.told.released
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_looking_at_the_clock_changes_nothing(case: Case, seed: int) -> None:
+    ticking = Run(case, seed, cut)
+    for _ in ticking.steps():
+        for _ in range(ticking.rng.choice((0, 1, 3))):
+            if not case.aligned:
+                quiet_ns = min(ticking.quiet_until(), ticking.now_ns + 400_000_000)
+                ticking.now_ns = ticking.rng.randint(ticking.now_ns, quiet_ns)
+            ticking.on_time(ticking.now_ns)
+    calm = Run(case, seed)
+    for _ in calm.steps():
+        pass
+    calm.now_ns = ticking.now_ns
+    if not case.aligned:
+        calm.on_time(calm.now_ns)
+    assert ticking.end().outcome() == calm.end().outcome()
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    for _ in run.steps():
+        deadline_ns = run.operator.next_deadline_ns()
+        before_ns = run.quiet_until() if deadline_ns is None else deadline_ns - 1
+        now_ns = min(before_ns, run.quiet_until())
+        if now_ns < run.now_ns:
+            continue
+        before = len(run.told.released), len(run.told.reports)
+        run.on_time(now_ns)
+        assert (len(run.told.released), len(run.told.reports)) == before
+        if not case.aligned:
+            run.now_ns = now_ns
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_restart_changes_nothing(case: Case, seed: int) -> None:
+    steady = Run(case, seed).to_end()
+    shaken = Run(case, seed, cut)
+    for _ in shaken.steps():
+        if shaken.rng.random() < 0.3:
+            shaken.restart()
+    assert shaken.end().outcome() == steady.outcome()
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    table: dict[str, Any] = {}
+    for _ in run.steps():
+        if run.rng.random() < 0.3:
+            run.on_time(run.now_ns if case.aligned else run.quiet_until())
+            run.now_ns = run.now_ns if case.aligned else run.quiet_until()
+        for key, value in run.operator.changes().items():
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = over_the_wire(value)
+        assert table == over_the_wire(run.operator.snapshot())
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    all_data = {event.offset for event in run.raw if event.kind == DATA}
+    for _ in run.steps():
+        held = [event.offset for event in run.operator.held() if event.kind == DATA]
+        gone = disposed(run.released, run.reports, all_data)
+        assert sorted(gone + held) == sorted(e.offset for e in run.taken if e.kind == DATA)
+        assert all(event.held_by > 0 for event in run.operator.held())
+    run.end()
+    assert sorted(disposed(run.released, run.reports, all_data)) == sorted(all_data)
+    assert not list(run.operator.held())
+    assert all(event.held_by == 0 for event in run.released)
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    for _ in run.steps():
+        held = Counter(event.source for event in run.operator.held())
+        assert sum(held.values()) <= case.max_held
+        assert max(held.values(), default=0) <= case.max_held_per_source
+        sources = [key for key in run.operator.snapshot() if "s" in key.rpartition("/")[2]]
+        assert len(sources) <= max(case.max_sources, len(held) + 3) or case.max_sources > 99
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_time_does_not_go_back(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    spoken_ns = 0
+    for _ in run.steps():
+        pass
+    run.end()
+    instants = [event.at_ns for event in run.told.released]
+    assert instants == sorted(instants)
+    again = case.make()
+    for batch in cut(copies(run.raw), Random(seed)):
+        now_ns = max([spoken_ns, *(event.at_ns for event in batch)])
+        step = again.on_batch(batch, now_ns)
+        said_ns = [e.at_ns for e in step.released] + [report.at_ns for report in step.reports]
+        assert min(said_ns, default=spoken_ns) >= spoken_ns
+        if not case.aligned:
+            assert step.now_ns == now_ns
+        spoken_ns = max(spoken_ns, step.now_ns)
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: int) -> None:
+    if not case.replays:
+        pytest.skip("the operator keeps no memory of what it has heard")
+    run = Run(case, seed, cut)
+    for _ in run.steps():
+        pass
+    unheard = {report.offset for report in run.reports if isinstance(report, Malformed)}
+    held = {event.offset for event in run.operator.held()}
+    known = len(run.released)
+    seen = [event for event in copies(run.raw) if event.offset not in unheard]
+    for event in seen:
+        event.offset += len(run.raw)
+        event.at_ns = event.arrival_ns = run.now_ns
+    step = run.operator.on_batch(seen, run.now_ns)
+    for event in step.released:
+        again = event.offset >= len(run.raw) and event.kind == DATA
+        assert not again or event.late, (event, known)
+    for report in step.reports:
+        assert not isinstance(report, Gap) or held
+        assert isinstance(report, Gap | Late | Duplicate)
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    for _ in run.steps():
+        if not case.aligned and run.rng.random() < 0.3:
+            run.now_ns = min(run.quiet_until(), run.now_ns + run.rng.randint(0, 300_000_000))
+            run.on_time(run.now_ns)
+    announced: dict[str, tuple[int, int]] = {}
+    for event in run.released:
+        watermark_ns, complete_ns = announced.get(event.stream, (-(1 << 63), -(1 << 63)))
+        if event.kind == WATERMARK:
+            assert event.ref_time_ns >= watermark_ns
+            assert complete_ns <= event.complete_ns <= event.ref_time_ns
+            announced[event.stream] = event.ref_time_ns, event.complete_ns
+        elif event.kind not in INNER and not event.late:
+            assert event.ref_time_ns >= watermark_ns
+
+
+@every_case
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_source_leaves_in_sequence(case: Case, seed: int) -> None:
+    if not case.reorders or case.max_sources == 1:
+        pytest.skip("REORDER's promise, while it remembers the source")
+    last: dict[str, tuple[int, int]] = {}
+    for event in Run(case, seed, cut).to_end().told.in_order():
+        assert (event.epoch, event.seq) > last.get(event.source, (-1, -1)), event
+        last[event.source] = event.epoch, event.seq

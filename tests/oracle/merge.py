@@ -1,0 +1,372 @@
+"""MERGE by definition: slow, and meant to be read beside reorder_drift_merge.md 3.
+
+Time goes from one instant to the next at which anything could happen: an arrival, or
+a deadline of any head for any source. At the end of each instant (everything of it is
+in) the rule is applied as printed, over plain lists, until nothing moves.
+
+    h = the smallest head by (ref, source, epoch, seq)
+    h below the last one that left unmarked, or below a published W: it leaves at once,
+        marked late(merge)
+    h leaves if for every other source s: s has a head; s is idle or catching up;
+        h is below the newest key of s, or below its heartbeat; or s is not blocked and
+        ref_h + D_s is due
+
+A deadline d is due at the end of instant d. Readings taken where the spec leaves room:
+
+1. D_s is read at the end of the instant, with the samples of that instant in it. A
+   sample is max(0, arrival - ref) of every event that comes, late ones too (also those
+   marked late before the merge), control records not. It enters the source's and the
+   stream's counts, each halved for itself after 4 096 samples. n is the number of
+   samples (oracle.histogram). 64 samples ever make a source, or the stream, known.
+2. A source is idle when idle_after has passed since its last arrival (the record's own
+   arrival, not the instant at which it came here), inclusive, or since bye; any later
+   record makes it active again, a heartbeat too. A blocked source is not idle.
+3. A source is catching up when the last event of it that left was marked here. It may
+   hold others back again when one of its events has left unmarked. So an active source
+   that is passed by its D_s catches up by the same rule as one that was idle.
+4. "Newest key": the largest key of any event received from s.
+5. An expected source that has not been heard is an active, empty one until max_wait
+   after the first instant of the stream, then idle.
+6. A record that is marked late already leaves at the end of its instant, before the
+   others, and takes no part but as a sample and as a sign of life.
+7. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
+   with events of the source still queued. They do not leave.
+8. `wait: thesis`: s is passed when its time-out has run since the end of the instant,
+   or the point in it, at which s was empty while another source had a head; the
+   time-out is read then and fixed. The flag stays until s is heard. idle_after has no
+   part in it.
+9. W as printed, over the sources heard; a source that is catching up counts as idle;
+   with all idle W stays. It is looked at and published at the end of the instants that
+   are multiples of `heartbeat_ns` only, and if it has passed the last unmarked ref and
+   the last one published. Printed, only what is below the last one that left is late;
+   but W may pass that by now - D_s while nothing leaves, and what comes below a
+   published W and unmarked would break the promise of W. So it is late, too. Without
+   `heartbeat_ns` nothing is published and the printed rule holds.
+
+Not modelled: max_queued, C, error bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.oracle.histogram import Histogram
+
+DATA: Final = ""
+HEARTBEAT: Final = "heartbeat"
+BYE: Final = "bye"
+BLOCKED: Final = "blocked"
+UNBLOCKED: Final = "unblocked"
+
+KNOWN_AFTER: Final = 64
+
+Key = tuple[int, bytes, int, int]
+Timeout = Callable[[str, int], int]
+"""(source, now_ns) -> the source's (3.11) time-out."""
+
+
+@dataclass(slots=True)
+class Item:
+    """What reaches the merge at `at_ns`, in that order. `late`: marked before."""
+
+    at_ns: int
+    ref_ns: int
+    source: str
+    seq: int
+    epoch: int = 0
+    arrival_ns: int | None = None
+    kind: str = DATA
+    late: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.ref_ns, self.source.encode(), self.epoch, self.seq
+
+    @property
+    def arrived_ns(self) -> int:
+        return self.at_ns if self.arrival_ns is None else self.arrival_ns
+
+
+@dataclass(slots=True)
+class Leaving:
+    """`index` of the item that leaves at `at_ns`; `late`: marked by the merge, by
+    `by_ns` (ref of the last unmarked one, or W if that is above, less its own)."""
+
+    at_ns: int
+    index: int
+    late: bool = False
+    by_ns: int = 0
+
+
+@dataclass(slots=True)
+class Answer:
+    """`leaving` in the order in which they leave; `watermarks` (instant, W) as they are
+    published; `held` the indices that have not left."""
+
+    leaving: list[Leaving] = field(default_factory=list)
+    watermarks: list[tuple[int, int]] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Settings:
+    """`timeout`: `wait: thesis` instead of `wait: delay`. `heartbeat_ns`: publish W."""
+
+    max_wait_ns: int
+    idle_after_ns: int
+    miss_ppm: int = 1_000
+    expected: tuple[str, ...] = ()
+    timeout: Timeout | None = None
+    heartbeat_ns: int | None = None
+
+
+@dataclass(slots=True)
+class _Source:
+    name: str
+    queue: list[int] = field(default_factory=list)
+    delays: Histogram = field(default_factory=Histogram)
+    heard: bool = False
+    last_arrival_ns: int = 0
+    newest: Key | None = None
+    last_ref_ns: int = 0
+    heartbeat_ns: int | None = None
+    said_bye: bool = False
+    blocked: bool = False
+    catching_up: bool = False
+    passed_at_ns: int | None = None
+    """`wait: thesis`: when its time-out is over; None while it does not run."""
+
+
+def merge(
+    items: list[Item],
+    settings: Settings,
+    *,
+    until_ns: int | None = None,
+    end_ns: int | None = None,
+) -> Answer:
+    """What MERGE must answer to `items`.
+
+    The instant of the last item is not over; or time is told up to and including
+    `until_ns`; or the input ends at `end_ns`: what is due by then leaves, then all
+    the rest, in order.
+    """
+    merging = _Merge(items, settings)
+    horizon = until_ns if end_ns is None else end_ns
+    arriving = sorted({item.at_ns for item in items})
+    by_instant: dict[int, list[int]] = {}
+    for index, item in enumerate(items):
+        by_instant.setdefault(item.at_ns, []).append(index)
+    while arriving:
+        now_ns = arriving.pop(0)
+        for index in by_instant[now_ns]:
+            merging.take(index)
+        if not arriving and horizon is None:
+            break
+        merging.finish(now_ns)
+        following = arriving[0] - 1 if arriving else horizon
+        assert following is not None
+        while (due_ns := merging.next_deadline(now_ns)) is not None and due_ns <= following:
+            now_ns = due_ns
+            merging.finish(now_ns)
+    if end_ns is not None:
+        merging.end(end_ns)
+    merging.answer.held = sorted(i for s in merging.sources.values() for i in s.queue)
+    return merging.answer
+
+
+class _Merge:
+    def __init__(self, items: list[Item], settings: Settings) -> None:
+        self.items = items
+        self.settings = settings
+        self.answer = Answer()
+        self.sources: dict[str, _Source] = {}
+        self.stream = Histogram()
+        self.passing: list[int] = []
+        self.last_unmarked: Key | None = None
+        self.watermark_ns: int | None = None
+        self.begun_ns = items[0].at_ns if items else 0
+        for name in settings.expected:
+            self.sources[name] = _Source(name)
+
+    # What comes.
+
+    def take(self, index: int) -> None:
+        item = self.items[index]
+        source = self.sources.setdefault(item.source, _Source(item.source))
+        if item.kind in (BLOCKED, UNBLOCKED):
+            source.blocked = item.kind == BLOCKED
+            return
+        source.last_arrival_ns = (
+            max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
+        )
+        source.heard = True
+        source.said_bye = item.kind == BYE
+        source.passed_at_ns = None
+        if item.kind in (HEARTBEAT, BYE):
+            beat_ns = source.heartbeat_ns
+            source.heartbeat_ns = item.ref_ns if beat_ns is None else max(beat_ns, item.ref_ns)
+            return
+        for delays in (source.delays, self.stream):
+            delays.add(item.arrived_ns - item.ref_ns)
+            delays.count()
+        if item.late:
+            self.passing.append(index)
+            return
+        source.queue.append(index)
+        source.newest = item.key if source.newest is None else max(source.newest, item.key)
+        source.last_ref_ns = source.newest[0]
+
+    # The end of an instant.
+
+    def finish(self, now_ns: int) -> None:
+        for index in self.passing:
+            self.answer.leaving.append(Leaving(now_ns, index))
+        self.passing.clear()
+        while True:
+            self.run_timeouts(now_ns)
+            head = self.smallest_head()
+            if head is None or not (self.is_late(head) or self.may_leave(head, now_ns)):
+                break
+            self.leave(head, now_ns)
+        beat_ns = self.settings.heartbeat_ns
+        if beat_ns is not None and now_ns % beat_ns == 0:
+            self.publish_watermark(now_ns)
+
+    def smallest_head(self) -> Item | None:
+        heads = [self.items[source.queue[0]] for source in self.sources.values() if source.queue]
+        return min(heads, key=lambda item: item.key, default=None)
+
+    def is_late(self, head: Item) -> bool:
+        below_last = self.last_unmarked is not None and head.key < self.last_unmarked
+        return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
+
+    def may_leave(self, head: Item, now_ns: int) -> bool:
+        return all(
+            self.lets_pass(source, head, now_ns)
+            for source in self.sources.values()
+            if source.name != head.source
+        )
+
+    def lets_pass(self, source: _Source, head: Item, now_ns: int) -> bool:
+        if source.queue or source.catching_up or self.is_idle(source, now_ns):
+            return True
+        if source.newest is not None and head.key < source.newest:
+            return True
+        if source.heartbeat_ns is not None and head.ref_ns < source.heartbeat_ns:
+            return True
+        if self.settings.timeout is not None:
+            return False  # is_idle knows the time-out
+        return not source.blocked and head.ref_ns + self.delay_ns(source) <= now_ns
+
+    def leave(self, head: Item, now_ns: int) -> None:
+        source = self.sources[head.source]
+        index = source.queue.pop(0)
+        if self.is_late(head):
+            passed_ns = [key[0] for key in (self.last_unmarked,) if key is not None]
+            passed_ns += [ns for ns in (self.watermark_ns,) if ns is not None]
+            by_ns = max(passed_ns) - head.ref_ns
+            self.answer.leaving.append(Leaving(now_ns, index, late=True, by_ns=by_ns))
+            source.catching_up = True
+        else:
+            self.answer.leaving.append(Leaving(now_ns, index))
+            self.last_unmarked = head.key
+            source.catching_up = False
+
+    def end(self, end_ns: int) -> None:
+        while (head := self.smallest_head()) is not None:
+            self.leave(head, end_ns)
+
+    # How long a source is waited for.
+
+    def delay_ns(self, source: _Source) -> int:
+        """D_s."""
+        max_wait_ns, miss_ppm = self.settings.max_wait_ns, self.settings.miss_ppm
+        if source.delays.values >= KNOWN_AFTER:
+            return min(max_wait_ns, source.delays.quantile_ns(miss_ppm))
+        if self.stream.values >= KNOWN_AFTER:
+            return min(max_wait_ns, 2 * self.stream.quantile_ns(miss_ppm))
+        return max_wait_ns
+
+    def is_idle(self, source: _Source, now_ns: int) -> bool:
+        if source.blocked:
+            return False
+        if self.settings.timeout is not None:
+            passed_at_ns = source.passed_at_ns
+            return source.said_bye or (passed_at_ns is not None and passed_at_ns <= now_ns)
+        return source.said_bye or self.idle_from(source) <= now_ns
+
+    def idle_from(self, source: _Source) -> int:
+        if not source.heard:
+            return self.begun_ns + self.settings.max_wait_ns
+        return source.last_arrival_ns + self.settings.idle_after_ns
+
+    def run_timeouts(self, now_ns: int) -> None:
+        """`wait: thesis`: time-outs of empty sources run while another has a head."""
+        if self.settings.timeout is None:
+            return
+        any_head = any(source.queue for source in self.sources.values())
+        for source in self.sources.values():
+            passed = source.passed_at_ns is not None and source.passed_at_ns <= now_ns
+            if source.queue or not (any_head or passed):
+                source.passed_at_ns = None
+            elif source.passed_at_ns is None:
+                source.passed_at_ns = now_ns + self.settings.timeout(source.name, now_ns)
+
+    def next_deadline(self, now_ns: int) -> int | None:
+        """The next instant after `now_ns` at which a deadline might free anything or
+        move W."""
+        candidates = [
+            self.items[source.queue[0]].ref_ns + self.delay_ns(other)
+            for source in self.sources.values()
+            if source.queue
+            for other in self.sources.values()
+        ]
+        for source in self.sources.values():
+            candidates.append(self.idle_from(source))
+            if source.passed_at_ns is not None:
+                candidates.append(source.passed_at_ns)
+        if self.settings.heartbeat_ns is not None:
+            candidates.append(
+                (now_ns // self.settings.heartbeat_ns + 1) * self.settings.heartbeat_ns
+            )
+        return min((due_ns for due_ns in candidates if due_ns > now_ns), default=None)
+
+    # W.
+
+    def publish_watermark(self, now_ns: int) -> None:
+        bounds = [
+            bound_ns
+            for source in self.sources.values()
+            if (bound_ns := self.bound_ns(source, now_ns)) is not None
+        ]
+        if not bounds:
+            return
+        said = [key[0] for key in (self.last_unmarked,) if key is not None]
+        said += [ns for ns in (self.watermark_ns,) if ns is not None]
+        if min(bounds) > max(said, default=min(bounds) - 1):
+            self.watermark_ns = min(bounds)
+            self.answer.watermarks.append((now_ns, self.watermark_ns))
+
+    def bound_ns(self, source: _Source, now_ns: int) -> int | None:
+        """No smaller ref comes from `source`; None: it does not count."""
+        if source.queue:
+            return self.items[source.queue[0]].ref_ns
+        if source.catching_up or self.is_idle(source, now_ns):
+            return None
+        known = [ns for ns in (source.heartbeat_ns,) if ns is not None]
+        if source.newest is not None:
+            known.append(source.last_ref_ns)
+        if source.blocked:
+            return max(known, default=None)
+        return max([*known, now_ns - self.delay_ns(source)])
+
+
+def order(items: list[Item], answer: Answer) -> Iterable[Key]:
+    """The keys of what left in order, unmarked."""
+    return (
+        items[leaving.index].key
+        for leaving in answer.leaving
+        if not leaving.late and not items[leaving.index].late
+    )

@@ -1,0 +1,423 @@
+"""REORDER by definition: slow, and meant to be read beside reorder_drift_merge.md 1.
+
+The answer is computed from the list of arrivals, not by running a buffer:
+
+* A missing number q is *known* from the first arrival that shows it missing: one of a
+  higher number where a lower one (or the start) is known too. Its deadline is that
+  instant + wait, for good.
+* A *moment* is (instant, place): the i-th arrival is at (its instant, i), a deadline
+  at (its instant, after all arrivals of it). So what arrives in the very instant of a
+  deadline is in time.
+* q expires at the later of its deadline's moment and the moment at which all below it
+  have left. It is in time if its first arrival is no later than that.
+* s leaves at the latest moment of all from the start up to s, lost ones counting with
+  their expiry.
+
+Modelled: one or several sources, start auto / zero / a number, epochs by header,
+inferred restarts, every wait rule, the end of input. Not modelled: overflow and the
+bounds of the ledger (`beyond_memory`), jumps, `seq_bits`, dead letters that hold a
+place. Readings taken where the spec leaves room:
+
+1. Start hold (auto): from the source's first arrival for max_wait, inclusive of that
+   instant; a number 0 arriving meanwhile opens at once. A hole between two numbers
+   seen during the hold is known when the second of them arrives, and its deadline runs
+   from then, not from the opening. Repeats of a number below the start are
+   Late(before_start) each time. `start: N` makes numbers below N Late(before_start).
+2. A hole whose deadline passed while it waited for its turn expires by the very
+   arrival or deadline that frees it: a further arrival of the same instant is too late.
+3. Higher epoch: the old epoch's highest number is frozen at the first arrival of the
+   new one; what comes above it, from then on, is Late(old_epoch), even if contiguous.
+   What comes at or below it is as before (in time, Late(gap), Duplicate), also after
+   the switch; below its start it stays Late(before_start), not Duplicate.
+4. The new epoch's start hold runs from its own first arrival, beside the wait for the
+   old holes, and ends no earlier than that wait.
+5. An old epoch that is still in its start hold keeps it.
+6. Without a header an event belongs to the newest epoch of its source, 0 at first;
+   so does a straggler of before an inferred restart (nothing tells it apart).
+7. Restart inferred: the number is below next of the newest epoch and
+   ts > ts of the highest number that has left + max_wait. Never before one has left.
+8. Duplicate.conflict: only while the first copy is still held.
+9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
+   due but waited for its turn behind such a hole, have reason `end`.
+10. A Gap is a maximal run of numbers of one hole that expire together; its
+    `ts_before` is None where the number below was lost or before the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Final
+
+from tests.oracle.waits import Filled, Happening, History, Left, Opened, Rule
+
+AUTO: Final = -1
+"""`start: auto`; any other start is a number."""
+
+EMITTED: Final = "emitted"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+HELD: Final = "held"
+
+MOST_MISSING: Final = 1_000_000
+"""Of one hole; every number of it is walked."""
+
+Moment = tuple[int, int]
+_AFTER_ALL: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class Arrival:
+    """One record, in arrival order; `epoch` None: it names none."""
+
+    at_ns: int
+    source: str
+    seq: int
+    ts_ns: int
+    epoch: int | None = None
+    content: Any = None
+
+
+@dataclass(slots=True)
+class Fate:
+    """What became of an arrival, and when it was decided (None while held)."""
+
+    verdict: str
+    at_ns: int | None
+    epoch: int
+    reason: str = ""
+    conflict: bool = False
+
+
+@dataclass(slots=True)
+class DeclaredGap:
+    at_ns: int
+    source: str
+    epoch: int
+    first: int
+    last: int
+    reason: str
+    known_at_ns: int
+    ts_before_ns: int | None
+    ts_after_ns: int | None
+
+
+@dataclass(slots=True)
+class Answer:
+    """`fates` by arrival; `gaps` in order of their instant, then source, then number;
+    `left` the arrivals (by index) that left in sequence, source by source."""
+
+    fates: list[Fate] = field(default_factory=list)
+    gaps: list[DeclaredGap] = field(default_factory=list)
+    left: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """What the arrivals of one epoch say. `shown_by`: the arrival that shows a number
+    missing; `deadline`: its instant."""
+
+    number: int
+    begun: int
+    first: dict[int, int] = field(default_factory=dict)
+    shown_by: dict[int, int] = field(default_factory=dict)
+    deadline: dict[int, int] = field(default_factory=dict)
+    others: list[int] = field(default_factory=list)
+    low: int | None = None
+    high: int | None = None
+    zero: int | None = None
+    frozen: int | None = None
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The numbers of an epoch from its start on: each one's moment of leaving or of
+    expiry, as far as `limit`. `closed`: when all of them were settled."""
+
+    opening: Moment
+    start: int
+    left: dict[int, Moment] = field(default_factory=dict)
+    lost: dict[int, Moment] = field(default_factory=dict)
+    closed: Moment | None = None
+
+
+def reorder(
+    arrivals: list[Arrival],
+    wait: Rule,
+    *,
+    max_wait_ns: int,
+    start: int = AUTO,
+    infer_restart: bool = True,
+    until_ns: int | None = None,
+    end_ns: int | None = None,
+) -> Answer:
+    """What REORDER must answer to `arrivals`.
+
+    After the last arrival nothing more is said; or time is told up to and including
+    `until_ns`; or the input ends at `end_ns`, which is not below the last arrival.
+    """
+    sources: dict[str, _Source] = {}
+    happenings: list[Happening] = []
+    for index, arrival in enumerate(arrivals):
+        source = sources.get(arrival.source)
+        if source is None:
+            source = sources[arrival.source] = _Source(
+                arrivals, wait, max_wait_ns, start, infer_restart, happenings
+            )
+        source.take(index)
+    limit, end = _limits(arrivals, until_ns, end_ns)
+    answer = Answer([Fate(HELD, None, 0) for _ in arrivals])
+    for name, source in sources.items():
+        answer.left[name] = source.conclude(answer, limit, end)
+    answer.gaps.sort(key=lambda gap: (gap.at_ns, gap.source, gap.epoch, gap.first))
+    return answer
+
+
+def _limits(
+    arrivals: list[Arrival], until_ns: int | None, end_ns: int | None
+) -> tuple[Moment, Moment | None]:
+    if end_ns is not None:
+        return (end_ns, _AFTER_ALL), (end_ns, _AFTER_ALL)
+    if until_ns is not None:
+        return (until_ns, _AFTER_ALL), None
+    return (arrivals[-1].at_ns if arrivals else 0, len(arrivals)), None
+
+
+class _Source:
+    """The epochs of one source."""
+
+    def __init__(
+        self,
+        arrivals: list[Arrival],
+        wait: Rule,
+        max_wait_ns: int,
+        start: int,
+        infer_restart: bool,
+        happenings: list[Happening],
+    ) -> None:
+        self.arrivals = arrivals
+        self.wait = wait
+        self.max_wait_ns = max_wait_ns
+        self.start = start
+        self.infer_restart = infer_restart
+        self.happenings = happenings
+        self.epochs: list[_Epoch] = []
+        self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
+
+    # What the arrivals say, one after the other.
+
+    def take(self, index: int) -> None:
+        number = self.settle_epoch(index)
+        known = {epoch.number: epoch for epoch in self.epochs}
+        if number in known:
+            self.note(known[number], index)
+        elif self.epochs and number < self.epochs[-1].number:
+            self.strangers.append((index, number))
+        else:
+            if self.epochs:
+                self.epochs[-1].frozen = index
+            self.epochs.append(_Epoch(number, index))
+            self.note(self.epochs[-1], index)
+
+    def settle_epoch(self, index: int) -> int:
+        arrival = self.arrivals[index]
+        if arrival.epoch is not None:
+            return arrival.epoch
+        if not self.epochs:
+            return 0
+        newest = self.epochs[-1]
+        restarted = self.infer_restart and self.contradicts_one_run(newest, index)
+        return newest.number + 1 if restarted else newest.number
+
+    def contradicts_one_run(self, newest: _Epoch, index: int) -> bool:
+        arrival = self.arrivals[index]
+        if newest.high is None or arrival.seq > newest.high:
+            return False
+        if arrival.ts_ns <= self.max_wait_ns + min(
+            self.arrivals[i].ts_ns for i in newest.first.values()
+        ):
+            return False  # spares the walk
+        walk = self.walk_all((arrival.at_ns, index - 1))[-1]
+        if walk is None or not walk.left:
+            return False
+        last = max(walk.left)
+        following = max([last, *walk.lost]) + 1
+        last_ts_ns = self.arrivals[newest.first[last]].ts_ns
+        return arrival.seq < following and arrival.ts_ns > last_ts_ns + self.max_wait_ns
+
+    def note(self, epoch: _Epoch, index: int) -> None:
+        seq = self.arrivals[index].seq
+        opening, start = self.opening(epoch)
+        opened = epoch.first and opening < self.moment(index)
+        above = epoch.frozen is not None and (epoch.high is None or seq > epoch.high)
+        if above or seq in epoch.first or (opened and seq < start) or seq < self.start:
+            epoch.others.append(index)
+            return
+        epoch.first[seq] = index
+        if seq == 0 and epoch.zero is None:
+            epoch.zero = index
+        if epoch.low is None or epoch.high is None:
+            # Before the first arrival all that is known is the start, if it is given.
+            epoch.low, epoch.high = (
+                (seq, seq) if self.start == AUTO else (self.start, self.start - 1)
+            )
+        if seq in epoch.shown_by:
+            shown_at_ns = self.arrivals[epoch.shown_by[seq]].at_ns
+            fill_ns = self.arrivals[index].at_ns - shown_at_ns
+            self.happenings.append(Filled(self.arrivals[index].source, fill_ns))
+        elif seq > epoch.high + 1:
+            self.show(epoch, range(epoch.high + 1, seq), index)
+        elif seq < epoch.low - 1:
+            self.show(epoch, range(seq + 1, epoch.low), index)
+        epoch.low, epoch.high = min(epoch.low, seq), max(epoch.high, seq)
+
+    def show(self, epoch: _Epoch, missing: range, index: int) -> None:
+        arrival = self.arrivals[index]
+        if len(missing) > MOST_MISSING:
+            raise ValueError(f"{arrival}: {len(missing)} numbers missing; jumps are not modelled")
+        history = History(
+            arrival.source,
+            self.happenings,
+            lambda: list(self.left_before((arrival.at_ns, index - 1))),
+        )
+        deadline_ns = arrival.at_ns + self.wait(arrival.at_ns, history)
+        for seq in missing:
+            epoch.shown_by[seq] = index
+            epoch.deadline[seq] = deadline_ns
+        self.happenings.append(Opened(arrival.source))
+
+    # What follows from it.
+
+    def moment(self, index: int) -> Moment:
+        return self.arrivals[index].at_ns, index
+
+    def opening(self, epoch: _Epoch) -> tuple[Moment, int]:
+        """The moment from which the start is settled, and the start."""
+        if self.start != AUTO:
+            return (0, -1), self.start
+        hold_end = (self.arrivals[epoch.begun].at_ns + self.max_wait_ns, _AFTER_ALL)
+        if epoch.zero is not None and self.moment(epoch.zero) <= hold_end:
+            return self.moment(epoch.zero), 0
+        # `first` is in arrival order.
+        seen = takewhile(lambda item: self.moment(item[1]) <= hold_end, epoch.first.items())
+        return hold_end, min((seq for seq, _ in seen), default=0)
+
+    def walk_all(self, limit: Moment, end: Moment | None = None) -> list[_Walk | None]:
+        """Each epoch's walk; None for one that has to wait for the epoch before."""
+        walks: list[_Walk | None] = []
+        before: Moment | None = (0, -1)
+        for epoch in self.epochs:
+            walk = None if before is None else self.walk(epoch, before, limit, end)
+            walks.append(walk)
+            before = walk.closed if walk is not None else None
+            if before is not None and epoch.frozen is not None:
+                before = max(before, self.moment(epoch.frozen))
+        return walks
+
+    def walk(self, epoch: _Epoch, before: Moment, limit: Moment, end: Moment | None) -> _Walk:
+        opening, start = self.opening(epoch)
+        if end is not None:
+            opening = min(opening, end)
+        walk = _Walk(max(opening, before), start)
+        now = walk.opening
+        for seq in range(start, (-1 if epoch.high is None else epoch.high) + 1):
+            arrived = self.moment(epoch.first[seq]) if seq in epoch.first else None
+            expiry = None
+            if seq in epoch.deadline:
+                expiry = max((epoch.deadline[seq], _AFTER_ALL), now)
+                if end is not None:
+                    expiry = min(expiry, end)
+            if arrived is not None and (expiry is None or arrived <= expiry):
+                now = max(now, arrived)
+                settled = walk.left
+            else:
+                assert expiry is not None, "a number below the highest is seen or shown missing"
+                now = expiry
+                settled = walk.lost
+            if now > limit:
+                return walk
+            settled[seq] = now
+        if walk.opening <= limit:
+            walk.closed = now
+        return walk
+
+    def left_before(self, limit: Moment) -> Iterator[Left]:
+        walks = zip(self.epochs, self.walk_all(limit), strict=True)
+        for epoch, walk in walks:
+            for seq, moment in (walk.left if walk is not None else {}).items():
+                index = epoch.first[seq]
+                unheld = moment == self.moment(index)
+                yield Left(epoch.number, seq, self.arrivals[index].at_ns, moment[0], unheld)
+
+    # The answer.
+
+    def conclude(self, answer: Answer, limit: Moment, end: Moment | None) -> list[int]:
+        for index, number in self.strangers:
+            answer.fates[index] = self.late(index, number, "old_epoch")
+        left: list[int] = []
+        for epoch, walk in zip(self.epochs, self.walk_all(limit, end), strict=True):
+            for index in epoch.first.values():
+                answer.fates[index].epoch = epoch.number
+            for index in epoch.others:
+                answer.fates[index] = self.other(epoch, walk, index)
+            if walk is None:
+                continue
+            for seq, moment in walk.left.items():
+                answer.fates[epoch.first[seq]] = Fate(EMITTED, moment[0], epoch.number)
+                left.append(epoch.first[seq])
+            for seq in walk.lost:
+                if seq in epoch.first:
+                    index = epoch.first[seq]
+                    answer.fates[index] = self.late(index, epoch.number, "gap")
+            answer.gaps += self.gaps(epoch, walk, end)
+        return left
+
+    def late(self, index: int, number: int, reason: str) -> Fate:
+        return Fate(LATE, self.arrivals[index].at_ns, number, reason)
+
+    def other(self, epoch: _Epoch, walk: _Walk | None, index: int) -> Fate:
+        """An arrival that is not the first of a number from the start on."""
+        arrival = self.arrivals[index]
+        first = epoch.first.get(arrival.seq)
+        if first is None:
+            below = arrival.seq < self.opening(epoch)[1]
+            return self.late(index, epoch.number, "before_start" if below else "old_epoch")
+        left = walk.left.get(arrival.seq) if walk is not None else None
+        lost = walk is not None and arrival.seq in walk.lost
+        was_held = not lost and (left is None or left > self.moment(index))
+        one, other = self.arrivals[first], arrival
+        conflict = was_held and (one.ts_ns, one.content) != (other.ts_ns, other.content)
+        return Fate(DUPLICATE, arrival.at_ns, epoch.number, conflict=conflict)
+
+    def gaps(self, epoch: _Epoch, walk: _Walk, end: Moment | None) -> Iterator[DeclaredGap]:
+        for run in _runs(walk.lost, epoch.shown_by):
+            first, last = run[0], run[-1]
+            yield DeclaredGap(
+                at_ns=walk.lost[first][0],
+                source=self.arrivals[epoch.begun].source,
+                epoch=epoch.number,
+                first=first,
+                last=last,
+                reason="end" if walk.lost[first] == end else "timeout",
+                known_at_ns=self.arrivals[epoch.shown_by[first]].at_ns,
+                ts_before_ns=self.stamp(epoch, walk, first - 1),
+                ts_after_ns=self.stamp(epoch, walk, last + 1),
+            )
+
+    def stamp(self, epoch: _Epoch, walk: _Walk, seq: int) -> int | None:
+        if seq < walk.start or seq in walk.lost or seq not in epoch.first:
+            return None
+        return self.arrivals[epoch.first[seq]].ts_ns
+
+
+def _runs(lost: dict[int, Moment], shown_by: dict[int, int]) -> Iterable[list[int]]:
+    """Consecutive numbers of one hole that expire together."""
+    runs: list[list[int]] = []
+    for seq in sorted(lost):
+        before = runs[-1][-1] if runs else None
+        if before == seq - 1 and (lost[before], shown_by[before]) == (lost[seq], shown_by[seq]):
+            runs[-1].append(seq)
+        else:
+            runs.append([seq])
+    return runs

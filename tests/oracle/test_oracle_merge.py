@@ -1,0 +1,163 @@
+"""Examples that check the oracle of MERGE by hand, and laws it must keep."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.oracle import merge as m
+
+EVER = m.Settings(max_wait_ns=10**15, idle_after_ns=10**15)
+
+
+def items(line: str) -> list[m.Item]:
+    """ "at:source ref", seq counting by source; "~" before the source: a heartbeat, "!": bye,
+    "[": blocked, "]": unblocked, "-": late already."""
+    kinds = {"~": m.HEARTBEAT, "!": m.BYE, "[": m.BLOCKED, "]": m.UNBLOCKED}
+    result: list[m.Item] = []
+    count: dict[str, int] = {}
+    for at, rest in (word.split(":") for word in line.split()):
+        mark, rest = (rest[0], rest[1:]) if rest[0] in "~![]-" else ("", rest)
+        source, ref = rest[0], int(rest[1:] or 0)
+        seq = count[source] = count.get(source, -1) + 1
+        kind = kinds.get(mark, m.DATA)
+        result.append(m.Item(int(at), ref, source, seq, kind=kind, late=mark == "-"))
+    return result
+
+
+def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
+    """What leaves: "at:source ref", "*" for what the merge marks late."""
+    given = items(line)
+    answer = m.merge(given, settings, until_ns=until_ns)
+    return " ".join(
+        f"{one.at_ns}:{given[one.index].source}{given[one.index].ref_ns}{'*' if one.late else ''}"
+        for one in answer.leaving
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "until_ns", "expected"),
+    [
+        # One source passes through at the end of its instant.
+        ("1:a1 2:a2", EVER, 2, "1:a1 2:a2"),
+        ("1:a1 2:a2", EVER, None, "1:a1"),
+        # Two: the smaller head leaves; what is above a's newest has to wait for a to speak.
+        ("1:a1 1:b2 5:b5 7:a6 8:b9", EVER, 8, "1:a1 7:b2 7:b5 8:a6"),
+        # b is heard of too late: a2 has left.
+        ("1:a2 2:b1 3:b3 4:a4", EVER, 4, "1:a2 2:b1* 4:b3"),
+        # Ties: by source; a's own order by number.
+        ("1:b5 1:a5 1:a5 2:b6 2:a6", EVER, 2, "1:a5 1:a5 2:b5 2:a6"),
+        # D_s is max_wait while nothing is known: a9 waits for b until 9 + 20.
+        ("9:b8 9:a9", m.Settings(20, 1_000), 28, "9:b8"),
+        ("9:b8 9:a9", m.Settings(20, 1_000), 29, "9:b8 29:a9"),
+        # Idle after 5: last heard at 9, so at 14.
+        ("9:b8 9:a9", m.Settings(20, 5), 13, "9:b8"),
+        ("9:b8 9:a9", m.Settings(20, 5), 14, "9:b8 14:a9"),
+        # A heartbeat of b frees what is below it, not what is equal; bye frees all.
+        ("9:b8 9:a9 10:~b9", EVER, 12, "9:b8"),
+        ("9:b8 9:a9 10:~b10", EVER, 12, "9:b8 10:a9"),
+        ("9:b8 9:a9 10:!b8", EVER, 12, "9:b8 10:a9"),
+        ("9:b8 9:a9 10:!b8 11:b12 12:a13", EVER, 13, "9:b8 10:a9 12:b12"),
+        # Blocked: neither D_s nor idle_after frees; unblocked, both count from where they were.
+        ("9:b8 9:[b 9:a9", m.Settings(20, 15), 49, "9:b8"),
+        ("9:b8 9:[b 9:a9 50:]b", m.Settings(20, 15), 50, "9:b8 50:a9"),
+        # Catching up holds nobody back, until one is in time.
+        ("9:b8 9:a9 40:b3 41:a30 42:b41 43:a42", m.Settings(20, 100), 44,
+         "9:b8 29:a9 40:b3* 41:a30 43:b41"),
+        # What is late already passes and holds nothing.
+        ("1:a1 2:-a0 3:a3", EVER, 3, "1:a1 2:a0 3:a3"),
+        # An expected source is waited for until max_wait from the first instant.
+        ("5:a5 6:a6", m.Settings(20, 9, expected=("z",)), 24, ""),
+        ("5:a5 6:a6", m.Settings(20, 9, expected=("z",)), 25, "25:a5 25:a6"),
+        # The printed wait: b's time-out of 3 runs from the instant it has no head and a has.
+        ("9:b8 9:a9 11:a10 20:b12 20:a13", m.Settings(20, 9, timeout=lambda *_: 3), 22,
+         "9:b8 12:a9 12:a10 20:b12"),
+    ],
+)  # fmt: skip
+def test_merge_by_hand(
+    line: str, settings: m.Settings, until_ns: int | None, expected: str
+) -> None:
+    assert left(line, settings, until_ns) == expected
+
+
+def test_late_says_by_how_much_and_the_end_lets_all_go() -> None:
+    given = items("1:a5 2:b3 3:b9 3:a10")
+    answer = m.merge(given, EVER, end_ns=4)
+    assert [(one.at_ns, one.index, one.late, one.by_ns) for one in answer.leaving] == [
+        (1, 0, False, 0),
+        (2, 1, True, 2),
+        (3, 2, False, 0),
+        (4, 3, False, 0),
+    ]
+    assert answer.held == []
+    assert m.merge(given, EVER, until_ns=4).held == [3]
+
+
+def test_a_delay_is_known_from_64_samples_on() -> None:
+    settings = m.Settings(max_wait_ns=10_000, idle_after_ns=10**6)
+
+    def wait_for_b(samples_of_b: int) -> int:
+        """How long a's event waits for b, whose events take 100."""
+        given = [m.Item(100 * n + 100, 100 * n, "b", n) for n in range(samples_of_b)]
+        given += [m.Item(100 * n + 100, 100 * n, "a", n) for n in range(64 - samples_of_b)]
+        given.append(m.Item(100_000, 99_900, "a", 64))
+        answer = m.merge(sorted(given, key=lambda item: item.at_ns), settings, until_ns=150_000)
+        assert answer.held == []
+        return answer.leaving[-1].at_ns - 99_900
+
+    assert wait_for_b(64) == 104  # its own quantile
+    assert wait_for_b(10) == 208  # twice the stream's
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_merge_keeps_its_laws(seed: int) -> None:
+    rng = Random(seed)
+    given = _random_items(rng)
+    end_ns = given[-1].at_ns + 100_000
+    settings = m.Settings(
+        max_wait_ns=rng.choice((0, 50, 500)), idle_after_ns=1_000, heartbeat_ns=20
+    )
+    answer = m.merge(given, settings, end_ns=end_ns)
+    keys = list(m.order(given, answer))
+    assert keys == sorted(keys)
+    assert sorted(one.index for one in answer.leaving) == list(range(len(given)))
+    instants = [one.at_ns for one in answer.leaving]
+    assert instants == sorted(instants)
+    for source in "abc":
+        own = [given[one.index].seq for one in answer.leaving if given[one.index].source == source]
+        assert own == sorted(own)
+    assert answer.watermarks
+    for at_ns, watermark_ns in answer.watermarks:
+        for one in answer.leaving:
+            if one.at_ns > at_ns and not one.late:
+                assert given[one.index].ref_ns >= watermark_ns
+    known = m.Settings(10**15, 10**15, expected=("a", "b", "c"))
+    assert list(m.order(given, m.merge(given, known, end_ns=end_ns))) == sorted(
+        item.key for item in given
+    )
+    if settings.max_wait_ns == 0:  # arrival order, with late marks
+        assert all(one.at_ns == given[one.index].at_ns for one in answer.leaving)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shifting_all_times_shifts_the_answer(seed: int) -> None:
+    given = _random_items(Random(seed))
+    settings = m.Settings(max_wait_ns=200, idle_after_ns=1_000)
+    shifted = [m.Item(item.at_ns + 7, item.ref_ns + 7, item.source, item.seq) for item in given]
+    plain = m.merge(given, settings, until_ns=10**6)
+    moved = m.merge(shifted, settings, until_ns=10**6 + 7)
+    assert [(one.at_ns + 7, one.index, one.late) for one in plain.leaving] == [
+        (one.at_ns, one.index, one.late) for one in moved.leaving
+    ]
+
+
+def _random_items(rng: Random) -> list[m.Item]:
+    given: list[m.Item] = []
+    for source in "abc":
+        at_ns = ref_ns = rng.randint(0, 100)
+        for seq in range(60):
+            ref_ns += rng.choice((0, 1, 10, 100))
+            at_ns = max(at_ns, ref_ns + rng.choice((0, 5, 20, 100)))
+            given.append(m.Item(at_ns, ref_ns, source, seq))
+    return sorted(given, key=lambda item: item.at_ns)

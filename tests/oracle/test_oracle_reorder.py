@@ -1,0 +1,241 @@
+"""Examples that check the oracle of REORDER by hand, and laws it must keep.
+
+The golden ones are of S. Rajendran's thesis (3.2.1) and of its soccer streams, whose
+fixed-wait figures (5, 19 and 17 late; 7.66, 7.75 and 398.5 ms of hold) are known from an
+independent run.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from benchmarks.workloads import D1, D2, D3, Recipe, soccer
+from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
+from tests.oracle.waits import fixed, miss, thesis
+from tests.simulation.world import World
+from topology.event import NO_EPOCH, Event
+
+MS = 1_000_000
+
+
+def arrivals(line: str) -> list[Arrival]:
+    """ "at:seq" or "at:epoch.seq"; ts = 10 * seq."""
+    result: list[Arrival] = []
+    for word in line.split():
+        at, _, number = word.partition(":")
+        epoch, _, seq = number.rpartition(".")
+        one = Arrival(int(at), "s", int(seq), 10 * int(seq), int(epoch) if epoch else 0)
+        result.append(one)
+    return result
+
+
+def told(answer: Answer) -> str:
+    """Each arrival's fate: when it left, or L/D/H and the reason's first letters."""
+    words: list[str] = []
+    for fate in answer.fates:
+        word = str(fate.at_ns) if fate.verdict == EMITTED else fate.verdict[0].upper()
+        words.append(word + (f"({fate.reason})" if fate.reason else ""))
+    return " ".join(words)
+
+
+def gaps(answer: Answer) -> list[tuple[int, int, int, int, str]]:
+    return [(gap.at_ns, gap.epoch, gap.first, gap.last, gap.reason) for gap in answer.gaps]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "expected_gaps"),
+    [
+        # The golden of 3.2.1: arrivals 1 2 4 5 6 3 7; on 3 come 3 4 5 6.
+        ("0:1 1:2 2:4 3:5 4:6 5:3 6:7", "0 1 5 5 5 5 6", []),
+        # In the very instant of the deadline (known at 1, wait 10) it is in time ...
+        ("0:1 1:3 11:2 12:4", "0 11 11 12", []),
+        # ... one later it fills a declared gap, and a copy of it is a duplicate.
+        ("0:1 1:3 12:2 13:2", "0 11 L(gap) D", [(11, 0, 2, 2, "timeout")]),
+        # A hole is split by what fills it; the parts keep the deadline.
+        ("0:1 1:6 2:4 20:7", "0 11 11 20", [(11, 0, 2, 3, "timeout"), (11, 0, 5, 5, "timeout")]),
+        # The second hole's deadline (12) is its own.
+        ("0:1 1:3 2:5 20:6", "0 11 12 20", [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "timeout")]),
+        # Leading holes are real: start is 1.
+        ("0:3 20:4", "10 20", [(10, 0, 1, 2, "timeout")]),
+        ("0:1 0:0 0:0", "0 L(before_start) L(before_start)", []),
+        # Copies: of one that left, and of one that is held.
+        ("0:1 1:1 2:3 3:3 4:2", "0 D 4 D 4", []),
+        # Still open after the last arrival.
+        ("0:1 1:3 2:4", "0 H H", []),
+    ],
+)
+def test_one_epoch_from_a_known_start(
+    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
+) -> None:
+    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=1)
+    assert told(answer) == expected
+    assert gaps(answer) == expected_gaps
+
+
+def test_a_hole_that_waited_for_its_turn_expires_at_once() -> None:
+    waits = iter((10, 1))
+    line = arrivals("0:1 1:3 2:5 8:2 8:4 9:6")
+    answer = reorder(line, lambda _at, _history: next(waits), max_wait_ns=50, start=1)
+    # 4 was due at 3, behind 2; 2 comes at 8 and frees it, so the 4 of that instant is late.
+    assert told(answer) == "0 8 8 8 L(gap) 9"
+    assert gaps(answer) == [(8, 0, 4, 4, "timeout")]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "expected_gaps"),
+    [
+        ("5:0 6:1", "5 6", []),  # 0 opens at once
+        ("5:3 6:4 70:5", "55 55 70", []),  # else max_wait is waited, and no gap declared
+        ("5:3 55:2 70:4", "55 55 70", []),  # its last instant belongs to the hold
+        ("5:3 56:2 57:2 70:4", "55 L(before_start) L(before_start) 70", []),
+        ("5:3 6:0 7:1 8:2", "8 6 7 8", []),  # a 0 in the hold opens
+        ("5:3 6:0 70:4", "16 6 70", [(16, 0, 1, 2, "timeout")]),
+        # Between two seen numbers a hole is known at once and due by itself, not anew.
+        ("5:6 6:4 70:7", "55 55 70", [(55, 0, 5, 5, "timeout")]),
+        ("5:4 50:6 70:7", "55 60 70", [(60, 0, 5, 5, "timeout")]),
+    ],
+)
+def test_the_first_event_with_start_auto(
+    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
+) -> None:
+    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
+    assert told(answer) == expected
+    assert gaps(answer) == expected_gaps
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "expected_gaps"),
+    [
+        ("0:0 1:1 2:1.0 3:1.1", "0 1 2 3", []),
+        # The new epoch waits for the old hole, until it is filled or declared.
+        ("0:0 1:2 2:1.0 5:1 6:1.1", "0 5 5 5 6", []),
+        ("0:0 1:2 2:1.0 20:1", "0 11 11 L(gap)", [(11, 0, 1, 1, "timeout")]),
+        # Afterwards: known ones are copies, unknown ones above the old end are late.
+        ("0:0 1:1.0 2:0 3:7 4:1.1", "0 1 D L(old_epoch) 4", []),
+        ("0:0 1:2.0 2:1.0 3:2.1", "0 1 L(old_epoch) 3", []),
+        # A new epoch without a 0 has its own hold, beside the wait for the old hole.
+        ("0:0 1:2 2:1.5 60:1.6", "0 11 52 60", [(11, 0, 1, 1, "timeout")]),
+    ],
+)
+def test_epochs(
+    line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
+) -> None:
+    answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
+    assert told(answer) == expected
+    assert gaps(answer) == expected_gaps
+
+
+def test_a_restart_is_inferred_beyond_the_margin_only() -> None:
+    events = [Arrival(at, "s", seq, ts) for at, seq, ts in ((0, 0, 100), (1, 1, 110), (2, 2, 120))]
+    within = [*events, Arrival(200, "s", 0, 170)]
+    beyond = [*events, Arrival(200, "s", 0, 171), Arrival(201, "s", 1, 172)]
+    assert told(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 D"
+    answer = reorder(beyond, fixed(10), max_wait_ns=50)
+    assert told(answer) == "0 1 2 200 201"
+    assert [fate.epoch for fate in answer.fates] == [0, 0, 0, 1, 1]
+    off = reorder(beyond, fixed(10), max_wait_ns=50, infer_restart=False)
+    assert told(off) == "0 1 2 D D"
+    named = [*events, Arrival(200, "s", 0, 171, 0)]
+    assert told(reorder(named, fixed(10), max_wait_ns=50)) == "0 1 2 D"
+
+
+def test_time_and_the_end_are_told() -> None:
+    line = arrivals("0:1 1:3 2:5")
+    until = reorder(line, fixed(10), max_wait_ns=50, start=1, until_ns=11)
+    assert (told(until), gaps(until)) == ("0 11 H", [(11, 0, 2, 2, "timeout")])
+    end = reorder(line, fixed(10), max_wait_ns=50, start=1, end_ns=12)
+    assert told(end) == "0 11 12"
+    assert gaps(end) == [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "end")]
+    held = reorder(arrivals("5:3 6:5"), fixed(10), max_wait_ns=50, end_ns=7)
+    assert (told(held), gaps(held)) == ("7 7", [(7, 0, 4, 4, "end")])
+
+
+def test_a_gap_names_its_neighbours() -> None:
+    answer = reorder(arrivals("0:1 1:5 20:6"), fixed(10), max_wait_ns=50, start=0)
+    assert [(g.first, g.last, g.known_at_ns) for g in answer.gaps] == [(0, 0, 0), (2, 4, 1)]
+    assert [(g.ts_before_ns, g.ts_after_ns) for g in answer.gaps] == [(None, 10), (10, 50)]
+
+
+def test_a_conflict_is_seen_while_the_first_copy_is_held() -> None:
+    first = arrivals("0:0 1:2")
+    copies = [Arrival(2, "s", 2, 20, 0), Arrival(3, "s", 2, 21, 0), Arrival(4, "s", 0, 99, 0)]
+    answer = reorder(first + copies, fixed(10), max_wait_ns=50)
+    assert [fate.conflict for fate in answer.fates] == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "late", "hold_ms"),
+    [(D1, 5, 7.66), (D2, 19, 7.75), pytest.param(D3, 17, 398.5, marks=pytest.mark.slow)],
+    ids=["D1", "D2", "D3"],
+)
+def test_fixed_waits_on_the_soccer_streams(recipe: Recipe, late: int, hold_ms: float) -> None:
+    rows = [Arrival(r.arrival_ns, r.source, r.seq, r.ts_ns, 0) for r in soccer(recipe).rows]
+    end_ns = rows[-1].at_ns
+    answer = reorder(rows, fixed(500 * MS), max_wait_ns=500 * MS, end_ns=end_ns)
+    assert sum(fate.verdict == LATE for fate in answer.fates) == late
+    held_ns = sum(
+        (fate.at_ns or 0) - row.at_ns for fate, row in zip(answer.fates, rows, strict=True)
+    )
+    assert held_ns / len(rows) / MS == pytest.approx(hold_ms, abs=0.05)
+
+
+def as_arrival(event: Event) -> Arrival:
+    epoch = None if event.epoch == NO_EPOCH else event.epoch
+    at_ns, value = event.arrival_ns, event.value
+    return Arrival(at_ns, event.source, event.seq, event.ts_ns, epoch, value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_reorder_keeps_its_laws_in_every_world(seed: int) -> None:
+    world = World(seed, most_sources=3, seconds=2)
+    events = world.events()
+    rows = [
+        Arrival(
+            e.arrival_ns,
+            e.source,
+            e.seq,
+            e.ts_ns,
+            None if e.epoch == NO_EPOCH else e.epoch,
+            e.value,
+        )
+        for e in events
+    ]
+    max_wait_ns = 500 * MS
+    rule = (miss(1_000, max_wait_ns), thesis(max_wait_ns), fixed(30 * MS))[seed % 3]
+    answer = reorder(rows, rule, max_wait_ns=max_wait_ns, end_ns=rows[-1].at_ns + 1)
+    assert not any(fate.verdict == HELD for fate in answer.fates)
+    for source, left in answer.left.items():
+        keys = [(answer.fates[i].epoch, rows[i].seq) for i in left]
+        assert all(before < after for before, after in pairwise(keys))
+        instants = [answer.fates[i].at_ns or 0 for i in left]
+        assert instants == sorted(instants)
+        assert all(
+            at - rows[i].at_ns <= 2 * max_wait_ns for at, i in zip(instants, left, strict=True)
+        )
+        numbers = set(keys)
+        for gap in (gap for gap in answer.gaps if gap.source == source):
+            missing = {(gap.epoch, seq) for seq in range(gap.first, gap.last + 1)}
+            assert not numbers & missing
+            numbers |= missing
+        for epoch in {epoch for epoch, _ in numbers}:  # without a hole
+            own = sorted(seq for number, seq in numbers if number == epoch)
+            assert own == list(range(own[0], own[-1] + 1))
+    for row, fate in zip(rows, answer.fates, strict=True):
+        if fate.verdict == DUPLICATE:
+            assert world.truth.arrived[row.content] > 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_fills_in_time_comes_out_sorted(seed: int) -> None:
+    rng = Random(seed)
+    order = sorted(range(200), key=lambda seq: seq + rng.random() * 20)
+    rows = [Arrival(at, "s", seq, seq, 0) for at, seq in enumerate(order)]
+    answer = reorder(rows, fixed(1_000), max_wait_ns=1_000, start=0)
+    assert [rows[i].seq for i in answer.left["s"]] == list(range(200))
+    assert answer.gaps == []
+    in_order = [Arrival(seq, "s", seq, seq, 0) for seq in range(200)]
+    untouched = reorder(in_order, fixed(0), max_wait_ns=0, start=AUTO)
+    assert [fate.at_ns for fate in untouched.fates] == list(range(200))

@@ -1,0 +1,162 @@
+"""How long a hole is waited for: the four rules, computed anew from all that was.
+
+A rule answers from a `History`: what was known of the stream before the event that
+revealed the hole. Readings taken where reorder_drift_merge.md leaves room:
+
+* `miss`: a sample is taken for every missing number that comes, also for several of
+  one hole; n is the holes opened before this one. A source is warm with 32 samples
+  or 100 openings ever; else the stream's counts are used if they are warm; else the
+  cap. Openings and samples of every epoch count.
+* `thesis`, `rfc`: cap until the source is warm by the same count; the stream's
+  histogram has no part in them. Every update rounds down once. t_inter: arrivals of
+  two consecutive numbers that both left in the instant and by the act of their own
+  arrival. t_buffer: every event that left later than it arrived, in the order of
+  leaving; the hold of a start or an epoch counts like any other. The second sample's
+  deviation is taken from the updated average (thesis) or the old one (rfc), as for
+  all later ones. `min_wait` has no part in them.
+* Only the arrival clock; `estimator_clock: event` is not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from tests.oracle.histogram import MILLION, Histogram
+
+WARM_FILLED: Final = 32
+WARM_OPENED: Final = 100
+
+
+class Opened(NamedTuple):
+    """A hole was revealed."""
+
+    source: str
+
+
+class Filled(NamedTuple):
+    """A missing number came, `fill_ns` after its hole was revealed."""
+
+    source: str
+    fill_ns: int
+
+
+Happening = Opened | Filled
+
+
+class Left(NamedTuple):
+    """An event left; `unheld`: by its own arrival."""
+
+    epoch: int
+    seq: int
+    arrived_ns: int
+    left_ns: int
+    unheld: bool
+
+
+@dataclass
+class History:
+    """What was before a hole of `source` was revealed."""
+
+    source: str
+    happenings: list[Happening]
+    look_back: Callable[[], list[Left]]
+
+    @cached_property
+    def left(self) -> list[Left]:
+        """The events of `source` that have left, in the order of leaving."""
+        return self.look_back()
+
+
+Rule = Callable[[int, History], int]
+"""(known_at_ns, history) -> ns to wait."""
+
+
+def fixed(wait_ns: int) -> Rule:
+    return lambda _known_at_ns, _history: wait_ns
+
+
+def miss(miss_ppm: int, max_wait_ns: int, min_wait_ns: int = 0) -> Rule:
+    """Folds the happenings as they grow, hence one rule value for one run."""
+    stream = Histogram()
+    sources: dict[str, Histogram] = {}
+    taken = 0
+
+    def wait_ns(known_at_ns: int, history: History) -> int:
+        nonlocal taken
+        for happening in history.happenings[taken:]:
+            source = sources.setdefault(happening.source, Histogram())
+            for counts in (source, stream):
+                if isinstance(happening, Filled):
+                    counts.add(happening.fill_ns)
+                else:
+                    counts.count()
+        taken = len(history.happenings)
+        own = sources.get(history.source, Histogram())
+        chosen = own if _warm(own) else stream
+        if not _warm(chosen):
+            return max_wait_ns
+        quantile_ns = chosen.quantile_ns(miss_ppm)
+        return min(max_wait_ns, max(min_wait_ns, quantile_ns * 5 // 4))
+
+    return wait_ns
+
+
+def _warm(counts: Histogram) -> bool:
+    return counts.values >= WARM_FILLED or counts.total >= WARM_OPENED
+
+
+def thesis(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) -> Rule:
+    """(3.1)-(3.11) in the printed order."""
+    return _printed(max_wait_ns, alpha_ppm, beta_ppm, factor=2, updated=True)
+
+
+def rfc(max_wait_ns: int, alpha_ppm: int = 600_000, beta_ppm: int = 600_000) -> Rule:
+    """The same with the old average in the deviation, and four deviations."""
+    return _printed(max_wait_ns, alpha_ppm, beta_ppm, factor=4, updated=False)
+
+
+def _printed(
+    max_wait_ns: int, alpha_ppm: int, beta_ppm: int, *, factor: int, updated: bool
+) -> Rule:
+    def wait_ns(known_at_ns: int, history: History) -> int:
+        own = [h for h in history.happenings if h.source == history.source]
+        filled = sum(isinstance(h, Filled) for h in own)
+        if filled < WARM_FILLED and len(own) - filled < WARM_OPENED:
+            return max_wait_ns
+        t_inter = _smoothed(_intervals(history.left), alpha_ppm, factor, updated=updated)
+        t_buffer = _smoothed(_holds(history.left), beta_ppm, factor, updated=updated)
+        return min(max_wait_ns, max(t_inter, t_buffer))
+
+    return wait_ns
+
+
+def _intervals(left: list[Left]) -> list[int]:
+    unheld = {(event.epoch, event.seq): event for event in left if event.unheld}
+    return [
+        event.arrived_ns - unheld[event.epoch, event.seq - 1].arrived_ns
+        for event in unheld.values()
+        if (event.epoch, event.seq - 1) in unheld
+    ]
+
+
+def _holds(left: list[Left]) -> list[int]:
+    return [event.left_ns - event.arrived_ns for event in left if not event.unheld]
+
+
+def _smoothed(samples: list[int], old_ppm: int, factor: int, *, updated: bool) -> int:
+    """average + factor * deviation, each smoothed with `old_ppm` for the old value."""
+    if not samples:
+        return 0
+
+    def mixed(old: int, new: int) -> int:
+        return (old_ppm * old + (MILLION - old_ppm) * new) // MILLION
+
+    average, deviation = samples[0], 0
+    for number, x in enumerate(samples[1:]):
+        old_average, average = average, mixed(average, x)
+        distance = abs(x - (average if updated else old_average))
+        deviation = mixed(deviation, distance) if number else distance
+    return average + factor * deviation

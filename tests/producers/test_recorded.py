@@ -1,0 +1,106 @@
+"""Examples: rows of recordings and what they publish, or why they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producers.recorded import ClockRow, Malformed, Record, record_of
+from topology.event import NO_EPOCH, WATERMARK, Event
+
+ROW: dict[str, Any] = {"source": "s1", "seq": 17}
+
+
+def plain(**said: Any) -> Record:
+    return Record("s1", 17, None, None, None, "default", "", "", b"null")._replace(**said)
+
+
+@pytest.mark.parametrize(
+    ("row", "record"),
+    [
+        pytest.param(ROW, plain(), id="only what is required"),
+        pytest.param(
+            ROW
+            | {
+                "ts": 5,
+                "arrival": 9,
+                "type": "A",
+                "stream": "p",
+                "epoch": 2,
+                "payload": {"x": 1},
+            },
+            Record("s1", 17, 5, 9, 2, "p", "A", "", b'{"x":1}'),
+            id="everything",
+        ),
+        pytest.param(ROW | {"arrival": 9}, plain(ts_ns=9, arrival_ns=9), id="arrival for ts"),
+        pytest.param(ROW | {"ts": 5}, plain(ts_ns=5, arrival_ns=5), id="ts for arrival"),
+        pytest.param(
+            ROW | {"seq": "17", "ts": "-5", "epoch": ""}, plain(ts_ns=-5, arrival_ns=-5), id="CSV"
+        ),
+        pytest.param(ROW | {"kind": "bye"}, plain(kind="bye", value=None), id="a control row"),
+        pytest.param(ROW | {"colour": "red"}, plain(), id="an unknown column"),
+        pytest.param(b'{"source": "s1", "seq": 17}', plain(), id="a line of bytes"),
+        pytest.param('{"source": "s1", "seq": 17}\n', plain(), id="a line of text"),
+        pytest.param(ROW | {"payload": "text"}, plain(value=b'"text"'), id="text is JSON too"),
+    ],
+)
+def test_rows(row: Any, record: Record) -> None:
+    assert record_of(row, 1) == record
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b"{", "json"),
+        (b"\xff", "json"),
+        (b"[1]", "json"),
+        (b"", "json"),
+        ({"seq": 1}, "source"),
+        ({"source": "", "seq": 1}, "source"),
+        ({"source": 7, "seq": 1}, "source"),
+        ({"source": "s" * 257, "seq": 1}, "source"),
+        ({"source": "s1"}, "seq"),
+        ({"source": "s1", "seq": None}, "seq"),
+        ({"source": "s1", "seq": -1}, "seq"),
+        ({"source": "s1", "seq": 2**63}, "seq"),
+        ({"source": "s1", "seq": True}, "seq"),
+        ({"source": "s1", "seq": 1.0}, "seq"),
+        ({"source": "s1", "seq": "1_0"}, "seq"),
+        (ROW | {"ts": "2024-01-01"}, "ts"),
+        (ROW | {"ts": 2**63}, "ts"),
+        (ROW | {"arrival": 1.5}, "arrival"),
+        (ROW | {"epoch": -1}, "epoch"),
+        (ROW | {"epoch": 2**31}, "epoch"),
+        (ROW | {"type": 3}, "type"),
+        (ROW | {"stream": ["p"]}, "stream"),
+        (ROW | {"type": "\ud800"}, "type"),
+        (ROW | {"kind": "watermark"}, "kind"),
+        (ROW | {"payload": {1, 2}}, "payload"),
+        (ROW | {"payload": 2**70}, "payload"),
+    ],
+)
+def test_malformed_rows(row: Any, reason: str) -> None:
+    found = record_of(row, 12)
+    assert isinstance(found, Malformed)
+    assert (found.row, found.reason) == (12, reason)
+    assert found.detail
+
+
+def test_a_long_value_is_not_repeated_at_length() -> None:
+    found = record_of(ROW | {"ts": "9" * 10_000}, 1)
+    assert isinstance(found, Malformed)
+    assert len(found.detail) < 200
+
+
+def test_clock_rows_are_no_events() -> None:
+    assert record_of({"clock": "s1", "t1": 1, "t2": 2, "t3": 3, "t4": 4}, 1) == ClockRow("s1")
+
+
+def test_events() -> None:
+    event = Event("p", "s1", NO_EPOCH, 17, 5, 9, value=b"raw bytes", type="A")
+    assert record_of(event, 1) == Record("s1", 17, 5, 9, None, "p", "A", "", b"raw bytes")
+    event = Event("p", "s1", 3, 17, 5, 9, value={"x": 1})
+    assert record_of(event, 1) == Record("s1", 17, 5, 9, 3, "p", "", "", b'{"x":1}')
+    assert isinstance(record_of(Event("p", "", 0, 1, 5, 9, kind=WATERMARK), 1), Malformed)
+    assert isinstance(record_of(Event("p", "s1", 0, -1, 5, 9), 1), Malformed)

@@ -1,0 +1,82 @@
+"""How far the tests are, for a log as for a terminal.
+
+In a terminal pytest's own display does. Where nobody looks (a CI log), its lines of
+dots say little and come late: there, a line at most every ten seconds tells how many
+tests are done and which have been running longest, and a failure is named at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import pytest
+
+INTERVAL_S: Final = 10.0
+NAMED_RUNNING: Final = 2
+
+
+class Progress:
+    """A pytest plugin for the process that reports (not for xdist's workers)."""
+
+    def __init__(self, config: pytest.Config, total: int = 0) -> None:
+        self._config = config
+        self._total = total
+        self._done = 0
+        self._failed = 0
+        self._started_s = time.monotonic()
+        self._told_s = self._started_s
+        self._running: dict[str, float] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._total = self._total or len(session.items)
+
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._total = len(ids)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
+        if report.failed:
+            return ("failed" if report.when == "call" else "error"), "", "FAILED"
+        if report.skipped:
+            return "skipped", "", "SKIPPED"
+        return ("passed" if report.when == "call" else ""), "", ""  # counted, and no dot
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running[nodeid] = time.monotonic()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed += 1
+            self._say(f"FAILED {report.nodeid} ({report.when})")
+        if report.when == "teardown":
+            self._running.pop(report.nodeid, None)
+            self._done += 1
+        if time.monotonic() - self._told_s >= INTERVAL_S or self._done == self._total:
+            self._told_s = time.monotonic()
+            self._say(self.line())
+
+    def line(self) -> str:
+        """The state of things in one line."""
+        part = 100 * self._done // self._total if self._total else 0
+        now_s = time.monotonic()
+        longest = sorted(self._running.items(), key=lambda one: one[1])[:NAMED_RUNNING]
+        running = ", ".join(f"{nodeid} {now_s - start_s:.0f} s" for nodeid, start_s in longest)
+        return (
+            f"[{part:3d}%] {self._done} of {self._total} tests in {now_s - self._started_s:.0f} s,"
+            f" {self._failed} failed" + (f"; running {running}" if running else "")
+        )
+
+    def _say(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(line)
+
+
+def wanted(config: pytest.Config) -> bool:
+    """Not in an xdist worker, not where a person looks, not at --verbose."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return False
+    return not reporter.isatty and config.get_verbosity() == 0

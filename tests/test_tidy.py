@@ -1,0 +1,150 @@
+"""Laws of the tree: what every file that belongs to the project keeps to.
+
+Files are those that git tracks or would track; outside of a checkout (the image, a
+copy for the compiled build) there is nothing to look after, and the tests say so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.services import absent
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
+MAX_LINES = 500
+LONGER_WITH_REASON: dict[str, str] = {}
+"""File to reason, for source that is one room although it is longer than MAX_LINES."""
+
+GENERATED = re.compile(r"^(requirements.*\.lock|LICENSE)$")
+TEXT_SUFFIXES = {
+    ".cfg", ".csv", ".html", ".ini", ".json", ".jsonl", ".lock", ".md", ".properties", ".py",
+    ".sh", ".sql", ".toml", ".tpl", ".txt", ".xml", ".yaml", ".yml", "",
+}  # fmt: skip
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
+FOREIGN = re.compile(
+    r"(?<![\w.-])/(work|root|home|Users|opt/wheels)/"  # where somebody's checkout lies
+    r"|\b(pypi|files\.pythonhosted|repo1?\.maven|repo\.maven\.apache|test\.pypi)\.org\b"
+    r"|\bindex-url\b|\bextra-index\b|\bfind-links\b"
+)
+TELLS_OF_FOREIGN = {"Makefile", "tests/test_tidy.py"}
+"""Files that name the options which keep such words out of others."""
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        found = subprocess.run(
+            listing, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+        )
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return ()
+    return tuple(name for name in found.stdout.split("\0") if name and (ROOT / name).is_file())
+
+
+def files() -> list[str]:
+    names = tracked()
+    if not names:
+        absent(f"{ROOT} is not a git checkout, whose files these tests read")
+    return list(names)
+
+
+def text_files() -> list[str]:
+    return [name for name in files() if Path(name).suffix in TEXT_SUFFIXES]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_the_checkout_is_looked_at() -> None:
+    assert "pyproject.toml" in files()
+    assert len(text_files()) > 20
+
+
+def test_no_source_is_longer_than_a_room() -> None:
+    sources = [name for name in files() if name.endswith((".py", ".sh"))]
+    long = {name: len(read(name).splitlines()) for name in sources}
+    long = {name: lines for name, lines in long.items() if lines > MAX_LINES}
+    assert long.keys() == LONGER_WITH_REASON.keys(), f"cut these up or give a reason: {long}"
+
+
+def test_nothing_is_left_unfinished() -> None:
+    found = matches(UNFINISHED, text_files())
+    assert found == []
+
+
+def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
+    names = [name for name in text_files() if name not in TELLS_OF_FOREIGN]
+    assert matches(FOREIGN, names) == []
+
+
+def matches(pattern: re.Pattern[str], names: list[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name in names
+        for number, line in enumerate(read(name).splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_text_ends_in_one_newline_and_has_no_carriage_returns() -> None:
+    bad = []
+    for name in text_files():
+        content = (ROOT / name).read_bytes()
+        if content and (not content.endswith(b"\n") or content.endswith(b"\n\n")):
+            bad.append(f"{name}: its end")
+        if b"\r" in content:
+            bad.append(f"{name}: a carriage return")
+    assert bad == []
+
+
+def test_every_module_of_the_rooms_says_what_it_is_for() -> None:
+    modules = [name for name in files() if name.endswith(".py") and name.startswith(ROOMS)]
+    silent = [name for name in modules if read(name).strip() and not docstring(name)]
+    assert modules
+    assert silent == []
+
+
+def test_every_test_file_says_which_kind_it_is() -> None:
+    kinds = re.compile(r"\b(example|law|oracle|end to end|simulation)", re.IGNORECASE)
+    tests = [name for name in files() if re.search(r"(^|/)test_[^/]*\.py$", name)]
+    unsaid = [name for name in tests if not kinds.search(docstring(name))]
+    assert unsaid == []
+
+
+def docstring(name: str) -> str:
+    return ast.get_docstring(ast.parse(read(name))) or ""
+
+
+def test_the_locks_name_every_dependency_with_a_hash() -> None:
+    for name in ("requirements.lock", "requirements-build.lock", "requirements-dev.lock"):
+        pins = re.findall(r"^[a-z0-9].*==.*$", read(name), re.MULTILINE)
+        assert pins, name
+        assert all(pin.endswith("\\") for pin in pins), f"{name}: a pin without a hash"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("see /wo" "rk/main/topology"),
+        ("--index-u" "rl https://example.org"),
+        ("from repo1.mav" "en.org"),
+    ],
+)  # fmt: skip
+def test_the_foreign_words_are_found(line: str) -> None:
+    assert FOREIGN.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["a worker at work/day", "the root / of it", "https://kafka.apache.org"]
+)
+def test_ordinary_words_are_not(line: str) -> None:
+    assert not FOREIGN.search(line)

@@ -1,0 +1,282 @@
+"""The topology file: example tables of good files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from topology.description import (
+    Aggregate,
+    HeaderConfig,
+    MergeConfig,
+    QueryConfig,
+    ReorderConfig,
+    Stage,
+    StreamConfig,
+    Topology,
+    Window,
+    parse,
+)
+
+MINIMAL = "streams: {default: {}}\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        MINIMAL,
+        "streams:\n  default:\n",
+        b"streams: {default: }",
+        {"streams": {"default": None}},
+        {"streams": {"default": {"headers": None, "reorder": None, "clock": {}, "merge": None}}},
+        "streams: {default: {}}\nqueries: {}\n",
+        "streams: {default: {}}\nqueries:\ntopics:\n",
+    ],
+)
+def test_a_stream_named_default_is_enough(source: Any) -> None:
+    assert parse(source) == Topology(streams={"default": StreamConfig()})
+
+
+def test_defaults() -> None:
+    topology = parse(MINIMAL)
+    stream = topology.stream("default")
+    assert (stream.input, stream.output) == ("events.raw", "events.ordered")
+    assert stream.reorder.model_dump() == {
+        "rule": "miss",
+        "miss_target_ppm": 1_000,
+        "min_wait_ns": 0,
+        "max_wait_ns": 500_000_000,
+        "late": "pass",
+        "start": "auto",
+        "infer_restart": "auto",
+        "seq_bits": 63,
+        "max_jump": 1_000_000,
+        "max_held": 100_000,
+        "max_held_total": 1_000_000,
+        "max_held_bytes": 268_435_456,
+        "max_sources": 200_000,
+        "forget_after_ns": 86_400 * 10**9,
+        "gap_ranges": 10_000,
+        "gap_memory_ns": 3_600 * 10**9,
+        "alpha_ppm": 600_000,
+        "beta_ppm": 600_000,
+        "estimator_clock": "arrival",
+    }
+    assert stream.clock.model_dump() == {
+        "sync": "none",
+        "unsynced": "trust",
+        "max_ahead_ns": 3_600 * 10**9,
+        "max_error_ns": 20_000_000,
+    }
+    assert stream.merge.model_dump() == {
+        "wait": "delay",
+        "miss_target_ppm": 1_000,
+        "max_wait_ns": 500_000_000,
+        "idle_after_ns": 2 * 10**9,
+        "max_queued": 1_000_000,
+        "expected_sources": (),
+    }
+    assert topology.model_dump(exclude={"streams"}) == {
+        "stages": tuple(Stage(name, (name,)) for name in ("reorder", "merge", "window", "pattern")),
+        "queries": {},
+        "delivery": "exactly_once",
+        "checkpoint_ns": 100_000_000,
+        "application": "inorder",
+        "topics": {
+            "partitions": 8,
+            "replication": 3,
+            "sequenced": "events.sequenced",
+            "gaps": "events.gaps",
+            "late": "events.late",
+            "dead": "events.dead",
+            "clock": "clock.offsets",
+            "max_record_bytes": 16_777_216,
+        },
+        "state": "rocksdb",
+        "redis": "redis://127.0.0.1:6379/0",
+        "heartbeat_ns": 200_000_000,
+        "watermark": True,
+        "tick_lag_ns": 100_000_000,
+        "spill_after_ns": 30 * 10**9,
+        "correct_for_ns": 600 * 10**9,
+        "max_batch": 20_000,
+        "transaction_timeout_ns": 10 * 10**9,
+        "session_timeout_ns": 6 * 10**9,
+        "stuck_after_ns": 60 * 10**9,
+    }
+
+
+EVERY_KEY = """
+streams:
+  pitch:
+    input: football.raw
+    output: football.ordered
+    headers: {preset: cloudevents, ts_unit: ms, source: who, seq: n, ts: when, type: what,
+              epoch: run, stream: game, kind: word}
+    reorder: {rule: fixed, miss_target: 0.1%, min_wait: 1ms, max_wait: 1.5s, late: side,
+              start: zero, infer_restart: false, seq_bits: 16, max_jump: 10, max_held: 11,
+              max_held_total: 12, max_held_bytes: 1.5 KiB, max_sources: 13, forget_after: 2d,
+              gap_ranges: 14, gap_memory: 90min, alpha: 0.875, beta: 1e-6, estimator_clock: event}
+    clock: {sync: none, unsynced: trust, max_ahead: 5min, max_error: 50us}
+    merge: {wait: thesis, miss_target: 1e-2, max_wait: 0ms, idle_after: 7ns, max_queued: 15,
+            expected_sources: [a, "1"]}
+stages: [ reorder + merge , window ]
+queries: {}
+delivery: at_least_once
+checkpoint: 1s
+application: my.app_1-x
+topics: {partitions: 1, replication: 1, sequenced: s, gaps: g, late: l, dead: d, clock: c,
+         max_record: 1MiB}
+state: memory
+redis: unix:///run/redis.sock
+heartbeat: 1h
+watermark: false
+tick_lag: 0ns
+spill_after: 1s
+correct_for: 0s
+max_batch: 1
+transaction_timeout: 2s
+session_timeout: 3s
+stuck_after: 4s
+"""
+
+
+def test_every_key_has_its_meaning() -> None:
+    topology = parse(EVERY_KEY)
+    stream = topology.stream("pitch")
+    assert stream.reorder == ReorderConfig(
+        rule="fixed",
+        miss_target_ppm=1_000,
+        min_wait_ns=1_000_000,
+        max_wait_ns=1_500_000_000,
+        late="side",
+        start="zero",
+        infer_restart=False,
+        seq_bits=16,
+        max_jump=10,
+        max_held=11,
+        max_held_total=12,
+        max_held_bytes=1_536,
+        max_sources=13,
+        forget_after_ns=2 * 86_400 * 10**9,
+        gap_ranges=14,
+        gap_memory_ns=5_400 * 10**9,
+        alpha_ppm=875_000,
+        beta_ppm=1,
+        estimator_clock="event",
+    )
+    assert stream.reorder.start == 0
+    assert stream.merge == MergeConfig(
+        wait="thesis",
+        miss_target_ppm=10_000,
+        max_wait_ns=0,
+        idle_after_ns=7,
+        max_queued=15,
+        expected_sources=("a", "1"),
+    )
+    assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
+    assert tuple(stream.headers.names()) == ("who", "n", "when", "what", "run", "game", "word")
+    assert topology.stages == (
+        Stage("reorder+merge", ("reorder", "merge")),
+        Stage("window", ("window",)),
+    )
+    assert topology.fused
+    assert (topology.topics.partitions, topology.topics.max_record_bytes) == (1, 2**20)
+    assert (topology.watermark, topology.stuck_after_ns) == (False, 4 * 10**9)
+
+
+def test_presets() -> None:
+    names = HeaderConfig(preset="cloudevents", kind="k").names()
+    assert names[:4] == ("ce_source", "ce_sequence", "ce_time", "ce_type")
+    assert names.kind == "k"
+    assert HeaderConfig().names().seq == "seqNum"
+
+
+def test_in_code_the_file_spelling_works_too() -> None:
+    assert ReorderConfig.model_validate({"max_wait": "500ms"}).max_wait_ns == 500_000_000
+    assert ReorderConfig(max_wait_ns=7, min_wait_ns=7).max_wait_ns == 7
+
+
+@pytest.mark.parametrize(
+    "mistake", [{"max_wait_ns": -1}, {"min_wait_ns": 10**12}, {"nonsense": 1}, {"max_held": 0}]
+)
+def test_a_mistake_in_code_is_a_validation_error(mistake: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        ReorderConfig.model_validate(mistake)
+
+
+def test_frozen() -> None:
+    with pytest.raises(ValidationError):
+        parse(MINIMAL).delivery = "at_least_once"
+
+
+CUTS = [
+    ("[reorder, merge]", [("reorder",), ("merge",)], False),
+    ("[reorder+merge]", [("reorder", "merge")], True),
+    ("[reorder, merge+window+pattern]", [("reorder",), ("merge", "window", "pattern")], False),
+    ("[reorder+merge+window+pattern]", [("reorder", "merge", "window", "pattern")], True),
+    ("[reorder+merge, pattern]", [("reorder", "merge"), ("pattern",)], True),
+]
+
+
+@pytest.mark.parametrize(("stages", "operators", "fused"), CUTS)
+def test_cuts(stages: str, operators: list[tuple[str, ...]], fused: bool) -> None:
+    topology = parse(f"{MINIMAL}stages: {stages}")
+    assert [stage.operators for stage in topology.stages] == operators
+    assert [stage.name for stage in topology.stages] == ["+".join(each) for each in operators]
+    assert topology.fused is fused
+
+
+WINDOWS = [
+    ("tumbling 10s", Window("tumbling", 10 * 10**9)),
+    ("sliding 10s every 2s", Window("sliding", 10 * 10**9, 2 * 10**9)),
+    ("session 1.5ms", Window("session", 1_500_000)),
+    ("count 100", Window("count", events=100)),
+]
+
+
+@pytest.mark.parametrize(("spelling", "window"), WINDOWS)
+def test_windows_are_read(spelling: str, window: Window) -> None:
+    query = QueryConfig.model_validate({"window": spelling, "aggregate": {"n": "count()"}})
+    assert query.window == window
+
+
+AGGREGATES = [
+    ("count()", Aggregate("count")),
+    ("avg( payload.v )", Aggregate("avg", ("payload", "v"))),
+    ("quantile(payload.a.b, 0.99)", Aggregate("quantile", ("payload", "a", "b"), 990_000)),
+    ("quantile(payload, .5)", Aggregate("quantile", ("payload",), 500_000)),
+    *((f"{f}(payload.v)", Aggregate(f, ("payload", "v"))) for f in ("sum", "min", "max", "stddev")),
+    *((f"{f}(payload.v)", Aggregate(f, ("payload", "v"))) for f in ("distinct", "first", "last")),
+]
+
+
+@pytest.mark.parametrize(("spelling", "aggregate"), AGGREGATES)
+def test_aggregates_are_read(spelling: str, aggregate: Aggregate) -> None:
+    query = QueryConfig.model_validate({"window": "count 1", "aggregate": {"v": spelling}})
+    assert query.aggregate == {"v": aggregate}
+
+
+def test_quality_is_read() -> None:
+    query = QueryConfig.model_validate(
+        {
+            "window": "count 1",
+            "aggregate": {"n": "count()"},
+            "quality": {"accuracy": "99%", "max_wait": "2s"},
+        }
+    )
+    assert query.quality is not None
+    assert (query.quality.accuracy_ppm, query.quality.max_wait_ns) == (990_000, 2 * 10**9)
+
+
+def test_anchors_serve_streams_that_are_alike() -> None:
+    topology = parse(
+        "streams:\n"
+        "  a: &base {reorder: {rule: fixed}}\n"
+        "  b: *base\n"
+        "  c: {<<: *base, merge: {wait: thesis}}\n"
+    )
+    assert topology.stream("b") == topology.stream("a")
+    assert topology.stream("c").reorder.rule == "fixed"

@@ -1,0 +1,445 @@
+"""Headers: example tables of the contract, and laws over arbitrary bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology import rfc3339
+from topology.description import HeaderConfig
+from topology.event import (
+    BLOCKED,
+    BYE,
+    DATA,
+    HEARTBEAT,
+    NO_EPOCH,
+    PROGRESS,
+    UNBLOCKED,
+    WATERMARK,
+    Event,
+)
+from topology.header_writer import HeaderWriter
+from topology.headers import MAX_INT64, HeaderReader, Headers
+from topology.outcome import Malformed
+
+TIMESTAMP_NS = 1_700_000_000_000_000_000
+ARRIVAL_NS = 1_700_000_000_500_000_000
+PLAIN = HeaderConfig()
+CLOUD = HeaderConfig(preset="cloudevents")
+
+FIELDS = (
+    *("arrival_ns", "at_ns", "complete_ns", "epoch", "error_ns", "held_by", "kind", "lane", "late"),
+    *("offset", "record", "ref_time_ns", "segment", "seq", "source", "stream", "ts_ns", "type"),
+    "value",
+)
+"""Written out: compiled classes have no `__slots__` to ask."""
+
+Value = bytes | None
+
+
+def headers(**changes: Value) -> list[tuple[str, Value]]:
+    """A good record's headers; `absent` removes one."""
+    base: dict[str, Value] = {"sourceId": b"s1", "seqNum": b"17"}
+    return list((base | changes).items())
+
+
+def read(given_headers: Headers, config: HeaderConfig = PLAIN) -> Event | Malformed:
+    return HeaderReader(config).read(
+        given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, "the record", b"the value"
+    )
+
+
+def good(given_headers: Headers, config: HeaderConfig = PLAIN) -> Event:
+    event = read(given_headers, config)
+    assert isinstance(event, Event), event
+    return event
+
+
+def fields(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in FIELDS}
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    event = good(headers())
+    expected = Event(
+        "default", "s1", NO_EPOCH, 17, TIMESTAMP_NS, ARRIVAL_NS, 4, "the record", b"the value"
+    )
+    assert fields(event) == fields(expected)
+
+
+def test_all_headers_of_both_presets() -> None:
+    values = [b"s1", b"17", b"5", b"A", b"3", b"pitch", b"bye"]
+    for config in (PLAIN, CLOUD):
+        event = good(list(zip(config.names(), values, strict=True)), config)
+        assert (event.source, event.seq, event.ts_ns, event.type) == ("s1", 17, 5, "A")
+        assert (event.epoch, event.stream, event.kind) == (3, "pitch", BYE)
+
+
+def test_names_are_settings_and_foreign_headers_are_ignored() -> None:
+    config = HeaderConfig(preset="cloudevents", seq="n")
+    event = good([("ce_source", b"s"), ("n", b"1"), ("ce_sequence", b"x"), ("x", None)], config)
+    assert (event.source, event.seq) == ("s", 1)
+    assert good([*headers(), ("x", b"1"), ("x", b"2")]).seq == 17
+
+
+TIMES = [
+    ("ns", b"1700000000123456789", 1_700_000_000_123_456_789),
+    ("ns", b"-1", -1),
+    ("ns", b"0", 0),
+    ("ns", b"-9223372036854775808", -(2**63)),
+    ("ns", b"0000000000000000000000000000000000000000000000001", 1),
+    ("us", b"1700000000123456", 1_700_000_000_123_456_000),
+    ("ms", b"1700000000123", 1_700_000_000_123_000_000),
+    ("s", b"-1", -1_000_000_000),
+    ("s", b"1970-01-01T00:00:00Z", 0),
+    ("ns", b"1970-01-01t00:00:00.000000001z", 1),
+    ("ns", b"1969-12-31T23:59:59.999999999Z", -1),
+    ("ns", b"2023-11-14T22:13:20.1Z", 1_700_000_000_100_000_000),
+    ("ns", b"2023-11-15T03:43:20+05:30", 1_700_000_000_000_000_000),
+    ("ns", b"2023-11-14T14:13:20-08:00", 1_700_000_000_000_000_000),
+    ("ns", b"2024-02-29T00:00:00Z", 1_709_164_800_000_000_000),
+    ("ns", b"2262-04-11T23:47:16.854775807Z", 2**63 - 1),
+    ("ns", b"1677-09-21T00:12:43.145224192Z", -(2**63)),
+]
+
+
+@pytest.mark.parametrize(("unit", "text", "ts_ns"), TIMES)
+def test_times(unit: Any, text: bytes, ts_ns: int) -> None:
+    assert good(headers(ts=text), HeaderConfig(ts_unit=unit)).ts_ns == ts_ns
+
+
+def test_years_one_to_9999() -> None:
+    day_ns = 86_400 * 10**9
+    assert rfc3339.parse_ns(b"0001-01-01T00:00:00Z") == -719_162 * day_ns
+    assert rfc3339.parse_ns(b"9999-12-31T23:59:59.999999999Z") == 2_932_897 * day_ns - 1
+
+
+PLACE: tuple[Any, ...] = ("default", "s1", NO_EPOCH, 17)
+"""Stream, source, epoch, seq: all there, so the record takes its place."""
+
+MALFORMED: list[tuple[str, list[tuple[str, Value]], str, str, tuple[Any, ...]]] = [
+    ("no headers", [], "source_missing", "write it", ("default", None, NO_EPOCH, None)),
+    ("no source", [("seqNum", b"1")], "source_missing", "sourceId", ("default", None, NO_EPOCH, 1)),
+    ("no seq", [("sourceId", b"s")], "seq_missing", "seqNum", ("default", "s", NO_EPOCH, None)),
+    ("empty source", headers(sourceId=b""), "source_empty", "", ("default", None, NO_EPOCH, 17)),
+    ("null source", headers(sourceId=None), "source_empty", "", ("default", None, NO_EPOCH, 17)),
+    (
+        "long source",
+        headers(sourceId=b"s" * 257),
+        "source_huge",
+        "257 bytes; write at most 256",
+        ("default", None, NO_EPOCH, 17),
+    ),
+    (
+        "source in Latin-1",
+        headers(sourceId=b"caf\xe9"),
+        "source_undecodable",
+        "`caf\\xe9`; write UTF-8",
+        ("default", None, NO_EPOCH, 17),
+    ),
+    *(
+        (f"seq {text!r}", headers(seqNum=text), f"seq_{fault}", hint, (*PLACE[:3], None))
+        for text, fault, hint in [
+            (b"", "empty", "write ASCII digits"),
+            (None, "empty", "write ASCII digits"),
+            (b"abc", "not_integer", "`abc`"),
+            (b" 1", "not_integer", "` 1`"),
+            (b"1 ", "not_integer", "ASCII digits"),
+            (b"+1", "not_integer", "ASCII digits"),
+            (b"1_0", "not_integer", "ASCII digits"),
+            (b"1.0", "not_integer", "ASCII digits"),
+            (b"0x10", "not_integer", "ASCII digits"),
+            ("١".encode(), "not_integer", "ASCII digits"),
+            (b"--1", "not_integer", "ASCII digits"),
+            (b"-", "not_integer", "ASCII digits"),
+            (b"\xff\x00", "not_integer", "ASCII digits"),
+            (b"-1", "negative", "`-1`"),
+            (b"9223372036854775808", "huge", "0 to 9223372036854775807"),
+            (b"9" * 100_000, "huge", "(100000 bytes)"),
+        ]
+    ),
+    (
+        "seq twice, alike",
+        [*headers(), ("seqNum", b"17")],
+        "seq_repeated",
+        "2 times",
+        PLACE,
+    ),
+    (
+        "seq twice, unlike",
+        [*headers(), ("seqNum", b"18")],
+        "seq_repeated",
+        "2 times",
+        (*PLACE[:3], None),
+    ),
+    (
+        "source twice, unlike",
+        [*headers(), ("sourceId", b"s2")],
+        "source_repeated",
+        "2 times",
+        ("default", None, NO_EPOCH, 17),
+    ),
+    ("ts twice", [*headers(ts=b"1"), ("ts", b"2")], "ts_repeated", "2 times", PLACE),
+    ("type twice", [*headers(type=b"A"), ("type", b"A")], "type_repeated", "", PLACE),
+    ("kind twice", [*headers(kind=b"bye"), ("kind", b"bye")], "kind_repeated", "", PLACE),
+    ("epoch null", headers(epoch=None), "epoch_empty", "", ("default", "s1", None, 17)),
+    ("epoch word", headers(epoch=b"one"), "epoch_not_integer", "", ("default", "s1", None, 17)),
+    ("epoch below", headers(epoch=b"-1"), "epoch_negative", "", ("default", "s1", None, 17)),
+    ("epoch beyond", headers(epoch=b"2147483648"), "epoch_huge", "", ("default", "s1", None, 17)),
+    ("stream empty", headers(streamId=b""), "stream_empty", "", (None, "s1", NO_EPOCH, 17)),
+    ("stream null", headers(streamId=None), "stream_empty", "", (None, "s1", NO_EPOCH, 17)),
+    ("stream bytes", headers(streamId=b"\xff"), "stream_undecodable", "", (None, *PLACE[1:])),
+    ("stream long", headers(streamId=b"x" * 250), "stream_huge", "at most 249", (None, *PLACE[1:])),
+    *(
+        (f"ts {text!r}", headers(ts=text), f"ts_{fault}", hint, PLACE)
+        for text, fault, hint in [
+            (b"", "empty", "integer in ns"),
+            (None, "empty", "integer in ns"),
+            (b"yesterday", "unreadable", "RFC 3339"),
+            (b"1.5", "unreadable", "RFC 3339"),
+            (b"+1", "unreadable", "RFC 3339"),
+            (b"9223372036854775808", "huge", "between 1678 and 2261"),
+            (b"-9223372036854775809", "huge", "between 1678 and 2261"),
+            (b"9" * 5_000, "huge", "(5000 bytes)"),
+            (b"0001-01-01T00:00:00Z", "huge", "between 1678 and 2261"),
+            (b"2016-12-31T23:59:60Z", "unreadable", "without leap seconds"),
+            (b"2023-02-29T00:00:00Z", "unreadable", "RFC 3339"),
+            (b"2023-13-01T00:00:00Z", "unreadable", "RFC 3339"),
+            (b"0000-01-01T00:00:00Z", "unreadable", "RFC 3339"),
+            (b"2023-01-01T24:00:00Z", "unreadable", "RFC 3339"),
+            (b"2023-01-01T00:00:00", "unreadable", "RFC 3339"),
+            (b"2023-01-01T00:00:00+24:00", "unreadable", "RFC 3339"),
+            (b"2023-01-01T00:00:00.1234567891Z", "unreadable", "RFC 3339"),
+            (b"2023-01-01T00:00:00.Z", "unreadable", "RFC 3339"),
+            (b"2023-01-01T00:00:00Z\n", "unreadable", "RFC 3339"),
+        ]
+    ),
+    ("type bytes", headers(type=b"\xff"), "type_undecodable", "UTF-8", PLACE),
+    ("kind of a stage", headers(kind=b"blocked"), "kind_unknown", "heartbeat, bye", PLACE),
+    ("kind empty", headers(kind=b""), "kind_unknown", "heartbeat, bye", PLACE),
+    ("kind of bytes", headers(kind=b"\xff"), "kind_unknown", "heartbeat, bye", PLACE),
+]
+
+
+@pytest.mark.parametrize(
+    ("given_headers", "reason", "hint", "place"),
+    [case[1:] for case in MALFORMED],
+    ids=[case[0] for case in MALFORMED],
+)
+def test_malformed(given_headers: Headers, reason: str, hint: str, place: tuple[Any, ...]) -> None:
+    dead = read(given_headers)
+    assert isinstance(dead, Malformed)
+    assert (dead.reason, (dead.stream, dead.source, dead.epoch, dead.seq)) == (reason, place)
+    assert hint in dead.detail
+    assert (dead.at_ns, dead.offset, dead.record) == (ARRIVAL_NS, 4, "the record")
+
+
+def test_all_that_is_wrong_is_told() -> None:
+    dead = read(headers(seqNum=b"x", ts=b"y", kind=b"z"))
+    assert isinstance(dead, Malformed)
+    assert dead.reason == "seq_not_integer"
+    assert dead.detail.count(";") == 5  # three faults, each with its remedy
+
+
+NAMES = list(PLAIN.names())
+ANY_VALUE = st.none() | st.binary(max_size=24) | st.from_regex(rb"-?[0-9]{1,22}", fullmatch=True)
+ANY_HEADERS = st.lists(st.tuples(st.sampled_from([*NAMES, "foreign"]), ANY_VALUE), max_size=9)
+MOSTLY_GOOD = ANY_HEADERS.map(lambda more: list((dict(headers()) | dict(more)).items()))
+
+
+@given(ANY_HEADERS | MOSTLY_GOOD)
+def test_law_no_bytes_raise_and_the_plain_way_agrees_with_the_close_look(
+    given_headers: Headers,
+) -> None:
+    reader = HeaderReader(PLAIN)
+    quick = reader.read(given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
+    close = reader._examined(given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, None, None)
+    if isinstance(quick, Event):
+        assert isinstance(close, Event)
+        assert fields(quick) == fields(close)
+    else:
+        assert quick == close
+        assert quick.detail
+
+
+@given(st.integers(0, MAX_INT64), st.integers(0, 2**31 - 1), st.integers(-(2**63), MAX_INT64))
+def test_law_digits_round_trip(seq: int, epoch: int, ts_ns: int) -> None:
+    event = good(headers(seqNum=b"%d" % seq, epoch=b"%d" % epoch, ts=b"%d" % ts_ns))
+    assert (event.seq, event.epoch, event.ts_ns) == (seq, epoch, ts_ns)
+
+
+@given(st.datetimes(), st.integers(0, 999_999_999))
+def test_law_rfc3339_agrees_with_the_calendar(moment: Any, fraction_ns: int) -> None:
+    whole = moment.replace(microsecond=0)
+    text = f"{whole.isoformat()}.{fraction_ns:09d}Z".encode()
+    since = whole - type(moment)(1970, 1, 1)
+    seconds = since.days * 86_400 + since.seconds
+    assert rfc3339.parse_ns(text) == seconds * 10**9 + fraction_ns
+
+
+INT64 = st.integers(-(2**63), MAX_INT64)
+NATURAL = st.integers(0, MAX_INT64)
+NAME = st.text(min_size=1, max_size=20)
+
+
+def settled(event: Event, draw: Any) -> Event:
+    """The event as REORDER and CLOCK leave it."""
+    event.epoch = max(event.epoch, 0)
+    event.ref_time_ns, event.at_ns = draw(INT64), draw(INT64)
+    event.error_ns, event.segment, event.lane = draw(NATURAL), draw(NATURAL), draw(NATURAL)
+    event.late = draw(st.sampled_from(["", "gap", "merge"]))
+    return event
+
+
+@given(st.data(), MOSTLY_GOOD, st.sampled_from([PLAIN, HeaderConfig(ts_unit="ms")]))
+def test_law_stamped_headers_round_trip(data: Any, original: Headers, config: HeaderConfig) -> None:
+    reader, writer = HeaderReader(config), HeaderWriter(config)
+    event = reader.read(original, TIMESTAMP_NS, data.draw(INT64), 4, None, None)
+    if isinstance(event, Malformed):
+        return
+    settled(event, data.draw)
+    event.seq = data.draw(st.sampled_from([event.seq, data.draw(NATURAL)]))
+    event.epoch = data.draw(st.sampled_from([event.epoch, event.epoch // 2, 7]))
+    written = writer.stamp(event, original, event.lane)
+    again = reader.read_sequenced(written, TIMESTAMP_NS, 4, None, None)
+    assert isinstance(again, Event), again
+    assert fields(again) == fields(event)
+    # Through the second stage or straight from the first: the same ordered record.
+    assert writer.ordered(again, written) == writer.ordered(event, original)
+
+
+@given(st.data(), st.sampled_from([BLOCKED, UNBLOCKED, PROGRESS]), st.sampled_from([PLAIN, CLOUD]))
+def test_law_control_records_round_trip(data: Any, kind: str, config: HeaderConfig) -> None:
+    draw = data.draw
+    source, epoch, seq = draw(NAME), draw(st.integers(-1, 2**31 - 1)), draw(NATURAL)
+    if kind == PROGRESS:
+        source, epoch, seq = "", NO_EPOCH, 0
+    event = Event(draw(NAME), source, epoch, seq, 0, draw(INT64), 4, kind=kind)
+    event.ts_ns = event.ref_time_ns = draw(INT64)
+    event.at_ns, event.lane = draw(INT64), draw(NATURAL)
+    written = HeaderWriter(config).control(event, event.lane)
+    again = HeaderReader(config).read_sequenced(written, 0, 4, None, None)
+    assert isinstance(again, Event), again
+    assert fields(again) == fields(event)
+
+
+def test_a_producers_heartbeat_is_stamped_as_events_are() -> None:
+    original = headers(kind=b"heartbeat", ts=b"9")
+    event = good(original)
+    written = HeaderWriter(PLAIN).stamp(event, original, 2)
+    again = HeaderReader(PLAIN).read_sequenced(written, 0, 4, None, None)
+    assert isinstance(again, Event)
+    assert (again.kind, again.seq, again.ts_ns, again.lane) == (HEARTBEAT, 17, 9, 2)
+    assert again.epoch == 0
+
+
+STAMPS: list[tuple[str, Value]] = [
+    ("refTs", b"1700000000000000000"),
+    ("err", b"0"),
+    ("segment", b"0"),
+    ("arrival", b"1700000000500000000"),
+    ("at", b"1700000000500000000"),
+    ("lane", b"3"),
+]
+NO_LANE = [stamp for stamp in STAMPS if stamp[0] not in ("arrival", "lane")]
+
+
+def test_what_is_written() -> None:
+    original = [*headers(), ("trace", b"t"), ("nothing", None)]
+    event = good(original)
+    writer = HeaderWriter(PLAIN)
+    assert writer.stamp(event, original, 3) == original + STAMPS
+    assert writer.ordered(event, original + STAMPS) == original + NO_LANE
+    event.late = "gap"
+    assert writer.ordered(event, original)[-1] == ("late", b"gap")
+
+
+SETTLED = [
+    ("the same", {}, 17, 0, {}),
+    ("leading zeros say the same", {"seqNum": b"0017", "epoch": b"00"}, 17, 0, {}),
+    ("wrapped", {}, 273, 0, {"seqNum": b"273"}),
+    ("a restart seen", {}, 17, 1, {"epoch": b"1"}),
+    ("an epoch overruled", {"epoch": b"0"}, 17, 2, {"epoch": b"2"}),
+    ("an epoch back to none", {"epoch": b"4"}, 17, 0, {"epoch": b"0"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "seq", "epoch", "rewritten"),
+    [case[1:] for case in SETTLED],
+    ids=[case[0] for case in SETTLED],
+)
+def test_only_what_reorder_settled_otherwise_is_rewritten(
+    changes: dict[str, Value], seq: int, epoch: int, rewritten: dict[str, Value]
+) -> None:
+    original = headers(**changes)
+    event = good(original)
+    event.seq, event.epoch = seq, epoch
+    written = HeaderWriter(PLAIN).stamp(event, original, 3)
+    assert written == headers(**(changes | rewritten)) + STAMPS
+
+
+def test_stamps_of_a_producer_are_replaced() -> None:
+    original = [("late", b"never"), *headers(), ("at", b"noon")]
+    assert HeaderWriter(PLAIN).stamp(good(original), original, 3) == headers() + STAMPS
+
+
+def test_watermark_bears_w_and_c() -> None:
+    event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
+    event.complete_ns = 8
+    assert HeaderWriter(PLAIN).control(event, 0) == [
+        ("kind", b"watermark"),
+        ("streamId", b"pitch"),
+        ("refTs", b"9"),
+        ("at", b"10"),
+        ("complete", b"8"),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in STAMPS])
+@pytest.mark.parametrize("value", [None, b"", b"x", b"9" * 30, b"9" * 5_000])
+def test_stamps_that_no_stage_wrote_are_dead(name: str, value: Value) -> None:
+    written = [*headers(), *((n, value if n == name else v) for n, v in STAMPS)]
+    dead = HeaderReader(PLAIN).read_sequenced(written, 0, 4, None, None)
+    assert isinstance(dead, Malformed)
+    assert dead.reason == "stamp_unreadable"
+
+
+def test_a_sequenced_record_without_stamps_or_with_bad_headers_is_dead() -> None:
+    reader = HeaderReader(PLAIN)
+    dead = reader.read_sequenced(headers(), 0, 4, None, None)
+    assert isinstance(dead, Malformed)
+    assert dead.reason == "stamp_missing"
+    dead = reader.read_sequenced([*headers(seqNum=b"x"), *STAMPS], 0, 4, None, None)
+    assert isinstance(dead, Malformed)
+    assert (dead.reason, dead.at_ns) == ("seq_not_integer", 1_700_000_000_500_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("seqNum", b"x"), ("seqNum", b"9" * 30), ("epoch", b"-2"), ("streamId", b"\xff")],
+)
+def test_a_control_record_no_stage_wrote_is_dead(name: str, value: Value) -> None:
+    written = [*headers(kind=b"blocked", **{name: value}), *STAMPS]
+    dead = HeaderReader(PLAIN).read_sequenced(written, 0, 4, None, None)
+    assert isinstance(dead, Malformed)
+    assert dead.reason == "stamp_unreadable"
+
+
+@given(st.lists(st.tuples(st.sampled_from([*NAMES, *dict(STAMPS)]), ANY_VALUE), max_size=14))
+def test_law_no_bytes_raise_on_events_sequenced(extra: list[tuple[str, Value]]) -> None:
+    stamped = list((dict(headers()) | dict(STAMPS) | dict(extra)).items())
+    kinds = [("kind", b"blocked"), ("kind", b"progress")]
+    for given_headers in (extra, stamped, [*stamped, kinds[0]], [*stamped, kinds[1]]):
+        event = HeaderReader(PLAIN).read_sequenced(given_headers, 0, 4, None, None)
+        assert isinstance(event, Malformed) or event.kind in (
+            DATA,
+            HEARTBEAT,
+            BYE,
+            BLOCKED,
+            UNBLOCKED,
+            PROGRESS,
+        )

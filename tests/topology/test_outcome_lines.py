@@ -1,0 +1,87 @@
+"""Output lines: an example table, compared as text so that the order of keys counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from topology.event import NO_EPOCH, Event
+from topology.outcome import Duplicate, Gap, Late, Malformed
+from topology.outcome_lines import (
+    dead_line,
+    duplicate_line,
+    event_line,
+    gap_line,
+    late_line,
+    report_line,
+)
+
+EVENT = Event("pitch", "s", 2, 7, 5, 6, offset=9, value={"x": 1}, type="A")
+UNSETTLED = Event("pitch", "s", NO_EPOCH, 7, 5, 6, offset=9)
+
+WRITTEN: list[tuple[dict[str, Any], str]] = [
+    (
+        event_line(EVENT),
+        (
+            '{"kind": "event", "source": "s", "seq": 7, "epoch": 2, "stream": "pitch", "ts": 5,'
+            ' "ref_time": 5, "error": 0, "type": "A", "payload": {"x": 1}, "late": false, "at": 6}'
+        ),
+    ),
+    (
+        gap_line(Gap(8, "pitch", "s", 2, 3, 4, "timeout", 6, 1, None)),
+        (
+            '{"kind": "gap", "stream": "pitch", "source": "s", "epoch": 2, "first": 3, "last": 4,'
+            ' "reason": "timeout", "at": 8, "known_at": 6, "ts_before": 1, "ts_after": null}'
+        ),
+    ),
+    (
+        late_line(Late(8, EVENT, "merge", 3), 9),
+        (
+            '{"kind": "late", "stream": "pitch", "source": "s", "epoch": 2, "seq": 7,'
+            ' "reason": "merge", "line": 9, "at": 8, "by": 3}'
+        ),
+    ),
+    (
+        duplicate_line(Duplicate(8, UNSETTLED), None),
+        (
+            '{"kind": "duplicate", "stream": "pitch", "source": "s", "epoch": null, "seq": 7,'
+            ' "reason": "copy", "line": null, "at": 8}'
+        ),
+    ),
+    (
+        report_line(Duplicate(8, EVENT, conflict=True), replayed=True),
+        (
+            '{"kind": "duplicate", "stream": "pitch", "source": "s", "epoch": 2, "seq": 7,'
+            ' "reason": "conflict", "line": 9, "at": 8}'
+        ),
+    ),
+    (
+        dead_line(Malformed(8, 9, "seq_missing", "write it", "pitch", "s", NO_EPOCH), 9),
+        (
+            '{"kind": "dead", "stream": "pitch", "source": "s", "epoch": null, "seq": null,'
+            ' "reason": "seq_missing", "line": 9, "at": 8, "detail": "write it"}'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "text"), WRITTEN, ids=range(len(WRITTEN)))
+def test_output_lines_in_the_documented_order(written: dict[str, Any], text: str) -> None:
+    assert json.dumps(written) == text
+
+
+def test_reports_by_their_kind() -> None:
+    gap = Gap(8, "pitch", "s", 2, 3, 4, "end", 6)
+    late, dead = Late(8, EVENT, "gap"), Malformed(8, 9, "line_not_json", "x")
+    assert report_line(gap, replayed=True) == gap_line(gap)
+    assert report_line(late, replayed=True) == late_line(late, 9)
+    assert report_line(dead, replayed=True) == dead_line(dead, 9)
+    assert report_line(dead, replayed=False)["line"] is None
+
+
+def test_an_event_marked_late() -> None:
+    event = Event("pitch", "s", 2, 7, 5, 6)
+    event.late = "gap"
+    assert event_line(event)["late"] is True

@@ -1,0 +1,156 @@
+"""ALIGNMENT: the lanes that meet in one partition of a derived topic, in one order.
+
+The append time of a topic that a stage writes tells when a worker ran, not when things
+happened. So every record there bears `at`, the instant of the decision, and `lane`, the
+upstream partition, and is taken in the order (at, lane, offset). A record may be taken
+when no lane can still bring an earlier one: at or below the smallest (newest at, lane)
+over all lanes. A lane that has nothing to say sends `progress`, so a worker that crashed
+or lags is waited for and not taken for silence (DESIGN.md 5).
+
+Time downstream is the `at` of that smallest lane and nothing else; `on_time` moves
+nothing. At `max_queued` waiting records the lane that holds the others up is waived,
+which is counted (`waivers`); what it brings later counts as arriving now, and it is
+waited for again once it has caught up.
+
+Cost: O(log lanes) per record, O(lanes) for one that moves the frontier; memory: the
+waiting records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush, heapreplace
+from typing import Any, Final
+
+from topology.event import PROGRESS, Event
+from topology.operator import Changes, State
+from topology.outcome import Step
+
+UNHEARD: Final = -1
+STATE: Final = "lanes"
+
+
+class Alignment:
+    """`lanes`: how many partitions the upstream topic has."""
+
+    def __init__(self, lanes: int, max_queued: int, position: int = 1) -> None:
+        self._position = position
+        self._max_queued = max_queued
+        self._newest_ns = [UNHEARD] * lanes
+        self._waived = [False] * lanes
+        self._queues: list[deque[Event]] = [deque() for _ in range(lanes)]
+        self._heads: list[tuple[int, int]] = []
+        self._frontier = self._smallest_newest()
+        self._queued = 0
+        self._now_ns = 0
+        self.waivers = 0
+        self.overtaken = 0
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        released: list[Event] = []
+        for event in events:
+            lane = event.lane
+            # Only these can move the frontier, or are too many.
+            moves = lane == self._frontier[1] or self._waived[lane]
+            self._queue(event)
+            if moves or self._queued > self._max_queued:
+                self._advance(released)
+        return Step(self._now_ns, released)
+
+    def on_time(self, now_ns: int) -> Step:
+        """Time comes from the lanes: all before the frontier's instant is over."""
+        return Step(self._now_ns - 1)
+
+    def next_deadline_ns(self) -> int | None:
+        return None
+
+    def on_end(self, now_ns: int) -> Step:
+        released: list[Event] = []
+        last = len(self._queues) - 1
+        self._release_until((max(max(self._newest_ns), self._now_ns), last), released)
+        if released:
+            self._now_ns = max(self._now_ns, released[-1].at_ns)
+        return Step(self._now_ns, released)
+
+    def waiting_for(self) -> list[int]:
+        """The lanes that hold the others up, for people: those at the frontier."""
+        first = self._frontier[0]
+        return [i for i, at_ns in enumerate(self._newest_ns) if at_ns <= first]
+
+    def _queue(self, event: Event) -> None:
+        lane = event.lane
+        if event.at_ns < self._now_ns:
+            event.at_ns = self._now_ns
+            self.overtaken += 1
+        self._newest_ns[lane] = max(self._newest_ns[lane], event.at_ns)
+        if self._waived[lane] and event.at_ns > self._now_ns:
+            self._waived[lane] = False
+        if event.kind == PROGRESS:
+            return
+        queue = self._queues[lane]
+        if not queue:
+            heappush(self._heads, (event.at_ns, lane))
+        queue.append(event)
+        event.held_by = self._position
+        self._queued += 1
+
+    def _advance(self, released: list[Event]) -> None:
+        """Release up to the frontier; at the bound, do without the lane it stands on."""
+        while True:
+            self._frontier = self._smallest_newest()
+            self._release_until(self._frontier, released)
+            if self._queued <= self._max_queued:
+                break
+            self._waived[self._frontier[1]] = True
+            self.waivers += 1
+        self._now_ns = max(self._now_ns, self._frontier[0])
+
+    def _smallest_newest(self) -> tuple[int, int]:
+        waited_for = [
+            (at_ns, lane) for lane, at_ns in enumerate(self._newest_ns) if not self._waived[lane]
+        ]
+        if waited_for:
+            return min(waited_for)
+        return max(self._newest_ns), len(self._newest_ns) - 1
+
+    def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
+        heads = self._heads
+        while heads and heads[0] <= frontier:
+            lane = heads[0][1]
+            queue = self._queues[lane]
+            event = queue.popleft()
+            event.held_by = 0
+            released.append(event)
+            self._queued -= 1
+            if queue:
+                heapreplace(heads, (queue[0].at_ns, lane))
+            else:
+                heappop(heads)
+
+    def snapshot(self) -> State:
+        return {
+            STATE: [self._now_ns, self._newest_ns[:], self._waived[:], self.waivers, self.overtaken]
+        }
+
+    def changes(self) -> Changes:
+        return self.snapshot()
+
+    def held(self) -> Iterable[Event]:
+        for queue in self._queues:
+            yield from queue
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        if STATE in state:
+            self._now_ns, newest_ns, waived, self.waivers, self.overtaken = state[STATE]
+            self._newest_ns[: len(newest_ns)] = newest_ns
+            self._waived[: len(waived)] = waived
+            self._frontier = self._smallest_newest()
+        for event in held:
+            lane = event.lane
+            queue = self._queues[lane]
+            if not queue:
+                heappush(self._heads, (event.at_ns, lane))
+            queue.append(event)
+            event.held_by = self._position
+            self._queued += 1

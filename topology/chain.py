@@ -1,0 +1,119 @@
+"""Operators one behind the other: a chain is an operator itself.
+
+What one operator lets go is the batch of the next, at the time up to which the first
+has spoken. Outcomes stand in the order of their instant, then of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from topology.event import Event
+from topology.operator import Changes, Operator, State
+from topology.outcome import Report, Step
+
+
+class Chain:
+    """`operators`: (name, operator) in order; the names prefix the keys of the state.
+
+    The operators mark the events they hold with their place, counted from `first_place`.
+    """
+
+    def __init__(self, operators: Sequence[tuple[str, Operator]], first_place: int = 1) -> None:
+        self._first_place = first_place
+        self._names = [name for name, _ in operators]
+        self._operators = [operator for _, operator in operators]
+        self.moved: list[Event] | None = None
+        """Where it is a list: what passed from one operator to the next since it was
+        last emptied, for a driver that keeps book of who holds what."""
+
+    def operator(self, name: str) -> Any:
+        """The operator of that name, for its figures; KeyError if there is none."""
+        if name not in self._names:
+            raise KeyError(name)
+        return self._operators[self._names.index(name)]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        reports: list[Report] = []
+        for operator in self._operators:
+            if self.moved is not None and operator is not self._operators[0]:
+                self.moved += events
+            step = operator.on_batch(events, now_ns)
+            reports += step.reports
+            events, now_ns = step.released, step.now_ns
+        reports.sort(key=instant)
+        return Step(now_ns, list(events), reports)
+
+    def on_time(self, now_ns: int) -> Step:
+        first = self._operators[0].on_time(now_ns)
+        return self._pass_on(first, end=False)
+
+    def on_end(self, now_ns: int) -> Step:
+        first = self._operators[0].on_end(now_ns)
+        return self._pass_on(first, end=True)
+
+    def _pass_on(self, step: Step, end: bool) -> Step:
+        reports = step.reports
+        released = step.released
+        now_ns = step.now_ns
+        for operator in self._operators[1:]:
+            if self.moved is not None:
+                self.moved += released
+            taken = operator.on_batch(released, now_ns)
+            then = operator.on_end(now_ns) if end else operator.on_time(now_ns)
+            reports = reports + taken.reports + then.reports
+            released = taken.released + then.released
+            now_ns = then.now_ns
+        reports.sort(key=instant)
+        return Step(now_ns, released, reports)
+
+    def next_deadline_ns(self) -> int | None:
+        due = [operator.next_deadline_ns() for operator in self._operators]
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def explain(self) -> dict[str, Any]:
+        """What each operator that holds events waits for, for people."""
+        return {
+            name: operator.explain()
+            for name, operator in zip(self._names, self._operators, strict=True)
+            if hasattr(operator, "explain")
+        }
+
+    def snapshot(self) -> State:
+        return self._prefixed([operator.snapshot() for operator in self._operators])
+
+    def changes(self) -> Changes:
+        return self._prefixed([operator.changes() for operator in self._operators])
+
+    def _prefixed(self, states: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            f"{name}/{key}": value
+            for name, state in zip(self._names, states, strict=True)
+            for key, value in state.items()
+        }
+
+    def held(self) -> Iterable[Event]:
+        for operator in self._operators:
+            yield from operator.held()
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        states: dict[str, dict[str, Any]] = {name: {} for name in self._names}
+        for key, value in state.items():
+            name, _, rest = key.partition("/")
+            states[name][rest] = value
+        by_place: dict[int, list[Event]] = {}
+        for event in held:
+            by_place.setdefault(event.held_by, []).append(event)
+        for place, (name, operator) in enumerate(
+            zip(self._names, self._operators, strict=True), start=self._first_place
+        ):
+            operator.restore(states[name], by_place.get(place, []))
+
+
+def instant(report: Report) -> int:
+    return report.at_ns

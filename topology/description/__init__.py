@@ -1,0 +1,51 @@
+"""The topology file: what runs, read from one typed description.
+
+`parse(text)` gives a frozen `Topology` or raises one `TopologyError` that holds
+every problem found: path, line, what is wrong, what to write instead. Nothing is
+read from disk here. All keys have a default but `streams`; an unknown key is an
+error anywhere, and so is a key that stands twice.
+
+In code the sections take their Python names, whose units come last
+(`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
+pydantic's `ValidationError`. The rooms of this package: `spelling` (durations,
+sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which puts
+paths and lines to what these refuse.
+
+In this version the clock is trusted (`unsynced: trust`), and `queries` are checked
+and then refused.
+"""
+
+from topology.description.problem import Problem, TopologyError
+from topology.description.query import Aggregate, QualityConfig, QueryConfig, Window
+from topology.description.reading import parse
+from topology.description.stages import Stage
+from topology.description.stream import (
+    STAMPED_NAMES,
+    ClockConfig,
+    HeaderConfig,
+    HeaderNames,
+    MergeConfig,
+    ReorderConfig,
+    StreamConfig,
+)
+from topology.description.topology import TopicsConfig, Topology
+
+__all__ = [
+    "STAMPED_NAMES",
+    "Aggregate",
+    "ClockConfig",
+    "HeaderConfig",
+    "HeaderNames",
+    "MergeConfig",
+    "Problem",
+    "QualityConfig",
+    "QueryConfig",
+    "ReorderConfig",
+    "Stage",
+    "StreamConfig",
+    "TopicsConfig",
+    "Topology",
+    "TopologyError",
+    "Window",
+    "parse",
+]

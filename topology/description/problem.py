@@ -1,0 +1,115 @@
+"""What is wrong with a topology file: where, what, and what to write instead.
+
+A check inside one section knows neither the path of its section nor the line it
+stands in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
+`topology.description.reading` adds path and line and raises one `TopologyError`
+that holds every problem found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from pydantic_core import PydanticCustomError
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of the file, or of a section."""
+
+MANY = 8
+"""More known words than this are not listed beside a suggestion."""
+
+SHOWN_CHARS = 60
+"""At most so much of a wrong value is repeated in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`path` is as one would say it (`streams.pitch.reorder.max_wait`), `line`
+    counts from 1 and is None where the topology did not come from text."""
+
+    path: str
+    message: str
+    remedy: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.path or "the topology"
+        line = f" (line {self.line})" if self.line is not None else ""
+        return f"{place}{line}: {self.message}; {self.remedy}"
+
+
+class TopologyError(Exception):
+    """The topology is refused. `problems` is never empty and in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class Fault(NamedTuple):
+    """A problem seen from within a section; `path` starts there."""
+
+    path: Path
+    message: str
+    remedy: str
+
+
+def refused(message: str, remedy: str) -> PydanticCustomError:
+    """One fault of the very value that is being read."""
+    return refused_at(Fault((), message, remedy))
+
+
+def refused_at(*faults: Fault) -> PydanticCustomError:
+    """Faults somewhere below the value that is being read."""
+    return PydanticCustomError("refused", "{faults}", {"faults": list(faults)})
+
+
+def shown(value: Any) -> str:
+    """A wrong value as a message repeats it: short, whatever it is."""
+    if value is None:
+        return "an empty value"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = f"`{value}`" if isinstance(value, str | float) else _plain(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def _plain(value: Any) -> str:
+    # An integer of thousands of digits cannot be turned into text at all.
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a number of more than 256 bits"
+    return f"`{value}`"
+
+
+def nearest(word: Any, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def meant(word: Any, known: Sequence[str]) -> str:
+    """A remedy: the likely word, and all there are unless these are many."""
+    close = nearest(word, known)
+    every = ", ".join(known)
+    if close is None:
+        return f"write one of: {every}"
+    return f"did you mean `{close}`?" + (f" known: {every}" if len(known) <= MANY else "")
+
+
+def spelled(path: Path) -> str:
+    """A path as one would say it; a name with a dot in it stands in quotes."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (f'"{part}"' if "." in part else part)
+    return text

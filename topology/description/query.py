@@ -1,0 +1,237 @@
+"""Queries, checked as far as their spelling goes.
+
+Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
+Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. A pattern is text whose
+grammar belongs to the pattern compiler; here it only has to begin and end like one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from topology.description.problem import Fault, meant, refused, refused_at, shown
+from topology.description.spelling import (
+    NS_PER,
+    PositiveNs,
+    given,
+    in_unit,
+    one_of,
+    section,
+    share_ppm,
+    text,
+)
+from topology.description.stream import Section
+
+Uncertainty = Literal["ignore", "thesis3", "expected", "bounds"]
+WindowKind = Literal["tumbling", "sliding", "session", "count"]
+
+MAX_PATTERN_CHARS: Final = 100_000
+
+AGGREGATES: Final[Mapping[str, str]] = {
+    "count": "count()",
+    "sum": "sum(payload.v)",
+    "avg": "avg(payload.v)",
+    "min": "min(payload.v)",
+    "max": "max(payload.v)",
+    "stddev": "stddev(payload.v)",
+    "quantile": "quantile(payload.v, 0.99)",
+    "distinct": "distinct(payload.v)",
+    "first": "first(payload.v)",
+    "last": "last(payload.v)",
+}
+"""Each aggregate with an example of its spelling."""
+
+_PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
+_CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
+_WITHIN: Final = re.compile(r"\bwithin\b", re.IGNORECASE)
+_PATTERN_HEAD: Final = re.compile(r"\s*(?:query\s+\S+\s+)?(?:pattern|event)\b", re.IGNORECASE)
+_WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
+
+
+class Window(NamedTuple):
+    """`size_ns` is the gap of a session; `events` that of a count window."""
+
+    kind: WindowKind
+    size_ns: int = 0
+    every_ns: int = 0
+    events: int = 0
+
+
+class Aggregate(NamedTuple):
+    """`path` is empty for `count()`, `quantile_ppm` 0 for all but `quantile`."""
+
+    function: str
+    path: tuple[str, ...] = ()
+    quantile_ppm: int = 0
+
+
+def _window(value: Any, _: ValidationInfo) -> Window:
+    if isinstance(value, Window):
+        return value
+    if not isinstance(value, str):
+        raise refused(f"{shown(value)} is not a window", f"write one of: {_WINDOWS}")
+    words = value.split()
+    match words:
+        case ["tumbling", size]:
+            return Window("tumbling", _length_ns(size))
+        case ["sliding", size, "every", step]:
+            return _sliding(value, _length_ns(size), _length_ns(step))
+        case ["sliding", *_]:
+            raise refused(f"{shown(value)} does not say how far it slides", _like("sliding"))
+        case ["session", gap]:
+            return Window("session", _length_ns(gap))
+        case ["count", number]:
+            return Window("count", events=_events(value, number))
+        case [("tumbling" | "session" | "count") as kind, *_]:
+            raise refused(f"{shown(value)} is not a {kind} window", _like(kind))
+    kinds = ("tumbling", "sliding", "session", "count")
+    raise refused(f"{shown(value)} is not a window", meant(words[0] if words else "", kinds))
+
+
+def _like(kind: str) -> str:
+    return "write it like " + next(each for each in _WINDOWS.split(", ") if each.startswith(kind))
+
+
+def _length_ns(word: str) -> int:
+    length_ns = in_unit(word, NS_PER, "10s")
+    if length_ns == 0:
+        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
+    return length_ns
+
+
+def _sliding(value: str, size_ns: int, every_ns: int) -> Window:
+    if every_ns > size_ns:
+        raise refused(
+            f"{shown(value)} leaves out what lies between its windows",
+            "make the step at most the size",
+        )
+    return Window("sliding", size_ns, every_ns)
+
+
+def _events(value: str, number: str) -> int:
+    if not (number.isascii() and number.isdigit()) or len(number) > 18 or int(number) < 1:
+        raise refused(f"{shown(value)} is not a number of events", "write it like count 100")
+    return int(number)
+
+
+def _aggregates(value: Any, _: ValidationInfo) -> dict[str, Aggregate]:
+    if not isinstance(value, Mapping):
+        raise refused(f"{shown(value)} is not a mapping", "write {name: count()}")
+    if not value:
+        raise refused("is empty", "write at least one, like {n: count()}")
+    faults: list[Fault] = []
+    read: dict[str, Aggregate] = {}
+    for name, spelled in value.items():
+        if not isinstance(name, str):
+            faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
+            continue
+        found = _aggregate(spelled)
+        if isinstance(found, Aggregate):
+            read[name] = found
+        else:
+            faults.append(found._replace(path=(name,)))
+    if faults:
+        raise refused_at(*faults)
+    return read
+
+
+def _aggregate(spelled: Any) -> Aggregate | Fault:
+    if isinstance(spelled, Aggregate):
+        return spelled
+    call = _CALL.fullmatch(spelled.strip()) if isinstance(spelled, str) else None
+    if call is None:
+        message = f"{shown(spelled)} is not an aggregate"
+        return Fault((), message, "write it like avg(payload.v), in quotes if it holds a comma")
+    function, inner = call.groups()
+    if function not in AGGREGATES:
+        return Fault((), f"`{function}` is not an aggregate", meant(function, tuple(AGGREGATES)))
+    arguments = [each.strip() for each in inner.split(",")] if inner.strip() else []
+    wanted = {"count": 0, "quantile": 2}.get(function, 1)
+    if len(arguments) != wanted:
+        message = f"`{function}` takes {wanted} arguments, not {len(arguments)}"
+        return Fault((), message, f"write it like {AGGREGATES[function]}")
+    if arguments and re.fullmatch(_PATH, arguments[0], re.ASCII) is None:
+        message = f"{shown(arguments[0])} is not a path"
+        return Fault((), message, f"write it like {AGGREGATES[function]}")
+    path = tuple(arguments[0].split(".")) if arguments else ()
+    if function != "quantile":
+        return Aggregate(function, path)
+    return _quantile(path, arguments[1])
+
+
+def _quantile(path: tuple[str, ...], share: str) -> Aggregate | Fault:
+    remedy = f"write it like {AGGREGATES['quantile']}"
+    found = re.fullmatch(r"(?:0?\.[0-9]{1,6}|0|1)", share, re.ASCII)
+    if found is None:
+        return Fault((), f"{shown(share)} is not a quantile between 0 and 1", remedy)
+    return Aggregate("quantile", path, share_ppm(f"0{share}", 0, 1_000_000, remedy))
+
+
+def _accuracy(value: Any, _: ValidationInfo) -> int:
+    return share_ppm(value, 1, 999_999, "write a share below 100%, like 99% or 0.99")
+
+
+def _pattern(value: Any, _: ValidationInfo) -> str:
+    remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
+    if not isinstance(value, str) or not value.strip():
+        raise refused(f"{shown(value)} is not a pattern", remedy)
+    if len(value) > MAX_PATTERN_CHARS:
+        raise refused(f"is longer than {MAX_PATTERN_CHARS} characters", "split it in several")
+    if _PATTERN_HEAD.match(value) is None:
+        raise refused(f"{shown(value)} does not begin with PATTERN", remedy)
+    if _WITHIN.search(value) is None:
+        raise refused(f"{shown(value)} says no time bound", f"end it with WITHIN: {remedy}")
+    return value
+
+
+class QualityConfig(Section):
+    """What share of windows must be right at first, and how long that may take."""
+
+    accuracy_ppm: Annotated[int, given(_accuracy)] = Field(
+        default=990_000, validation_alias="accuracy"
+    )
+    max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
+
+
+_Key = Annotated[
+    str, text(_PATH, "a path into the payload", "write it like payload.player, ASCII names only")
+]
+
+
+class QueryConfig(Section):
+    """One query: a window with aggregates, or a pattern."""
+
+    stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
+    window: Annotated[Window, given(_window)] | None = None
+    pattern: Annotated[str, given(_pattern)] | None = None
+    key: _Key | None = None
+    aggregate: Annotated[Mapping[str, Aggregate], given(_aggregates)] | None = None
+    quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
+    uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> QueryConfig:
+        faults: list[Fault] = []
+        if (self.window is None) == (self.pattern is None):
+            both = (
+                "both a window and a pattern" if self.window else "neither a window nor a pattern"
+            )
+            remedy = "write exactly one of `window` and `pattern`"
+            faults.append(Fault((), f"has {both}", remedy))
+        elif self.window is not None and self.aggregate is None:
+            faults.append(
+                Fault((), "a window without `aggregate`", "write aggregate: {n: count()}")
+            )
+        elif self.pattern is not None:
+            faults.extend(
+                Fault((field,), "belongs to windows, not to patterns", "leave it out")
+                for field in ("key", "aggregate", "uncertainty")
+                if getattr(self, field) is not None
+            )
+        if faults:
+            raise refused_at(*faults)
+        return self

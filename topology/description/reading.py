@@ -1,0 +1,121 @@
+"""From text or a mapping to a `Topology`, or to every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from topology.description.problem import (
+    Fault,
+    Path,
+    Problem,
+    TopologyError,
+    meant,
+    shown,
+    spelled,
+)
+from topology.description.query import QualityConfig, QueryConfig
+from topology.description.spelling import FROM_FILE
+from topology.description.stream import (
+    ClockConfig,
+    HeaderConfig,
+    MergeConfig,
+    ReorderConfig,
+    Section,
+    StreamConfig,
+)
+from topology.description.topology import TopicsConfig, Topology
+from topology.description.yaml_text import load
+
+_SECTIONS: Final[Mapping[Path, type[Section]]] = {
+    (): Topology,
+    ("topics",): TopicsConfig,
+    ("streams", "*"): StreamConfig,
+    ("streams", "*", "headers"): HeaderConfig,
+    ("streams", "*", "reorder"): ReorderConfig,
+    ("streams", "*", "clock"): ClockConfig,
+    ("streams", "*", "merge"): MergeConfig,
+    ("queries", "*"): QueryConfig,
+    ("queries", "*", "quality"): QualityConfig,
+}
+"""Which section stands at which path; `*` is a name the file chooses."""
+
+
+def parse(source: str | bytes | Mapping[str, Any]) -> Topology:
+    """The topology that `source` spells: YAML text, or the mapping it stands for.
+
+    Raises `TopologyError` with all problems found, in the order of the file.
+    """
+    if isinstance(source, Mapping):
+        return _checked(source, {}, [])
+    if isinstance(source, bytes):
+        source = _decoded(source)
+    loaded = load(source)
+    if loaded.value is None:
+        problems = loaded.problems or [_EMPTY]
+        raise TopologyError(problems)
+    return _checked(loaded.value, loaded.lines, loaded.problems)
+
+
+_EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
+
+
+def _decoded(source: bytes) -> str:
+    try:
+        return source.decode()
+    except UnicodeDecodeError as wrong:
+        message = f"not UTF-8 text: byte {wrong.start} is {source[wrong.start]:#04x}"
+        raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
+
+
+def _checked(value: Any, lines: Mapping[Path, int], problems: list[Problem]) -> Topology:
+    try:
+        topology = Topology.model_validate(value, context=FROM_FILE, by_alias=True, by_name=False)
+    except ValidationError as wrong:
+        faults = [fault for error in wrong.errors() for fault in _faults(error)]
+        problems = problems + [_problem(fault, lines) for fault in faults]
+        problems.sort(key=lambda problem: problem.line or 0)
+    if problems:
+        raise TopologyError(problems)
+    return topology
+
+
+def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
+    path = fault.path
+    while path and path not in lines:
+        path = path[:-1]
+    return Problem(spelled(fault.path), fault.message, fault.remedy, lines.get(path))
+
+
+def _faults(error: Any) -> Iterator[Fault]:
+    """One error of pydantic as the faults it stands for, paths from the top."""
+    path: Path = error["loc"]
+    if path[-1:] == ("[key]",):  # so pydantic marks what is wrong with a name itself
+        path = path[:-1]
+    match error["type"]:
+        case "refused":
+            for fault in error["ctx"]["faults"]:
+                yield fault._replace(path=(*path, *fault.path))
+        case "extra_forbidden":
+            yield Fault(path, "there is no such key", meant(path[-1], _keys(path[:-1])))
+        case "invalid_key":
+            yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
+        case "missing":
+            yield Fault(path, "is missing", f"add it; {_EMPTY.remedy}")
+        case "model_type" | "dict_type" | "mapping_type":
+            message = f"{shown(error['input'])} is not a mapping"
+            keys = ", ".join(_keys(path))
+            yield Fault(path, message, f"write keys with values, known: {keys}")
+        case _:
+            yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
+
+
+def _keys(path: Path) -> tuple[str, ...]:
+    """The keys of the section at `path`, as the file spells them."""
+    pattern: Path = tuple(
+        "*" if at == 1 and path[0] != "topics" else p for at, p in enumerate(path)
+    )
+    fields = _SECTIONS[pattern].model_fields if pattern in _SECTIONS else {}
+    return tuple(str(field.validation_alias or name) for name, field in fields.items())

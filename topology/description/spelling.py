@@ -1,0 +1,212 @@
+"""How values are spelled in the file, and what they are in Python.
+
+| in the file                | in Python                | unit      |
+|----------------------------|--------------------------|-----------|
+| `500ms`, `1.5s`, `24h`     | `int`, name ends `_ns`   | ns        |
+| `256MiB`, `64 KiB`         | `int`, name ends `_bytes`| bytes     |
+| `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
+
+A duration or size in the file has its unit, always: a bare number is refused,
+even 0. In code the Python name takes the number as it is. Decimals are allowed
+where they give a whole number of the unit in Python; nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Final, get_args
+
+from pydantic import PlainValidator, ValidationInfo
+
+from topology.description.problem import meant, refused, shown
+
+FROM_FILE: Final = "file"
+"""The validation context while a file is read."""
+
+MAX_INT: Final = 2**63 - 1
+"""Every number fits a signed 64-bit integer: so it does on the wire and on disk."""
+
+MILLION: Final = 1_000_000
+
+NS_PER: Final[Mapping[str, int]] = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
+_DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
+
+Reader = Callable[[Any, ValidationInfo], Any]
+
+
+def given(read: Reader) -> PlainValidator:
+    """A reader that never meets an empty value."""
+
+    def read_given(value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            raise refused("has no value", "give one, or leave the key out for the default")
+        return read(value, info)
+
+    return PlainValidator(read_given)
+
+
+def one_of(literal: Any) -> PlainValidator:
+    """One of the words of a `Literal`."""
+    words: tuple[str, ...] = get_args(literal)
+
+    def read(value: Any, _: ValidationInfo) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
+        raise refused(f"{shown(value)} is not known here", meant(value, words))
+
+    return given(read)
+
+
+def whole(low: int, high: int = MAX_INT) -> PlainValidator:
+    """An integer in [low, high]."""
+
+    def read(value: Any, _: ValidationInfo) -> int:
+        return whole_number(value, low, high)
+
+    return given(read)
+
+
+def whole_number(value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refused(f"{shown(value)} is not a whole number", f"write one from {low} to {high}")
+    if not low <= value <= high:
+        raise refused(f"{shown(value)} is out of range", f"write one from {low} to {high}")
+    return value
+
+
+def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
+    """`1.5s` in the smallest unit; refuses what is not a whole number of it."""
+    found = _AMOUNT.fullmatch(text.strip())
+    units = ", ".join(unit_sizes)
+    if found is None:
+        raise refused(f"{shown(text)} is not a number with a unit", f"write it like {example}")
+    number, unit = found.groups()
+    if not unit:
+        raise refused(f"{shown(text)} has no unit", f"write {number}{_likely(unit_sizes)}")
+    if unit not in unit_sizes:
+        raise refused(f"{shown(text)} has an unknown unit `{unit}`", f"use one of: {units}")
+    amount = Decimal(number) * unit_sizes[unit]
+    if amount != int(amount):
+        smallest = next(iter(unit_sizes))
+        raise refused(f"{shown(text)} is not a whole number of {smallest}", "use fewer decimals")
+    if amount > MAX_INT:
+        raise refused(f"{shown(text)} is too large", f"at most {MAX_INT} {next(iter(unit_sizes))}")
+    return int(amount)
+
+
+def _likely(unit_sizes: Mapping[str, int]) -> str:
+    return "ms" if "ms" in unit_sizes else "MiB"
+
+
+def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> PlainValidator:
+    def read(value: Any, info: ValidationInfo) -> int:
+        if isinstance(value, str):
+            amount = in_unit(value, unit_sizes, example)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
+        elif info.context == FROM_FILE or isinstance(value, float):
+            unit = _likely(unit_sizes)
+            raise refused(f"{shown(value)} has no unit", f"write {_bare(value)}{unit}")
+        else:
+            amount = whole_number(value, low, MAX_INT)
+        if amount < low:
+            raise refused(f"{shown(value)} is too small", f"write more than 0, like {example}")
+        return amount
+
+    return given(read)
+
+
+def _bare(value: float) -> str:
+    return shown(abs(value)).strip("`")
+
+
+def _ppm(low: int, high: int) -> PlainValidator:
+    remedy = f"write a share from {Decimal(low) / MILLION} to {Decimal(high) / MILLION}, like 0.001"
+
+    def read(value: Any, info: ValidationInfo) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and info.context != FROM_FILE:
+            return whole_number(value, low, high)
+        return share_ppm(value, low, high, remedy)
+
+    return given(read)
+
+
+def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
+    """`0.001` or `"0.1%"` in millionths, exactly."""
+    # `repr` gives the shortest decimals that stand for the float: those typed.
+    found = None if isinstance(value, bool) else _DECIMAL.fullmatch(str(value).strip())
+    if found is None:
+        raise refused(f"{shown(value)} is not a share", remedy)
+    number, percent = found.groups()
+    ppm = Decimal(number) * (MILLION // 100 if percent else MILLION)
+    if not low <= ppm <= high:
+        raise refused(f"{shown(value)} is out of range", remedy)
+    if ppm != int(ppm):
+        raise refused(f"{shown(value)} is finer than a millionth", "use at most six decimals")
+    return int(ppm)
+
+
+def text(pattern: str, rule: str, remedy: str) -> PlainValidator:
+    """Text that matches `pattern` as a whole; `rule` says it in words."""
+    matching = re.compile(pattern, re.ASCII)
+
+    def read(value: Any, _: ValidationInfo) -> str:
+        if not isinstance(value, str):
+            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if need be")
+        if matching.fullmatch(value) is None:
+            raise refused(f"{shown(value)} is not {rule}", remedy)
+        return value
+
+    return given(read)
+
+
+def _flag(value: Any, _: ValidationInfo) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise refused(f"{shown(value)} is neither true nor false", "write true or false")
+
+
+def section(value: Any) -> Any:
+    """A key with nothing behind it is a section of defaults."""
+    return {} if value is None else value
+
+
+def source_name_fault(name: Any) -> str | None:
+    """Why `name` cannot be the name of a source, None if it can."""
+    if not isinstance(name, str):
+        return f"{shown(name)} is not text"
+    if not name:
+        return "a source's name is empty"
+    if len(name.encode("utf-8", "surrogatepass")) > 256:
+        return "a source's name is longer than 256 bytes"
+    return None
+
+
+DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
+PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
+SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
+ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
+WeightPpm = Annotated[int, _ppm(0, MILLION - 1)]
+Count = Annotated[int, whole(1)]
+Flag = Annotated[bool, given(_flag)]
+TopicName = Annotated[
+    str,
+    text(
+        r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}",
+        "a name Kafka takes for a topic",
+        "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
+    ),
+]

@@ -1,0 +1,266 @@
+"""One stream: where it comes from, how it is put in order, where it goes.
+
+Names and defaults are those of reorder_drift_merge.md section 8. A field's name
+in the file is its alias (`max_wait`), its Python name carries the unit
+(`max_wait_ns`); either may be used in code.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
+
+from topology.description.problem import Fault, refused, refused_at, shown
+from topology.description.spelling import (
+    MAX_INT,
+    Count,
+    DurationNs,
+    PositiveNs,
+    ProbabilityPpm,
+    SizeBytes,
+    TopicName,
+    WeightPpm,
+    given,
+    one_of,
+    section,
+    source_name_fault,
+    text,
+    whole,
+)
+
+Rule = Literal["miss", "fixed", "thesis", "rfc"]
+LatePolicy = Literal["pass", "drop", "side"]
+EstimatorClock = Literal["arrival", "event"]
+Start = Literal["auto", "zero"] | int
+InferRestart = Literal["auto"] | bool
+Unsynced = Literal["trust", "estimate", "reject"]
+Sync = Literal["none", "udp"]
+MergeWait = Literal["delay", "thesis"]
+Preset = Literal["plain", "cloudevents"]
+TimeUnit = Literal["ns", "us", "ms", "s"]
+
+MAX_SOURCES_EXPECTED: Final = 100_000
+
+
+class Section(BaseModel):
+    """A mapping of the file: frozen, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+def _start(value: Any, _: ValidationInfo) -> Any:
+    if value == "zero" and isinstance(value, str):
+        return 0
+    if value == "auto" and isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:
+        raise refused(
+            f"{shown(value)} is no start", "write auto, zero or the first number expected"
+        )
+    return value
+
+
+def _infer_restart(value: Any, _: ValidationInfo) -> Any:
+    if isinstance(value, bool) or value == "auto":
+        return value
+    raise refused(f"{shown(value)} is not known here", "write auto, true or false")
+
+
+class ReorderConfig(Section):
+    """Order within one source. `start: zero` is kept as 0."""
+
+    rule: Annotated[Rule, one_of(Rule)] = "miss"
+    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    min_wait_ns: DurationNs = Field(default=0, validation_alias="min_wait")
+    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
+    start: Annotated[Start, given(_start)] = "auto"
+    infer_restart: Annotated[InferRestart, given(_infer_restart)] = "auto"
+    seq_bits: Annotated[int, whole(8, 63)] = 63
+    max_jump: Count = 1_000_000
+    max_held: Count = 100_000
+    max_held_total: Count = 1_000_000
+    max_held_bytes: SizeBytes = 256 * 2**20
+    max_sources: Count = 200_000
+    forget_after_ns: PositiveNs = Field(default=86_400_000_000_000, validation_alias="forget_after")
+    gap_ranges: Count = 10_000
+    gap_memory_ns: PositiveNs = Field(default=3_600_000_000_000, validation_alias="gap_memory")
+    alpha_ppm: WeightPpm = Field(default=600_000, validation_alias="alpha")
+    beta_ppm: WeightPpm = Field(default=600_000, validation_alias="beta")
+    estimator_clock: Annotated[EstimatorClock, one_of(EstimatorClock)] = "arrival"
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> ReorderConfig:
+        faults = []
+        if self.min_wait_ns > self.max_wait_ns:
+            message = f"{self.min_wait_ns} ns is more than max_wait ({self.max_wait_ns} ns)"
+            faults.append(Fault(("min_wait",), message, "lower min_wait or raise max_wait"))
+        if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
+            message = f"{self.start} does not fit {self.seq_bits} bits"
+            faults.append(Fault(("start",), message, "lower start or raise seq_bits"))
+        if faults:
+            raise refused_at(*faults)
+        return self
+
+
+_NO_SYNC: Final = "clock synchronisation is not part of this version"
+
+
+def _trusted_only(value: Any) -> Any:
+    if value != "trust":
+        raise refused(
+            f"`{value}` needs to know the clocks, and {_NO_SYNC}", "write unsynced: trust"
+        )
+    return value
+
+
+def _no_sync(value: Any) -> Any:
+    if value != "none":
+        raise refused(
+            f"`{value}` cannot be had: {_NO_SYNC}", "leave sync out and write unsynced: trust"
+        )
+    return value
+
+
+class ClockConfig(Section):
+    """How far a source's clock is believed. `max_error` has no effect under `trust`."""
+
+    sync: Annotated[Sync, one_of(Sync), AfterValidator(_no_sync)] = "none"
+    unsynced: Annotated[Unsynced, one_of(Unsynced), AfterValidator(_trusted_only)] = "trust"
+    max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
+    max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
+
+
+def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise refused(f"{shown(value)} is not a list", "write a list of source names: [s1, s2]")
+    if len(value) > MAX_SOURCES_EXPECTED:
+        remedy = f"name at most {MAX_SOURCES_EXPECTED}"
+        raise refused(f"{len(value)} sources are too many to wait for", remedy)
+    faults = [
+        Fault((at,), fault, "write the source's name, in quotes if it looks like a number")
+        for at, name in enumerate(value)
+        if (fault := source_name_fault(name))
+    ]
+    seen: set[Any] = set()
+    for at, name in enumerate(value):
+        if isinstance(name, str):
+            if name in seen:
+                faults.append(Fault((at,), f"{shown(name)} stands here twice", "name it once"))
+            seen.add(name)
+    if faults:
+        raise refused_at(*faults)
+    return tuple(value)
+
+
+class MergeConfig(Section):
+    """Order across the sources of the stream."""
+
+    wait: Annotated[MergeWait, one_of(MergeWait)] = "delay"
+    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")
+    max_queued: Count = 1_000_000
+    expected_sources: Annotated[tuple[str, ...], given(_source_names)] = ()
+
+
+class HeaderNames(NamedTuple):
+    """What the contract's headers are called on the wire."""
+
+    source: str
+    seq: str
+    ts: str
+    type: str
+    epoch: str
+    stream: str
+    kind: str
+
+
+PRESETS: Final[dict[Preset, HeaderNames]] = {
+    "plain": HeaderNames("sourceId", "seqNum", "ts", "type", "epoch", "streamId", "kind"),
+    "cloudevents": HeaderNames(
+        "ce_source", "ce_sequence", "ce_time", "ce_type", "ce_epoch", "ce_streamid", "ce_kind"
+    ),
+}
+
+STAMPED_NAMES: Final = (
+    "refTs",
+    "err",
+    "segment",
+    "arrival",
+    "at",
+    "lane",
+    "late",
+    "complete",
+    "reason",
+)
+"""Written by the stages on derived topics; a producer's header of such a name is
+replaced there."""
+
+_Name = Annotated[
+    str,
+    text(
+        r"[!-~]{1,256}",
+        "a header name",
+        "use 1 to 256 printable ASCII characters without spaces",
+    ),
+]
+
+
+class HeaderConfig(Section):
+    """The header contract: a preset, and names that differ from it."""
+
+    preset: Annotated[Preset, one_of(Preset)] = "plain"
+    ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] = "ns"
+    source: _Name | None = None
+    seq: _Name | None = None
+    ts: _Name | None = None
+    type: _Name | None = None
+    epoch: _Name | None = None
+    stream: _Name | None = None
+    kind: _Name | None = None
+
+    def names(self) -> HeaderNames:
+        """The names as they stand on the wire, presets filled in."""
+        preset = PRESETS[self.preset]
+        return HeaderNames(*(getattr(self, field) or getattr(preset, field) for field in _FIELDS))
+
+    def contract(self) -> tuple[HeaderNames, str]:
+        """What two configurations must share to read the same records alike."""
+        return self.names(), self.ts_unit
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> HeaderConfig:
+        faults: list[Fault] = []
+        taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
+        for field, name in zip(_FIELDS, self.names(), strict=True):
+            if name in taken:
+                message = f"the header `{name}` already stands for {taken[name]}"
+                faults.append(Fault((field,), message, "give each field a header of its own"))
+            taken[name] = f"`{field}`"
+        if faults:
+            raise refused_at(*faults)
+        return self
+
+
+_FIELDS: Final = HeaderNames._fields
+
+
+class StreamConfig(Section):
+    """One stream; every part may be left out."""
+
+    input: TopicName = "events.raw"
+    output: TopicName = "events.ordered"
+    headers: Annotated[HeaderConfig, BeforeValidator(section)] = HeaderConfig()
+    reorder: Annotated[ReorderConfig, BeforeValidator(section)] = ReorderConfig()
+    clock: Annotated[ClockConfig, BeforeValidator(section)] = ClockConfig()
+    merge: Annotated[MergeConfig, BeforeValidator(section)] = MergeConfig()

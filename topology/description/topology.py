@@ -1,0 +1,215 @@
+"""The whole topology: streams, stages, topics, and how the stages run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from topology.description.problem import Fault, meant, refused, refused_at, shown
+from topology.description.query import QueryConfig
+from topology.description.spelling import (
+    Count,
+    DurationNs,
+    Flag,
+    PositiveNs,
+    SizeBytes,
+    TopicName,
+    given,
+    one_of,
+    section,
+    text,
+    whole,
+)
+from topology.description.stages import DEFAULT_STAGES, MERGE, REORDER, Stage, read_stages
+from topology.description.stream import Section, StreamConfig
+
+Delivery = Literal["exactly_once", "at_least_once"]
+StateStore = Literal["rocksdb", "redis", "memory"]
+
+MAX_STREAMS: Final = 10_000
+MAX_NAME: Final = 249
+MAX_PARTITIONS: Final = 10_000
+
+
+class TopicsConfig(Section):
+    """The topics besides the streams' own, and how topics are made."""
+
+    partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
+    replication: Annotated[int, whole(1, 32_767)] = 3
+    sequenced: TopicName = "events.sequenced"
+    gaps: TopicName = "events.gaps"
+    late: TopicName = "events.late"
+    dead: TopicName = "events.dead"
+    clock: TopicName = "clock.offsets"
+    max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """(key, topic) of each."""
+        for key in ("sequenced", "gaps", "late", "dead", "clock"):
+            yield key, getattr(self, key)
+
+
+def _name(value: Any, _: ValidationInfo) -> str:
+    if not isinstance(value, str):
+        raise refused(f"the name {shown(value)} is not text", "write it in quotes")
+    if not 1 <= len(value) <= MAX_NAME:
+        remedy = f"use 1 to {MAX_NAME} characters"
+        raise refused(f"a name of {len(value)} characters", remedy)
+    if not (value.isascii() and value.isprintable()):
+        remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
+        raise refused(f"the name {shown(value)} is not printable ASCII", remedy)
+    return value
+
+
+Name = Annotated[str, given(_name)]
+
+
+def _sections(value: Any) -> Any:
+    """Names with sections; nothing behind a name means defaults."""
+    if not isinstance(value, Mapping):
+        raise refused(
+            f"{shown(value)} is not a mapping", "write names with sections: {default: {}}"
+        )
+    return {name: section(each) for name, each in value.items()}
+
+
+def _streams(value: Any) -> Any:
+    if value is None or value == {}:
+        raise refused("is empty", "name at least one stream: streams: {default: {}}")
+    sections = _sections(value)
+    if len(sections) > MAX_STREAMS:
+        raise refused(f"{len(sections)} streams are too many", f"name at most {MAX_STREAMS}")
+    return sections
+
+
+def _queries(value: Any) -> Any:
+    return {} if value is None else _sections(value)
+
+
+def _redis_url(value: Any, _: ValidationInfo) -> str:
+    # The value is not repeated: it may hold a password.
+    known = ("redis://", "rediss://", "unix://")
+    if not isinstance(value, str) or not value.startswith(known) or value in known:
+        raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
+    return value
+
+
+class Topology(Section):
+    """What runs, as one frozen value."""
+
+    streams: Annotated[Mapping[Name, StreamConfig], BeforeValidator(_streams)]
+    stages: Annotated[tuple[Stage, ...], given(read_stages)] = DEFAULT_STAGES
+    queries: Annotated[Mapping[Name, QueryConfig], BeforeValidator(_queries)] = Field(
+        default_factory=dict
+    )
+    delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
+    checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
+    application: Annotated[
+        str,
+        text(
+            r"[A-Za-z0-9._-]{1,150}",
+            "a name Kafka takes within group and topic names",
+            "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
+        ),
+    ] = "inorder"
+    topics: Annotated[TopicsConfig, BeforeValidator(section)] = TopicsConfig()
+    state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
+    redis: Annotated[str, given(_redis_url)] = "redis://127.0.0.1:6379/0"
+    heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
+    watermark: Flag = True
+    tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
+    spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
+    correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
+    max_batch: Count = 20_000
+    transaction_timeout_ns: PositiveNs = Field(
+        default=10_000_000_000, validation_alias="transaction_timeout"
+    )
+    session_timeout_ns: PositiveNs = Field(
+        default=6_000_000_000, validation_alias="session_timeout"
+    )
+    stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
+
+    def stream(self, name: str) -> StreamConfig:
+        """KeyError for a stream the file does not name."""
+        return self.streams[name]
+
+    @property
+    def fused(self) -> bool:
+        """Reorder and merge share a stage: no topic between, raw keyed by stream."""
+        return any({REORDER, MERGE} <= set(stage.operators) for stage in self.stages)
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Topology:
+        faults = [
+            *_header_faults(self),
+            *_topic_faults(self),
+            *_timing_faults(self),
+            *_query_faults(self),
+        ]
+        if faults:
+            raise refused_at(*faults)
+        return self
+
+
+def _header_faults(topology: Topology) -> Iterator[Fault]:
+    """Which stream a record belongs to is known only from its headers, so streams
+    that share a topic, raw or sequenced, must agree on what these mean."""
+    first_of: dict[str, str] = {}
+    for name, stream in topology.streams.items():
+        shared = stream.input if topology.fused else topology.topics.sequenced
+        first = first_of.setdefault(shared, name)
+        other = topology.streams[first]
+        if stream.headers.contract() != other.headers.contract():
+            message = f"other headers than stream `{first}`, though both travel by `{shared}`"
+            remedy = f"write the same headers as for `{first}`"
+            apart = not topology.fused and stream.input != other.input
+            fuse = ", or fuse reorder+merge" if apart else ""
+            yield Fault(("streams", name, "headers"), message, remedy + fuse)
+
+
+def _topic_faults(topology: Topology) -> Iterator[Fault]:
+    inputs = {stream.input: name for name, stream in topology.streams.items()}
+    written: dict[str, str] = {}
+    for key, topic in topology.topics.named():
+        if topic in inputs:
+            message = f"`{topic}` is the input of stream `{inputs[topic]}`"
+            yield Fault(("topics", key), message, "give it a name of its own")
+        if topic in written:
+            message = f"`{topic}` is `topics.{written[topic]}` already"
+            yield Fault(("topics", key), message, "give it a name of its own")
+        written.setdefault(topic, key)
+    for name, stream in topology.streams.items():
+        if stream.output in inputs:
+            message = f"`{stream.output}` is the input of stream `{inputs[stream.output]}`"
+            yield Fault(("streams", name, "output"), message, "write to another topic")
+        if stream.output in written:
+            message = f"`{stream.output}` is `topics.{written[stream.output]}` already"
+            yield Fault(("streams", name, "output"), message, "write to another topic")
+
+
+def _timing_faults(topology: Topology) -> Iterator[Fault]:
+    if topology.checkpoint_ns >= topology.transaction_timeout_ns:
+        message = "is not below transaction_timeout: each transaction would be aborted"
+        yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
+    if topology.stuck_after_ns <= topology.transaction_timeout_ns:
+        message = "is not above transaction_timeout: a slow commit would count as stuck"
+        yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
+
+
+def _query_faults(topology: Topology) -> Iterator[Fault]:
+    streams = tuple(topology.streams)
+    sound = True
+    for name, query in topology.queries.items():
+        if query.stream is None and len(streams) > 1:
+            sound = False
+            message = "does not say which stream it reads"
+            yield Fault(("queries", name), message, f"write stream: {streams[0]}")
+        elif query.stream is not None and query.stream not in topology.streams:
+            sound = False
+            message = f"there is no stream `{query.stream}`"
+            yield Fault(("queries", name, "stream"), message, meant(query.stream, streams))
+    if topology.queries and sound:
+        message = "windows and patterns are not part of this version"
+        yield Fault(("queries",), message, "remove `queries`")

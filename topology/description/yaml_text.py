@@ -1,0 +1,104 @@
+"""YAML text as plain values, with the line of every key.
+
+A key that stands twice in one mapping is a problem: YAML would let the last one
+win in silence. Bounds: `MAX_CHARS` of text; nesting by the parser's own depth.
+Aliases are shared values, visited once, so a text cannot unfold to more than it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from topology.description.problem import Path, Problem, shown, spelled
+
+MAX_CHARS: Final = 1_000_000
+
+# What PyYAML lets escape for a scalar that does not fit its tag (`!!int x`, a date
+# in month 13, an integer of 5 000 digits).
+_BAD_SCALAR: Final = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
+
+
+class Loaded(NamedTuple):
+    value: Any
+    lines: dict[Path, int]
+    problems: list[Problem]
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that knows the place of a scalar it cannot read."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except _BAD_SCALAR as wrong:
+            problem = f"this value cannot be read ({wrong})"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
+
+def load(text: str) -> Loaded:
+    """The one document in `text`; what is no YAML at all comes back as a problem."""
+    if len(text) > MAX_CHARS:
+        remedy = f"keep it below {MAX_CHARS} characters"
+        return _unreadable(f"the text has {len(text)} characters", remedy, None)
+    try:
+        return _load(text)
+    except yaml.MarkedYAMLError as wrong:
+        mark = wrong.problem_mark or wrong.context_mark
+        place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        message = f"not YAML: {wrong.problem or wrong.context}{place}"
+        return _unreadable(message, "correct the YAML there", mark.line + 1 if mark else None)
+    except yaml.YAMLError as wrong:
+        return _unreadable(f"not YAML: {' '.join(str(wrong).split())}", "write plain text", None)
+    except RecursionError:
+        return _unreadable("not a topology: nested too deeply", "write it flat", None)
+
+
+def _unreadable(message: str, remedy: str, line: int | None) -> Loaded:
+    return Loaded(None, {}, [Problem("", message, remedy, line)])
+
+
+def _load(text: str) -> Loaded:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        loaded = Loaded(None, {}, [])
+        if node is None:
+            return loaded
+        # Before construction, which unfolds merge keys in place.
+        _survey(node, (), loaded, set())
+        return loaded._replace(value=loader.construct_document(node))
+    finally:
+        loader.dispose()
+
+
+def _survey(node: yaml.Node, path: Path, loaded: Loaded, visited: set[int]) -> None:
+    loaded.lines.setdefault(path, node.start_mark.line + 1)
+    if id(node) in visited:
+        return
+    visited.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for at, item in enumerate(node.value):
+            _survey(item, (*path, at), loaded, visited)
+    elif isinstance(node, yaml.MappingNode):
+        _survey_mapping(node, path, loaded, visited)
+
+
+def _survey_mapping(node: yaml.MappingNode, path: Path, loaded: Loaded, visited: set[int]) -> None:
+    first: dict[tuple[str, str], int] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        mark, here = key.start_mark, (*path, key.value)
+        identity = (key.tag, key.value)
+        if identity in first:
+            message = (
+                f"{shown(key.value)} stands here twice (line {mark.line + 1}, "
+                f"column {mark.column + 1}; first in line {first[identity]})"
+            )
+            remedy = "keep one of the two"
+            loaded.problems.append(Problem(spelled(here), message, remedy, mark.line + 1))
+        first.setdefault(identity, mark.line + 1)
+        loaded.lines.setdefault(here, mark.line + 1)
+        _survey(value, here, loaded, visited)

@@ -1,0 +1,123 @@
+"""One event on its way through the operators.
+
+An `Event` is a slotted class with a written-out initialiser and not a
+dataclass: it is built once for every record, and this form is the fastest of
+those tried, interpreted and compiled alike.
+
+All times are `int` nanoseconds since the Unix epoch:
+
+* `ts_ns`        the source's own clock.
+* `arrival_ns`   when the event reached the broker. Never changes.
+* `at_ns`        when it reached the operator that looks at it: the arrival,
+                 then the instant at which the operator before let it go.
+* `ref_time_ns`  `ts_ns` corrected by the offset of the source's clock; the true
+                 time lies in [ref_time_ns - error_ns, ref_time_ns + error_ns].
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+DATA: Final = ""
+"""An ordinary event; every other kind is a control event and counted apart."""
+
+HEARTBEAT: Final = "heartbeat"
+"""From a producer, with a sequence number: nothing older than its time follows."""
+
+BYE: Final = "bye"
+"""From a producer, with a sequence number: the source leaves, wait for it no more."""
+
+BLOCKED: Final = "blocked"
+"""From REORDER: events of this source wait there behind a hole."""
+
+UNBLOCKED: Final = "unblocked"
+"""From REORDER: nothing of this source waits there any more (sent only where no
+released event says so)."""
+
+PROGRESS: Final = "progress"
+"""From a stage: its lane has said all it had to say before `at_ns`."""
+
+WATERMARK: Final = "watermark"
+"""From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C."""
+
+DEAD: Final = "dead"
+"""Inside REORDER only: a dead letter that holds its place in the sequence."""
+
+NO_EPOCH: Final = -1
+"""`Event.epoch` until REORDER settles it, where the record names none."""
+
+
+class Event:
+    """A value that travels; operators fill in what they find out.
+
+    `offset` is where the event stands in its input (Kafka offset or line
+    number) and `record` what the driver read it from; both are opaque here.
+    `value` is the payload, compared only to tell a copy from a conflict.
+    `held_by` is the position in the chain of the operator that holds the event
+    at the moment, 0 if none does; `lane` the upstream partition it came by.
+    `late` is the reason why the event stands outside the order, "" if it does not.
+    """
+
+    __slots__ = (
+        "arrival_ns",
+        "at_ns",
+        "complete_ns",
+        "epoch",
+        "error_ns",
+        "held_by",
+        "kind",
+        "lane",
+        "late",
+        "offset",
+        "record",
+        "ref_time_ns",
+        "segment",
+        "seq",
+        "source",
+        "stream",
+        "ts_ns",
+        "type",
+        "value",
+    )
+
+    def __init__(
+        self,
+        stream: str,
+        source: str,
+        epoch: int,
+        seq: int,
+        ts_ns: int,
+        arrival_ns: int,
+        offset: int = 0,
+        record: Any = None,
+        value: Any = None,
+        type: str = "",
+        kind: str = DATA,
+    ) -> None:
+        self.stream = stream
+        self.source = source
+        self.epoch = epoch
+        self.seq = seq
+        self.ts_ns = ts_ns
+        self.arrival_ns = arrival_ns
+        self.at_ns = arrival_ns
+        self.offset = offset
+        self.record = record
+        self.value = value
+        self.type = type
+        self.kind = kind
+        self.ref_time_ns = ts_ns
+        self.error_ns = 0
+        self.segment = 0
+        self.late = ""
+        self.held_by = 0
+        self.lane = 0
+        self.complete_ns = 0
+
+    def __repr__(self) -> str:
+        kind = f" {self.kind}" if self.kind else ""
+        late = f" late={self.late}" if self.late else ""
+        return (
+            f"<Event {self.stream}/{self.source}/{self.epoch}/{self.seq}{kind}"
+            f" ts={self.ts_ns} at={self.at_ns} ref={self.ref_time_ns}{late}>"
+        )

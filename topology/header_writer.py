@@ -1,0 +1,130 @@
+"""Headers of the records that the stages write.
+
+An event keeps the headers it came with; added are
+
+| header    | sequenced | ordered |                                                       |
+|-----------|-----------|---------|-------------------------------------------------------|
+| `refTs`   | yes       | yes     | reference time, ns                                    |
+| `err`     | yes       | yes     | half-width of its error, ns                           |
+| `segment` | yes       | yes     | clock segment of the source                           |
+| `arrival` | yes       |         | when the event reached the broker, ns                 |
+| `at`      | yes       | yes     | when the stage let it go (arrival clock), ns          |
+| `lane`    | yes       |         | the upstream partition                                |
+| `late`    | if late   | if late | the reason                                            |
+
+Headers of these names that a producer sent are replaced. The sequence number and
+the epoch are rewritten only where REORDER settled another value than the record
+bears (a counter that wraps, a restart without an epoch header); an absent epoch
+bears 0. So on a derived topic the number in the headers always counts.
+
+A control record has a `kind` and no value. `blocked`, `unblocked` and `progress`
+bear the same stamps as events, and `sourceId`, `epoch`, `seqNum` where they speak of a
+source; `watermark` bears W as `refTs` and C as `complete`. A producer's `heartbeat`
+and `bye` are stamped as events are.
+
+The record's Kafka timestamp is carried over from input to `events.sequenced` (it
+stands for `ts` where no header does), and is the reference time on `events.ordered`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.description import STAMPED_NAMES, HeaderConfig
+from topology.event import WATERMARK, Event
+from topology.headers import Headers
+
+Written = list[tuple[str, bytes | None]]
+
+_STAMPED: Final = frozenset(STAMPED_NAMES)
+
+
+class HeaderWriter:
+    """Writes for the streams that share one header contract."""
+
+    def __init__(self, config: HeaderConfig) -> None:
+        names = config.names()
+        self._source = names.source
+        self._seq = names.seq
+        self._epoch = names.epoch
+        self._stream = names.stream
+        self._kind = names.kind
+
+    def stamp(self, event: Event, original: Headers, lane: int) -> Written:
+        """Headers on `events.sequenced`; `lane` is the partition of the input."""
+        headers = self._settled(event, original)
+        arrival = b"%d" % event.arrival_ns
+        headers += (
+            ("refTs", b"%d" % event.ref_time_ns),
+            ("err", b"%d" % event.error_ns if event.error_ns else b"0"),
+            ("segment", b"%d" % event.segment if event.segment else b"0"),
+            ("arrival", arrival),
+            ("at", arrival if event.at_ns == event.arrival_ns else b"%d" % event.at_ns),
+            ("lane", b"%d" % lane),
+        )
+        if event.late:
+            headers.append(("late", event.late.encode()))
+        return headers
+
+    def ordered(self, event: Event, original: Headers) -> Written:
+        """Headers on `events.ordered`; `original` are those of the input record, or
+        of the record on `events.sequenced`, whose stamps are replaced."""
+        headers = self._settled(event, original)
+        headers += (
+            ("refTs", b"%d" % event.ref_time_ns),
+            ("err", b"%d" % event.error_ns if event.error_ns else b"0"),
+            ("segment", b"%d" % event.segment if event.segment else b"0"),
+            ("at", b"%d" % event.at_ns),
+        )
+        if event.late:
+            headers.append(("late", event.late.encode()))
+        return headers
+
+    def _settled(self, event: Event, original: Headers) -> Written:
+        headers: Written = []
+        seq, epoch = self._seq, self._epoch
+        settled_epoch = max(event.epoch, 0)
+        names_epoch = False
+        for header in original:
+            name = header[0]
+            if name == seq:
+                if header[1] != b"%d" % event.seq and not _bears(header[1], event.seq):
+                    header = (seq, b"%d" % event.seq)
+            elif name == epoch:
+                names_epoch = True
+                if not _bears(header[1], settled_epoch):
+                    header = (epoch, b"%d" % settled_epoch)
+            elif name in _STAMPED:
+                continue
+            headers.append(header)
+        if settled_epoch and not names_epoch:
+            headers.append((epoch, b"%d" % settled_epoch))
+        return headers
+
+    def control(self, event: Event, lane: int) -> Written:
+        """Headers of a control record that a stage makes; `lane` as in `stamp`.
+        What speaks of no source leaves `event.source` empty."""
+        headers: Written = [
+            (self._kind, event.kind.encode()),
+            (self._stream, event.stream.encode()),
+        ]
+        if event.source:
+            headers.append((self._source, event.source.encode()))
+            headers.append((self._seq, b"%d" % event.seq))
+            if event.epoch >= 0:
+                headers.append((self._epoch, b"%d" % event.epoch))
+        headers.append(("refTs", b"%d" % event.ref_time_ns))
+        headers.append(("at", b"%d" % event.at_ns))
+        if event.kind == WATERMARK:
+            headers.append(("complete", b"%d" % event.complete_ns))
+            return headers
+        headers.append(("err", b"%d" % event.error_ns))
+        headers.append(("segment", b"%d" % event.segment))
+        headers.append(("arrival", b"%d" % event.arrival_ns))
+        headers.append(("lane", b"%d" % lane))
+        return headers
+
+
+def _bears(value: bytes | None, number: int) -> bool:
+    """The header says this number, with leading zeros or without."""
+    return value is not None and value.lstrip(b"0") == (b"%d" % number if number else b"")

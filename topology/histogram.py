@@ -1,0 +1,108 @@
+"""A histogram of times and the wait that only a wanted share exceeds.
+
+Eight buckets per octave of nanoseconds, so an edge is at most 1/8 above the value
+it stands for, with integer arithmetic only: the same samples give the same edge on
+every machine. Adding is O(1); the edge is kept as a pointer that moves with the
+samples, so asking for it costs O(1) amortised. Memory: one dict entry per bucket
+in use, at most 480.
+
+Used for the fill times of holes (reorder_drift_merge.md 1.3) and for the delays of
+events (3.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PPM: Final = 1_000_000
+HALVE_EVERY: Final = 4096
+"""All counts are halved after so many trials, so that old samples fade."""
+
+
+def bucket_of(value_ns: int) -> int:
+    """Index of the bucket of a time; negative times count as 0."""
+    if value_ns < 8:
+        return value_ns if value_ns > 0 else 0
+    shift = value_ns.bit_length() - 4
+    return 8 * shift + (value_ns >> shift)
+
+
+def upper_edge_ns(bucket: int) -> int:
+    """The largest time that falls into the bucket."""
+    if bucket < 8:
+        return bucket
+    shift = (bucket >> 3) - 1
+    return (((bucket & 7) + 9) << shift) - 1
+
+
+class Histogram:
+    """Samples, the number of trials they come from, and the edge of their tail.
+
+    `edge_ns()` is the smallest upper edge w with
+    (samples above w) / trials <= `miss_ppm` / 10^6. Trials that gave no sample
+    (holes that never filled) make the edge smaller.
+    """
+
+    __slots__ = ("_above", "_counts", "_index", "_since_halved", "miss_ppm", "samples", "trials")
+
+    def __init__(self, miss_ppm: int) -> None:
+        self.miss_ppm = miss_ppm
+        self.samples = 0
+        self.trials = 0
+        self._counts: dict[int, int] = {}
+        self._index = 0
+        self._above = 0
+        self._since_halved = 0
+
+    def trial(self) -> None:
+        self.trials += 1
+        self._since_halved += 1
+        if self._since_halved >= HALVE_EVERY:
+            self._halve()
+
+    def sample(self, value_ns: int) -> None:
+        bucket = bucket_of(value_ns)
+        self.samples += 1
+        self._counts[bucket] = self._counts.get(bucket, 0) + 1
+        if bucket > self._index:
+            self._above += 1
+
+    def add(self, value_ns: int) -> None:
+        """A trial that gave a sample."""
+        self.trial()
+        self.sample(value_ns)
+
+    def edge_ns(self) -> int:
+        allowed = self.trials * self.miss_ppm
+        counts = self._counts
+        index = self._index
+        above = self._above
+        while above * PPM > allowed:
+            index += 1
+            above -= counts.get(index, 0)
+        while index > 0:
+            with_this = above + counts.get(index, 0)
+            if with_this * PPM > allowed:
+                break
+            above = with_this
+            index -= 1
+        self._index = index
+        self._above = above
+        return upper_edge_ns(index)
+
+    def _halve(self) -> None:
+        self._since_halved = 0
+        self.trials //= 2
+        self._counts = {b: n // 2 for b, n in self._counts.items() if n > 1}
+        self.samples = sum(self._counts.values())
+        self._above = sum(n for b, n in self._counts.items() if b > self._index)
+
+    def snapshot(self) -> Any:
+        return [self.trials, self._since_halved, sorted(self._counts.items())]
+
+    def restore(self, state: Any) -> None:
+        self.trials, self._since_halved, counts = state
+        self._counts = {bucket: n for bucket, n in counts}
+        self.samples = sum(self._counts.values())
+        self._index = 0
+        self._above = sum(n for b, n in self._counts.items() if b > 0)

@@ -1,0 +1,713 @@
+"""One source inside REORDER: its epochs, its holes, its waiting events.
+
+The procedure is reorder_drift_merge.md 1.4 with the edges of 1.5. In short, for the
+number q of an arriving event:
+
+    q = next              release it, and every held follower that is contiguous
+    q > next              hold it; the numbers between it and the highest seen are a
+                          hole with a deadline fixed now
+    q < next              late if q was declared lost, else a duplicate
+    q > highest + max_jump  keep it aside: one corrupt number must not turn all that
+                          follows into late events
+
+A higher epoch waits until the holes of the one before are filled or given up, which
+takes at most `max_wait`: from its first event on, the old one opens no new holes. A
+restart without an epoch header is recognised by a small number with a stamp too new
+for one clock and one counter.
+
+Decided here, where the specification is silent:
+
+* In the start hold the numbers seen so far are treated as after it: holes are known
+  from the arrival that reveals them, below the lowest number as above the highest.
+* A start hold of a source's first epoch holds back the merge only in the stream's
+  own first `max_wait`, when all sources start together; later newcomers hold nobody.
+* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an
+  inferred restart: the stamp that refuted the old clock is the dividing line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.lost import LostRanges
+from topology.outcome import (
+    BEFORE_START,
+    BEYOND_MEMORY,
+    END,
+    GAP,
+    JUMP,
+    OLD_EPOCH,
+    OVERFLOW,
+    TIMEOUT,
+    Duplicate,
+    Gap,
+    Late,
+    Malformed,
+    Step,
+)
+from topology.sequence import UNSTARTED, Hole, Sequence
+from topology.timeout import FillTimes, Miss, Thesis, Timeout
+
+NEVER: Final = 1 << 62
+NO_STAMP: Final = -(1 << 63)
+MAX_SUSPECTS: Final = 16
+"""Numbers kept aside per source and epoch; at the bound the oldest is given up."""
+
+
+class Rules:
+    """The settings of REORDER as plain values, read in the hot path."""
+
+    __slots__ = (
+        "alpha_ppm",
+        "beta_ppm",
+        "event_clock",
+        "gap_memory_ns",
+        "gap_ranges",
+        "ignore_epoch",
+        "infer_restart",
+        "late",
+        "max_jump",
+        "max_wait_ns",
+        "min_wait_ns",
+        "miss_ppm",
+        "modulus",
+        "paced",
+        "position",
+        "rule",
+        "start",
+        "stream",
+    )
+
+    def __init__(self, stream: str, position: int, config: Any) -> None:
+        self.stream: str = stream
+        self.position: int = position
+        self.rule: str = config.rule
+        self.paced: bool = config.rule in ("thesis", "rfc")
+        self.late: str = config.late
+        self.miss_ppm: int = config.miss_target_ppm
+        self.min_wait_ns: int = config.min_wait_ns
+        self.max_wait_ns: int = config.max_wait_ns
+        self.start: int = {"auto": UNSTARTED, "zero": 0}.get(config.start, config.start)
+        self.infer_restart: bool = config.infer_restart in ("auto", True)
+        self.ignore_epoch: bool = config.infer_restart is True
+        self.modulus: int = 1 << config.seq_bits if config.seq_bits < 63 else 0
+        self.max_jump: int = config.max_jump
+        self.gap_ranges: int = config.gap_ranges
+        self.gap_memory_ns: int = config.gap_memory_ns
+        self.alpha_ppm: int = config.alpha_ppm
+        self.beta_ppm: int = config.beta_ppm
+        self.event_clock: bool = config.estimator_clock == "event"
+
+
+class Shared:
+    """What the lanes of one operator share: fill times of all, and what they hold."""
+
+    __slots__ = ("blocking_until_ns", "held", "held_bytes", "rules", "times")
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.times = FillTimes(rules.miss_ppm)
+        self.held = 0
+        self.held_bytes = 0
+        self.blocking_until_ns = -1
+
+
+def size_of(event: Event) -> int:
+    """Payload bytes an event keeps in memory while held, as far as known."""
+    value = event.value
+    return len(value) if isinstance(value, bytes) else 0
+
+
+def extended(raw: int, modulus: int, near: int) -> int:
+    """The number congruent to `raw` nearest to `near`, upward on a tie, never < 0.
+
+    Valid while the disorder is smaller than half the modulus (1.5, wrap).
+    """
+    distance = (raw - near) % modulus
+    if distance > modulus // 2:
+        distance -= modulus
+    return near + distance if near + distance >= 0 else raw
+
+
+class Lane:
+    """See the module's docstring. `held` counts all its waiting events."""
+
+    __slots__ = (
+        "armed_ns",
+        "blocked",
+        "boundary_ns",
+        "current",
+        "dead",
+        "dirty",
+        "duplicate",
+        "held",
+        "last_arrival_ns",
+        "last_direct_ns",
+        "last_direct_seq",
+        "late",
+        "later",
+        "received",
+        "released",
+        "retired",
+        "shared",
+        "source",
+        "timeout",
+    )
+
+    def __init__(self, source: str, shared: Shared) -> None:
+        self.source = source
+        self.shared = shared
+        self.later: list[Sequence] = []
+        self.retired: Sequence | None = None
+        self.timeout: Timeout | None = None
+        self.boundary_ns = NO_STAMP
+        self.last_arrival_ns = 0
+        self.last_direct_seq = -2
+        self.last_direct_ns = 0
+        self.armed_ns = NEVER
+        self.blocked = False
+        self.dirty = False
+        self.held = 0
+        self.received = 0
+        self.released = 0
+        self.late = 0
+        self.duplicate = 0
+        self.dead = 0
+        self.current = self._sequence(0, active=True)
+
+    def busy(self) -> bool:
+        """It holds events, so it must not be forgotten."""
+        return self.held > 0
+
+    # -- taking an event in ------------------------------------------------------------------------
+
+    def take(self, event: Event, step: Step) -> None:
+        """Any event but the plain next one; that one too."""
+        now_ns = event.at_ns
+        target = self._settle(event)
+        if target is None:
+            self._past(self.retired, event, step)
+            return
+        self._place(target, event, step)
+        if self.later:
+            self._advance(now_ns, step)
+
+    def _settle(self, event: Event) -> Sequence | None:
+        """The sequence the event belongs to; None: an epoch that is over."""
+        rules = self.shared.rules
+        newest = self.later[-1] if self.later else self.current
+        epoch = event.epoch
+        if epoch < 0:
+            epoch = self._inferred_epoch(event, newest)
+            event.epoch = epoch
+        target = self._sequence_of(epoch)
+        if rules.modulus:
+            known = target if target is not None else self.retired
+            if known is not None and known.hi >= 0:
+                near = known.next if known.next >= 0 else known.hi
+                event.seq = extended(event.seq, rules.modulus, near)
+        return target
+
+    def _inferred_epoch(self, event: Event, newest: Sequence) -> int:
+        rules = self.shared.rules
+        if not rules.infer_restart or event.kind == DEAD:
+            return newest.epoch
+        if event.ts_ns <= self.boundary_ns:
+            return newest.epoch - 1
+        number = event.seq
+        if rules.modulus and newest.hi >= 0:
+            near = newest.next if newest.next >= 0 else newest.hi
+            number = extended(number, rules.modulus, near)
+        if number >= newest.next or event.ts_ns <= newest.last_ts_ns + rules.max_wait_ns:
+            return newest.epoch
+        refuted_ns = newest.last_ts_ns
+        for held in newest.held.values():
+            if held.kind != DEAD:
+                refuted_ns = max(refuted_ns, held.ts_ns)
+        if event.ts_ns <= refuted_ns + rules.max_wait_ns:
+            return newest.epoch
+        self.boundary_ns = refuted_ns + rules.max_wait_ns
+        return newest.epoch + 1
+
+    def _sequence_of(self, epoch: int) -> Sequence | None:
+        if epoch == self.current.epoch:
+            return self.current
+        if epoch < self.current.epoch:
+            return None
+        for i, later in enumerate(self.later):
+            if later.epoch == epoch:
+                return later
+            if later.epoch > epoch:
+                self.later.insert(i, self._sequence(epoch, active=False))
+                return self.later[i]
+        self.later.append(self._sequence(epoch, active=False))
+        return self.later[-1]
+
+    def _sequence(self, epoch: int, active: bool) -> Sequence:
+        rules = self.shared.rules
+        lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
+        sequence = Sequence(epoch, active, lost)
+        if rules.start != UNSTARTED:
+            sequence.begin(rules.start)
+            sequence.hi = rules.start - 1
+        return sequence
+
+    def _place(self, sequence: Sequence, event: Event, step: Step) -> None:
+        number = event.seq
+        if sequence.next == UNSTARTED:
+            self._place_unstarted(sequence, event, step)
+        elif number < sequence.next:
+            self._past(sequence, event, step)
+        elif number in sequence.held:
+            self._duplicate(event, step, sequence.held[number])
+        elif number > sequence.hi and sequence.epoch < self._newest_epoch():
+            self._late(event, OLD_EPOCH, 0, step)
+        elif number - sequence.hi > self.shared.rules.max_jump:
+            self._suspect(sequence, event, step)
+        else:
+            self._accept(sequence, event, step)
+
+    def _newest_epoch(self) -> int:
+        return self.later[-1].epoch if self.later else self.current.epoch
+
+    def _accept(self, sequence: Sequence, event: Event, step: Step) -> None:
+        number, now_ns = event.seq, event.at_ns
+        if number > sequence.hi:
+            if number > sequence.hi + 1:
+                self._open(sequence, len(sequence.holes), sequence.hi + 1, number - 1, now_ns)
+            sequence.hi = number
+        else:
+            self._timeout().filled(now_ns - sequence.close(number))
+        if number == sequence.next and sequence.active:
+            if self.shared.rules.paced:
+                self._direct(event, now_ns)
+            self._release(sequence, event, now_ns, step)
+            self._drain(sequence, now_ns, step)
+            self._expire_overdue(sequence, now_ns, step)
+        else:
+            self._hold(sequence, event)
+            self._tell(now_ns, step)
+
+    def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
+        number, now_ns = event.seq, event.at_ns
+        if number in sequence.held:
+            self._duplicate(event, step, sequence.held[number])
+            return
+        if sequence.hi < 0:
+            sequence.start_deadline_ns = now_ns + self.shared.rules.max_wait_ns
+            sequence.low = sequence.hi = number
+        elif number > sequence.hi:
+            if number > sequence.hi + 1:
+                self._open(sequence, len(sequence.holes), sequence.hi + 1, number - 1, now_ns)
+            sequence.hi = number
+        elif number < sequence.low:
+            if number < sequence.low - 1:
+                self._open(sequence, 0, number + 1, sequence.low - 1, now_ns)
+            sequence.low = number
+        else:
+            self._timeout().filled(now_ns - sequence.close(number))
+        self._hold(sequence, event)
+        if number == 0:
+            self._start(sequence, now_ns, step)
+        else:
+            self._tell(now_ns, step)
+
+    def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
+        """A number below `next`, or an epoch that is over."""
+        now_ns = event.at_ns
+        if sequence is None or event.epoch != sequence.epoch:
+            self._late(event, OLD_EPOCH, 0, step)
+            return
+        found = sequence.lost.take(event.seq, now_ns)
+        if found is not None:
+            self._timeout().filled(now_ns - found.known_at_ns)
+            self._late(event, GAP, now_ns - found.lost_at_ns, step)
+        elif sequence is self.retired and event.seq > sequence.hi:
+            self._late(event, OLD_EPOCH, 0, step)
+        elif event.seq < sequence.start:
+            self._late(event, BEFORE_START, 0, step)
+        elif event.seq < sequence.lost.floor:
+            self._late(event, BEYOND_MEMORY, 0, step)
+        else:
+            self._duplicate(event, step, None)
+
+    def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
+        if event.kind != DATA:
+            return  # A control event that comes late has nothing left to say.
+        if reason == GAP and self.shared.rules.late == "pass":
+            self.late += 1
+            event.late = reason
+            step.released.append(event)
+        else:
+            self.late += 1
+            step.reports.append(Late(event.at_ns, event, reason, by_ns))
+
+    def _duplicate(self, event: Event, step: Step, first: Event | None) -> None:
+        if event.kind != DATA:
+            return
+        self.duplicate += 1
+        conflict = first is not None and (
+            event.ts_ns != first.ts_ns or event.type != first.type or event.value != first.value
+        )
+        step.reports.append(Duplicate(event.at_ns, event, conflict))
+
+    # -- numbers that jump -------------------------------------------------------------------------
+
+    def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
+        """Kept aside until a second number near it confirms it within `max_wait`."""
+        max_jump = self.shared.rules.max_jump
+        for other in sequence.suspects:
+            if other.seq == event.seq:
+                self._duplicate(event, step, other)
+                return
+            if abs(other.seq - event.seq) <= max_jump:
+                self._confirm(sequence, other, event, step)
+                return
+        if len(sequence.suspects) >= MAX_SUSPECTS:
+            self._give_up_suspect(sequence, event.at_ns, step)
+        sequence.suspects.append(event)
+        self._count_held(event)
+
+    def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
+        now_ns = second.at_ns
+        sequence.suspects.remove(first)
+        self._count_unheld(first)
+        low = min(first.seq, second.seq)
+        sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP))
+        sequence.hi = low - 1
+        for event in (first, second) if first.seq == low else (second, first):
+            event.at_ns = now_ns
+            self._accept(sequence, event, step)
+        near = [e for e in sequence.suspects if e.seq - sequence.hi <= self.shared.rules.max_jump]
+        for event in near:
+            sequence.suspects.remove(event)
+            self._count_unheld(event)
+            event.at_ns = now_ns
+            self._place(sequence, event, step)
+
+    def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        event = sequence.suspects.pop(0)
+        self._count_unheld(event)
+        if event.seq - sequence.hi <= self.shared.rules.max_jump:
+            event.at_ns = now_ns
+            self._place(sequence, event, step)
+        elif event.kind != DEAD:
+            self.dead += 1
+            detail = (
+                f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
+                " confirmed it; raise reorder.max_jump if the source really skips so far"
+            )
+            step.reports.append(
+                Malformed(
+                    now_ns,
+                    event.offset,
+                    "seq_jump",
+                    detail,
+                    event.stream,
+                    event.source,
+                    event.epoch,
+                    event.seq,
+                    event.record,
+                )
+            )
+
+    # -- holes, holding, letting go ----------------------------------------------------------------
+
+    def _timeout(self) -> Timeout:
+        """Made at the first hole: most sources of a large fleet never need one."""
+        if self.timeout is None:
+            rules = self.shared.rules
+            if rules.rule == "miss":
+                self.timeout = Miss(rules.max_wait_ns, rules.min_wait_ns, self.shared.times)
+            elif rules.rule == "fixed":
+                self.timeout = Timeout(rules.max_wait_ns)
+            else:
+                rfc = rules.rule == "rfc"
+                self.timeout = Thesis(rules.max_wait_ns, rules.alpha_ppm, rules.beta_ppm, rfc)
+        return self.timeout
+
+    def _open(self, sequence: Sequence, place: int, first: int, last: int, now_ns: int) -> None:
+        timeout = self._timeout()
+        hole = Hole(first, last, now_ns, now_ns + timeout.wait_ns(), TIMEOUT)
+        sequence.holes.insert(place, hole)
+        timeout.opened()
+
+    def _hold(self, sequence: Sequence, event: Event) -> None:
+        sequence.held[event.seq] = event
+        self._count_held(event)
+
+    def _count_held(self, event: Event) -> None:
+        event.held_by = self.shared.rules.position
+        self.held += 1
+        self.shared.held += 1
+        self.shared.held_bytes += size_of(event)
+
+    def _count_unheld(self, event: Event) -> None:
+        event.held_by = 0
+        self.held -= 1
+        self.shared.held -= 1
+        self.shared.held_bytes -= size_of(event)
+
+    def _direct(self, event: Event, now_ns: int) -> None:
+        """Only consecutive numbers that both came unheld tell the source's pace."""
+        clock_ns = event.ts_ns if self.shared.rules.event_clock else now_ns
+        if event.seq == self.last_direct_seq + 1:
+            self._timeout().in_order(clock_ns - self.last_direct_ns)
+        self.last_direct_seq = event.seq
+        self.last_direct_ns = clock_ns
+
+    def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
+        sequence.next = event.seq + 1
+        if event.kind == DEAD:
+            return
+        sequence.last_ts_ns = event.ts_ns
+        event.at_ns = now_ns
+        if event.kind == DATA:
+            self.released += 1
+        step.released.append(event)
+
+    def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        held = sequence.held
+        while True:
+            event = held.pop(sequence.next, None)
+            if event is None:
+                break
+            self._count_unheld(event)
+            if self.shared.rules.paced:
+                self._timeout().left_hold(now_ns - event.arrival_ns)
+            self._release(sequence, event, now_ns, step)
+        self._tell(now_ns, step)
+
+    def _tell(self, now_ns: int, step: Step) -> None:
+        """Keep the merge informed whether events of this source wait here.
+
+        To the merge an event in order says "no longer"; BLOCKED after it "still".
+        """
+        current = self.current
+        waits = self.held > len(current.suspects) and (
+            current.next != UNSTARTED
+            or self.retired is not None
+            or now_ns <= self.shared.blocking_until_ns
+        )
+        last = step.released[-1] if step.released else None
+        spoke = (
+            last is not None
+            and last.source == self.source
+            and last.kind != BLOCKED
+            and not last.late
+        )
+        if waits:
+            if spoke or not self.blocked:
+                step.released.append(self._control(BLOCKED, now_ns))
+        elif self.blocked and not spoke:
+            step.released.append(self._control(UNBLOCKED, now_ns))
+        self.blocked = waits
+
+    def _control(self, kind: str, now_ns: int) -> Event:
+        event = Event(
+            self.shared.rules.stream,
+            self.source,
+            self.current.epoch,
+            max(self.current.next, 0),
+            0,
+            now_ns,
+        )
+        event.kind = kind
+        return event
+
+    # -- time and bounds ---------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        """The next instant at which something is due here; NEVER if nothing is."""
+        current = self.current
+        due_ns = NEVER
+        if current.next == UNSTARTED:
+            if current.held:
+                due_ns = current.start_deadline_ns
+        elif current.holes:
+            due_ns = current.holes[0].deadline_ns
+        if current.suspects:
+            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.rules.max_wait_ns)
+        return due_ns
+
+    def fire(self, now_ns: int, step: Step) -> None:
+        """Do the one thing that is due first, at `now_ns` >= its deadline."""
+        current = self.current
+        if current.next == UNSTARTED and current.held and current.start_deadline_ns <= now_ns:
+            self._start(current, now_ns, step)
+        elif current.next != UNSTARTED and current.holes and current.holes[0].deadline_ns <= now_ns:
+            self._expire(current, current.holes[0].reason, now_ns, step)
+        elif current.suspects:
+            self._give_up_suspect(current, now_ns, step)
+        if self.later:
+            self._advance(now_ns, step)
+
+    def overflow(self, now_ns: int, step: Step) -> None:
+        """Make room: start early, or give up the oldest hole."""
+        self._give_up_oldest(OVERFLOW, now_ns, step)
+
+    def end(self, now_ns: int, step: Step) -> None:
+        """The input is over: all that waits leaves in order."""
+        while self.held:
+            self._give_up_oldest(END, now_ns, step)
+
+    def _give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
+        current = self.current
+        if current.next == UNSTARTED and current.held:
+            self._start(current, now_ns, step)
+        elif current.holes:
+            reason = current.holes[0].reason
+            self._expire(current, reason if reason == JUMP else why, now_ns, step)
+        elif current.suspects:
+            self._give_up_suspect(current, now_ns, step)
+        if self.later:
+            self._advance(now_ns, step)
+
+    def _start(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        sequence.begin(sequence.low)
+        self._set_jumps_aside(sequence, now_ns, step)
+        if sequence.active:
+            self._drain(sequence, now_ns, step)
+            self._expire_overdue(sequence, now_ns, step)
+
+    def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        """A start hold takes any number; what jumps is questioned when it ends."""
+        max_jump = self.shared.rules.max_jump
+        wide = [h for h in sequence.holes if h.last - h.first + 1 >= max_jump]
+        if not wide:
+            return
+        del sequence.holes[sequence.holes.index(wide[0]) :]
+        sequence.hi = wide[0].first - 1
+        beyond = [event for number, event in sequence.held.items() if number > sequence.hi]
+        for event in beyond:
+            del sequence.held[event.seq]
+            self._count_unheld(event)
+        for event in beyond:
+            event.at_ns = now_ns
+            self._place(sequence, event, step)
+
+    def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        """A hole whose deadline passed while it waited for its turn goes at once."""
+        while sequence.holes and sequence.holes[0].deadline_ns < now_ns:
+            self._expire(sequence, sequence.holes[0].reason, now_ns, step)
+
+    def _expire(self, sequence: Sequence, why: str, now_ns: int, step: Step) -> None:
+        hole = sequence.holes.pop(0)
+        after = sequence.held[hole.last + 1]
+        step.reports.append(
+            Gap(
+                now_ns,
+                self.shared.rules.stream,
+                self.source,
+                sequence.epoch,
+                hole.first,
+                hole.last,
+                why,
+                hole.known_at_ns,
+                sequence.last_ts_ns if sequence.next > sequence.start else None,
+                after.ts_ns if after.kind != DEAD else None,
+            )
+        )
+        sequence.lost.add(hole.first, hole.last, hole.known_at_ns, now_ns)
+        sequence.next = hole.last + 1
+        self._drain(sequence, now_ns, step)
+
+    def _advance(self, now_ns: int, step: Step) -> None:
+        """The next epoch's turn, once this one has no hole open and is not about to start."""
+        while self.later and not self.current.held:
+            while self.current.suspects:
+                self._give_up_suspect(self.current, now_ns, step)
+            if self.current.held:
+                return
+            self.retired = self.current
+            sequence = self.current = self.later.pop(0)
+            sequence.active = True
+            if sequence.next != UNSTARTED:
+                self._drain(sequence, now_ns, step)
+                self._expire_overdue(sequence, now_ns, step)
+            elif sequence.start_deadline_ns <= now_ns:
+                self._start(sequence, now_ns, step)
+            else:
+                self._tell(now_ns, step)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def explain(self) -> dict[str, Any]:
+        current = self.current
+        hole = current.holes[0] if current.holes else None
+        return {
+            "source": self.source,
+            "epoch": current.epoch,
+            "held": self.held,
+            "later_epochs": [sequence.epoch for sequence in self.later],
+            "reason": "start" if current.next == UNSTARTED else "hole" if hole else "jump",
+            "missing": [hole.first, hole.last] if hole is not None else None,
+            "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
+            "deadline": self.deadline_ns(),
+        }
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        list_held = bool(self.later) or bool(self.current.suspects)
+        sequences = [self.current, *self.later]
+        return [
+            self.last_arrival_ns,
+            self.boundary_ns,
+            self.last_direct_seq,
+            self.last_direct_ns,
+            self.blocked,
+            [self.received, self.released, self.late, self.duplicate, self.dead],
+            self.timeout.snapshot() if self.timeout is not None else None,
+            self.retired.snapshot(list_held=False) if self.retired is not None else None,
+            [s.snapshot(list_held or s.next == UNSTARTED) for s in sequences],
+        ]
+
+    def restore(self, state: Any, held: dict[int, Event]) -> None:
+        """`held`: this source's waiting events by offset, in log order.
+
+        Which sequence an event waits in is listed where numbers cannot tell; else it
+        is the current one, in which each held number stands once.
+        """
+        (
+            self.last_arrival_ns,
+            self.boundary_ns,
+            self.last_direct_seq,
+            self.last_direct_ns,
+            self.blocked,
+            counts,
+            timeout,
+            retired,
+            sequences,
+        ) = state
+        self.received, self.released, self.late, self.duplicate, self.dead = counts
+        if timeout is not None:
+            self._timeout().restore(timeout)
+        if retired is not None:
+            self.retired = self._restored(retired, held)
+        self.current = self._restored(sequences[0], held)
+        self.later = [self._restored(later, held) for later in sequences[1:]]
+        if sequences[0][10] is None:
+            for event in held.values():
+                self._hold_again(self.current, event, event.seq)
+
+    def _restored(self, state: Any, held: dict[int, Event]) -> Sequence:
+        sequence = self._sequence(0, active=True)
+        sequence.restore(state)
+        for offset, number in state[10] or ():
+            self._hold_again(sequence, held[offset], number)
+        for offset, number, at_ns in state[11]:
+            event = held[offset]
+            event.epoch, event.seq, event.at_ns = sequence.epoch, number, at_ns
+            sequence.suspects.append(event)
+            self._count_held(event)
+        return sequence
+
+    def _hold_again(self, sequence: Sequence, event: Event, number: int) -> None:
+        modulus = self.shared.rules.modulus
+        if modulus:
+            number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
+        event.epoch, event.seq = sequence.epoch, number
+        sequence.held[number] = event
+        self._count_held(event)

@@ -1,0 +1,107 @@
+"""What an operator answers: events let go, and reports on the ones that were not.
+
+Every input ends as exactly one of: emitted, late, duplicate, dead, or still held.
+Answers are values; nothing that data can do raises an exception or is dropped
+in silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from topology.event import Event
+
+# Reasons of a Gap.
+TIMEOUT = "timeout"
+OVERFLOW = "overflow"
+JUMP = "jump"
+END = "end"
+
+# Reasons of a late event.
+GAP = "gap"
+MERGE = "merge"
+BEYOND_MEMORY = "beyond_memory"
+BEFORE_START = "before_start"
+OLD_EPOCH = "old_epoch"
+
+MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
+"""Late events that nobody remembers: each may be a copy of one already emitted,
+so no policy passes them on."""
+
+
+@dataclass(slots=True)
+class Gap:
+    """Sequence numbers `first`..`last` are declared missing.
+
+    `ts_before_ns` and `ts_after_ns` are the stamps of the neighbours, None where
+    there is none: the missing events' stamps lie between them.
+    """
+
+    at_ns: int
+    stream: str
+    source: str
+    epoch: int
+    first: int
+    last: int
+    reason: str
+    known_at_ns: int
+    ts_before_ns: int | None = None
+    ts_after_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Late:
+    """`event` arrived after its gap was declared or after the merge passed its
+    time, and is not passed on. `by_ns`: by how much, 0 where unknown."""
+
+    at_ns: int
+    event: Event
+    reason: str
+    by_ns: int = 0
+
+
+@dataclass(slots=True)
+class Duplicate:
+    """`event` has been seen before. `conflict`: under the same number, with
+    another time, type or payload."""
+
+    at_ns: int
+    event: Event
+    conflict: bool = False
+
+
+@dataclass(slots=True)
+class Malformed:
+    """A record that cannot be used; a dead letter.
+
+    `reason` is a short fixed word for counting, `detail` says what was wrong and
+    what to write instead. What could not be read is None.
+    """
+
+    at_ns: int
+    offset: int
+    reason: str
+    detail: str
+    stream: str | None = None
+    source: str | None = None
+    epoch: int | None = None
+    seq: int | None = None
+    record: object = None
+
+
+Report = Gap | Late | Duplicate | Malformed
+
+
+@dataclass(slots=True)
+class Step:
+    """What one call of an operator did.
+
+    `released` are the events (and control events) in the order they leave, each
+    with `at_ns` = the instant it was let go; `reports` in the order they arose.
+    `now_ns` is the time up to which the operator has spoken: whatever it says
+    later bears an `at_ns` >= `now_ns`.
+    """
+
+    now_ns: int
+    released: list[Event] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)

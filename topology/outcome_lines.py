@@ -1,0 +1,105 @@
+"""Events and reports as the JSON objects of the black-box interface.
+
+Kinds `event`, `gap`, `late`, `duplicate`, `dead`; keys in the documented order, what
+is beyond them behind. Null stands for what is unknown, also for an epoch that
+REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
+a replay; readers of Kafka have none and add topic, partition and offset instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.event import Event
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report
+
+JsonObject = dict[str, Any]
+
+
+def _settled(epoch: int | None) -> int | None:
+    return epoch if epoch is not None and epoch >= 0 else None
+
+
+def event_line(event: Event) -> JsonObject:
+    return {
+        "kind": "event",
+        "source": event.source,
+        "seq": event.seq,
+        "epoch": _settled(event.epoch),
+        "stream": event.stream,
+        "ts": event.ts_ns,
+        "ref_time": event.ref_time_ns,
+        "error": event.error_ns,
+        "type": event.type,
+        "payload": event.value,
+        "late": event.late != "",
+        "at": event.at_ns,
+    }
+
+
+def gap_line(gap: Gap) -> JsonObject:
+    return {
+        "kind": "gap",
+        "stream": gap.stream,
+        "source": gap.source,
+        "epoch": _settled(gap.epoch),
+        "first": gap.first,
+        "last": gap.last,
+        "reason": gap.reason,
+        "at": gap.at_ns,
+        "known_at": gap.known_at_ns,
+        "ts_before": gap.ts_before_ns,
+        "ts_after": gap.ts_after_ns,
+    }
+
+
+def _unordered(kind: str, event: Event, reason: str, at_ns: int, line: int | None) -> JsonObject:
+    return {
+        "kind": kind,
+        "stream": event.stream,
+        "source": event.source,
+        "epoch": _settled(event.epoch),
+        "seq": event.seq,
+        "reason": reason,
+        "line": line,
+        "at": at_ns,
+    }
+
+
+def late_line(late: Late, line: int | None) -> JsonObject:
+    """`by`: how late, ns; 0 where unknown."""
+    return _unordered("late", late.event, late.reason, late.at_ns, line) | {"by": late.by_ns}
+
+
+def duplicate_line(duplicate: Duplicate, line: int | None) -> JsonObject:
+    """The reason is `conflict` where time, type or payload differ, else `copy`."""
+    reason = "conflict" if duplicate.conflict else "copy"
+    return _unordered("duplicate", duplicate.event, reason, duplicate.at_ns, line)
+
+
+def dead_line(dead: Malformed, line: int | None) -> JsonObject:
+    """`detail` says what was wrong and what to write instead."""
+    return {
+        "kind": "dead",
+        "stream": dead.stream,
+        "source": dead.source,
+        "epoch": _settled(dead.epoch),
+        "seq": dead.seq,
+        "reason": dead.reason,
+        "line": line,
+        "at": dead.at_ns,
+        "detail": dead.detail,
+    }
+
+
+def report_line(report: Report, *, replayed: bool) -> JsonObject:
+    """Any report; `replayed`: offsets are line numbers."""
+    match report:
+        case Gap():
+            return gap_line(report)
+        case Late():
+            return late_line(report, report.event.offset if replayed else None)
+        case Duplicate():
+            return duplicate_line(report, report.event.offset if replayed else None)
+        case Malformed():
+            return dead_line(report, report.offset if replayed else None)

@@ -1,0 +1,335 @@
+"""REORDER: each source of one stream leaves in the order of its sequence numbers.
+
+In-order traffic is never delayed; only what overtook waits, until the hole in front
+of it is filled or its deadline passes. What one source does is in `topology.lane`;
+this file drives the lanes of one stream in one input partition: time, bounds, state.
+
+Guarantees
+* Per (source, epoch) the released numbers rise, except events marked late.
+* Every number from the start on is released, declared lost, or below the ledger's
+  memory; exactly one of these.
+* No event waits longer than `max_wait` for a hole, plus once per epoch the start hold.
+
+Bounds (all settings, reorder_drift_merge.md 8): events held per source (`max_held`)
+and in all (`max_held_total`, `max_held_bytes`): the oldest hole of the fullest source
+is declared, reason `overflow`. Sources (`max_sources`, `forget_after`): the longest
+quiet one that holds nothing is forgotten and would start anew. Where every source
+holds something, the table grows past `max_sources` only up to `max_held_total`.
+
+Cost: O(1) for an event in order; O(log holes) otherwise; a bound reached costs
+O(log sources). Memory: held events, about 1 kB per source, holes and lost ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from topology.event import DATA, DEAD, Event
+from topology.lane import NEVER, Lane, Rules, Shared
+from topology.operator import Changes, State
+from topology.outcome import Malformed, Step
+from topology.quiet import Quiet
+
+NOW = "now"
+POOL = "pool"
+LANE = "lane/"
+
+
+class Reorder:
+    """`config` is a `topology.description.ReorderConfig`; `position` the place in the
+    chain, from 1."""
+
+    def __init__(self, stream: str, config: Any, position: int = 1) -> None:
+        self.rules = Rules(stream, position, config)
+        self._shared = Shared(self.rules)
+        self._lanes: dict[str, Lane] = {}
+        self._max_held: int = config.max_held
+        self._max_held_total: int = config.max_held_total
+        self._max_held_bytes: int = config.max_held_bytes
+        self._max_sources: int = config.max_sources
+        self._forget_after_ns: int = config.forget_after_ns
+        self._now_ns = 0
+        self._told_ns = -1
+        self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed lane
+        self._due_ns = NEVER
+        self._quiet = Quiet()
+        self._fullest: list[tuple[int, str]] | None = None  # (-held, source) while near the bound
+        self._dirty: list[Lane] = []
+        self._gone: list[str] = []
+        self.forgotten = 0
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = Step(now_ns)
+        released = step.released
+        lanes = self._lanes
+        rules = self.rules
+        quick = not (rules.paced or rules.modulus or rules.ignore_epoch)
+        for event in events:
+            at_ns = event.at_ns
+            if at_ns > self._now_ns:
+                if self._due_ns < at_ns:
+                    self._fire(at_ns - 1, step)
+                self._now_ns = at_ns
+            lane = lanes.get(event.source)
+            if lane is None:
+                lane = self._new_lane(event)
+            lane.last_arrival_ns = at_ns
+            if not lane.dirty:
+                lane.dirty = True
+                self._dirty.append(lane)
+            kind = event.kind
+            if kind == DATA:
+                lane.received += 1
+            current = lane.current
+            number = event.seq
+            if (
+                quick
+                and number == current.next
+                and number > current.hi
+                and (
+                    event.epoch == current.epoch
+                    or (event.epoch < 0 and event.ts_ns > lane.boundary_ns)
+                )
+                and not lane.later
+                and kind != DEAD
+            ):
+                # The plain case: in order, nothing waiting. `at_ns` is the arrival already.
+                if event.epoch < 0:
+                    event.epoch = current.epoch
+                current.next = number + 1
+                current.hi = number
+                current.last_ts_ns = event.ts_ns
+                if kind == DATA:
+                    lane.released += 1
+                released.append(event)
+            else:
+                self._take(lane, event, step)
+        if self._due_ns < now_ns:
+            self._fire(now_ns - 1, step)
+        if now_ns > self._now_ns:
+            self._now_ns = now_ns
+        return step
+
+    def on_time(self, now_ns: int) -> Step:
+        step = Step(now_ns)
+        if self._due_ns <= now_ns:
+            self._fire(now_ns, step)
+        self._now_ns = max(self._now_ns, now_ns)
+        return step
+
+    def next_deadline_ns(self) -> int | None:
+        while self._due:
+            due_ns, source = self._due[0]
+            lane = self._lanes.get(source)
+            if lane is not None and lane.armed_ns == due_ns:
+                if lane.deadline_ns() == due_ns:
+                    return due_ns
+                lane.armed_ns = NEVER
+                heappop(self._due)
+                self._arm(lane)
+            else:
+                heappop(self._due)
+        self._due_ns = NEVER
+        return None
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_batch((), now_ns)
+        for source in sorted(self._lanes):
+            lane = self._lanes[source]
+            if lane.held:
+                self._mark(lane)
+                lane.end(now_ns, step)
+        return step
+
+    # -- one event that is not the plain next one --------------------------------------------------
+
+    def _take(self, lane: Lane, event: Event, step: Step) -> None:
+        if self.rules.modulus and event.seq >= self.rules.modulus:
+            self._refuse(lane, event, step)
+            return
+        if event.epoch >= 0 and self.rules.ignore_epoch:
+            event.epoch = -1
+        before = lane.held
+        lane.take(event, step)
+        if lane.held > before:
+            self._bound(lane, event.at_ns, step)
+        self._arm(lane)
+
+    def _refuse(self, lane: Lane, event: Event, step: Step) -> None:
+        if event.kind == DATA:
+            lane.dead += 1
+            step.reports.append(
+                Malformed(
+                    event.at_ns,
+                    event.offset,
+                    "seq_range",
+                    f"number {event.seq} does not fit the stream's reorder.seq_bits"
+                    f" (largest {self.rules.modulus - 1}); raise seq_bits or mend the source",
+                    event.stream,
+                    event.source,
+                    event.epoch if event.epoch >= 0 else None,
+                    event.seq,
+                    event.record,
+                )
+            )
+
+    def _new_lane(self, event: Event) -> Lane:
+        if not self._lanes:
+            self._shared.blocking_until_ns = max(
+                self._shared.blocking_until_ns, event.at_ns + self.rules.max_wait_ns
+            )
+        lane = Lane(event.source, self._shared)
+        if event.epoch > 0 and not self.rules.ignore_epoch:
+            lane.current.epoch = event.epoch
+        self._lanes[event.source] = lane
+        self._quiet.note(event.source, event.at_ns)
+        crowded = len(self._lanes) > self._max_sources
+        before_ns = NEVER if crowded else event.at_ns - self._forget_after_ns
+        longest = self._quiet.longest(self._lanes, event.source, before_ns)
+        if longest is not None:
+            self._forget(longest)
+        return lane
+
+    def _mark(self, lane: Lane) -> None:
+        if not lane.dirty:
+            lane.dirty = True
+            self._dirty.append(lane)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _arm(self, lane: Lane) -> None:
+        """One entry per lane, never later than its deadline; a late one is not moved."""
+        due_ns = lane.deadline_ns()
+        if due_ns < lane.armed_ns:
+            lane.armed_ns = due_ns
+            heappush(self._due, (due_ns, lane.source))
+            self._due_ns = self._due[0][0]
+
+    def _fire(self, until_ns: int, step: Step) -> None:
+        due = self._due
+        while due and due[0][0] <= until_ns:
+            due_ns, source = heappop(due)
+            lane = self._lanes.get(source)
+            if lane is None or lane.armed_ns != due_ns:
+                continue
+            lane.armed_ns = NEVER
+            if lane.deadline_ns() <= due_ns:
+                self._now_ns = max(self._now_ns, due_ns)
+                self._mark(lane)
+                lane.fire(self._now_ns, step)
+            self._arm(lane)
+        self._due_ns = due[0][0] if due else NEVER
+
+    # -- bounds ------------------------------------------------------------------------------------
+
+    def _bound(self, lane: Lane, now_ns: int, step: Step) -> None:
+        while lane.held > self._max_held:
+            lane.overflow(now_ns, step)
+        if self._fullest is not None:
+            heappush(self._fullest, (-lane.held, lane.source))
+        while self._over_total():
+            fullest = self._fullest_lane()
+            self._mark(fullest)
+            fullest.overflow(now_ns, step)
+            self._arm(fullest)
+        if self._fullest is not None and self._well_below_total():
+            self._fullest = None
+
+    def _over_total(self) -> bool:
+        shared = self._shared
+        return shared.held > self._max_held_total or (
+            shared.held_bytes > self._max_held_bytes and shared.held > 0
+        )
+
+    def _well_below_total(self) -> bool:
+        shared = self._shared
+        return (
+            shared.held * 10 < self._max_held_total * 9
+            and shared.held_bytes * 10 < self._max_held_bytes * 9
+        )
+
+    def _fullest_lane(self) -> Lane:
+        """The lane that holds most. The heap exists only near the bound: an entry is
+        pushed whenever a lane grows, and one that no longer tells the truth is put
+        right when it comes up."""
+        if self._fullest is None:
+            self._fullest = [(-lane.held, source) for source, lane in self._lanes.items()]
+            heapify(self._fullest)
+        while True:
+            minus_held, source = self._fullest[0]
+            lane = self._lanes.get(source)
+            if lane is not None and lane.held == -minus_held:
+                return lane
+            heappop(self._fullest)
+            if lane is not None and lane.held < -minus_held:
+                heappush(self._fullest, (-lane.held, source))
+
+    def _forget(self, source: str) -> None:
+        del self._lanes[source]
+        self._gone.append(source)
+        self.forgotten += 1
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def explain(self) -> dict[str, Any]:
+        """Which sources wait, for which numbers, since when and until when."""
+        return {
+            "sources": len(self._lanes),
+            "held": self._shared.held,
+            "forgotten": self.forgotten,
+            "waiting": [lane.explain() for _, lane in sorted(self._lanes.items()) if lane.held],
+        }
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state: State = {LANE + source: lane.snapshot() for source, lane in self._lanes.items()}
+        state[POOL] = self._pool()
+        state[NOW] = self._now_ns
+        return state
+
+    def changes(self) -> Changes:
+        changes: Changes = {LANE + source: None for source in self._gone}
+        self._gone.clear()
+        for lane in self._dirty:
+            lane.dirty = False
+            if self._lanes.get(lane.source) is lane:
+                changes[LANE + lane.source] = lane.snapshot()
+        if self._dirty:
+            self._dirty.clear()
+            changes[POOL] = self._pool()
+        if self._now_ns > self._told_ns:
+            self._told_ns = self._now_ns
+            changes[NOW] = self._now_ns
+        return changes
+
+    def _pool(self) -> Any:
+        shared = self._shared
+        return [shared.blocking_until_ns, self.forgotten, shared.times.snapshot()]
+
+    def held(self) -> Iterable[Event]:
+        for lane in self._lanes.values():
+            for sequence in [lane.current, *lane.later]:
+                yield from sequence.held.values()
+                yield from sequence.suspects
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        by_source: dict[str, dict[int, Event]] = {}
+        for event in held:
+            by_source.setdefault(event.source, {})[event.offset] = event
+        for key, value in state.items():
+            if key == NOW:
+                self._now_ns = self._told_ns = value
+            elif key == POOL:
+                self._shared.blocking_until_ns, self.forgotten, times = value
+                self._shared.times.restore(times)
+            else:
+                source = key[len(LANE) :]
+                lane = self._lanes[source] = Lane(source, self._shared)
+                lane.restore(value, by_source.get(source, {}))
+                self._quiet.note(source, lane.last_arrival_ns)
+                self._arm(lane)

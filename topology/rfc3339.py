@@ -1,0 +1,44 @@
+"""RFC 3339 times as exact nanoseconds since the Unix epoch.
+
+Years 1 to 9999, up to nine decimals of a second, `Z` or a numeric offset. A leap
+second is refused: it has no number of its own in Unix time. Plain integers
+throughout, so nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Final
+
+_TIME: Final = re.compile(
+    rb"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    rb"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_SECOND_NS: Final = 1_000_000_000
+
+
+def parse_ns(text: bytes) -> int | None:
+    """Nanoseconds since the epoch, None if `text` is no such time."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
+    decimals, sign, offset_hour, offset_minute = found.groups()[6:]
+    east_minutes = 0
+    if sign is not None:
+        if int(offset_hour) > 23 or int(offset_minute) > 59:
+            return None
+        east_minutes = int(offset_hour) * 60 + int(offset_minute)
+        if sign == b"-":
+            east_minutes = -east_minutes
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return None
+    minutes = (days * 24 + hour) * 60 + minute - east_minutes
+    fraction_ns = int(decimals.ljust(9, b"0")) if decimals else 0
+    return (minutes * 60 + second) * _SECOND_NS + fraction_ns

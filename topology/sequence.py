@@ -1,0 +1,136 @@
+"""The numbers of one source in one epoch: what came, what is missing, what waits.
+
+Pure bookkeeping; `topology.lane` decides and lets events go. Invariants, once
+started: `next` is the smallest number neither released nor given up; every number in
+[next, hi] is either in `held` or in exactly one hole; `holes` rises. Before the start
+the same holds over [low, hi], and `next` is -1.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, Final
+
+from topology.event import Event
+from topology.lost import LostRanges
+
+UNSTARTED: Final = -1
+
+
+class Hole:
+    """Numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`."""
+
+    __slots__ = ("deadline_ns", "first", "known_at_ns", "last", "reason")
+
+    def __init__(
+        self, first: int, last: int, known_at_ns: int, deadline_ns: int, reason: str
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.known_at_ns = known_at_ns
+        self.deadline_ns = deadline_ns
+        self.reason = reason
+
+
+def first_of(hole: Hole) -> int:
+    return hole.first
+
+
+class Sequence:
+    """One (source, epoch). `active`: the epochs before it are done with.
+
+    `held` is in order of arrival (a dict keeps it), so its first value is the
+    oldest. `last_ts_ns` is the stamp of the last event released in order.
+    """
+
+    __slots__ = (
+        "active",
+        "epoch",
+        "held",
+        "hi",
+        "holes",
+        "last_ts_ns",
+        "lost",
+        "low",
+        "next",
+        "start",
+        "start_deadline_ns",
+        "suspects",
+    )
+
+    def __init__(self, epoch: int, active: bool, lost: LostRanges) -> None:
+        self.epoch = epoch
+        self.active = active
+        self.lost = lost
+        self.next = UNSTARTED
+        self.start = 0
+        self.start_deadline_ns = 0
+        self.low = 0
+        self.hi = -1
+        self.last_ts_ns = 0
+        self.holes: list[Hole] = []
+        self.held: dict[int, Event] = {}
+        self.suspects: list[Event] = []
+
+    def begin(self, number: int) -> None:
+        """The sequence starts at `number`; smaller ones are before the start."""
+        self.next = number
+        self.start = number
+        self.lost.floor = number
+
+    def close(self, number: int) -> int:
+        """Take `number` out of its hole; returns since when the hole was known."""
+        holes = self.holes
+        i = bisect_right(holes, number, key=first_of) - 1
+        hole = holes[i]
+        if hole.first == hole.last:
+            del holes[i]
+        elif number == hole.first:
+            hole.first += 1
+        elif number == hole.last:
+            hole.last -= 1
+        else:
+            upper = Hole(number + 1, hole.last, hole.known_at_ns, hole.deadline_ns, hole.reason)
+            hole.last = number - 1
+            holes.insert(i + 1, upper)
+        return hole.known_at_ns
+
+    def in_hole(self, number: int) -> bool:
+        i = bisect_right(self.holes, number, key=first_of) - 1
+        return i >= 0 and number <= self.holes[i].last
+
+    def snapshot(self, list_held: bool) -> Any:
+        """`list_held`: name the held events by offset, where the numbers do not tell."""
+        return [
+            self.epoch,
+            self.active,
+            self.next,
+            self.start,
+            self.start_deadline_ns,
+            self.low,
+            self.hi,
+            self.last_ts_ns,
+            [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
+            self.lost.snapshot(),
+            [[event.offset, number] for number, event in self.held.items()] if list_held else None,
+            [[event.offset, event.seq, event.at_ns] for event in self.suspects],
+        ]
+
+    def restore(self, state: Any) -> None:
+        """All but the events; see `Lane.restore`."""
+        (
+            self.epoch,
+            self.active,
+            self.next,
+            self.start,
+            self.start_deadline_ns,
+            self.low,
+            self.hi,
+            self.last_ts_ns,
+            holes,
+            lost,
+            _,
+            _,
+        ) = state
+        self.holes = [Hole(first, last, known, due, why) for first, last, known, due, why in holes]
+        self.lost.restore(lost)

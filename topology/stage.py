@@ -1,0 +1,250 @@
+"""A stage in one input partition: a chain of operators for each of its streams.
+
+This is the whole of what a worker runs for a partition, and, with all operators in one
+stage, the whole topology in the process: `inorder replay`, the kit for users' tests,
+and the simulation are this class and nothing else.
+
+Inputs are what a reader of records made of them: events, or `Malformed` values. A
+dead letter whose source and number could be read still takes its place in the
+sequence, so it leaves no hole. A stream that the topology does not name is dead,
+reason `unknown_stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from topology.alignment import Alignment
+from topology.chain import Chain, instant
+from topology.clock import Clock
+from topology.event import DEAD, NO_EPOCH, Event
+from topology.merge import Merge
+from topology.operator import Changes, Operator, State
+from topology.outcome import Malformed, Report, Step
+from topology.reorder import Reorder
+
+REORDER = "reorder"
+CLOCK = "clock"
+MERGE = "merge"
+ALIGN = "align"
+SEPARATOR = "\n"
+"""Between stream and key in the state: no stream name holds one."""
+
+
+ALIGN_PLACE = 1
+CHAIN_PLACE = 2
+"""`Event.held_by`: 1 is the alignment in front of the chains, which start at 2."""
+
+
+def chain_of(topology: Any, stream: str, operators: Sequence[str]) -> Chain:
+    """The operators of one stream as the stage is cut."""
+    config = topology.streams[stream]
+    parts: list[tuple[str, Operator]] = []
+    for name in operators:
+        place = len(parts) + CHAIN_PLACE
+        if name == REORDER:
+            parts.append((REORDER, Reorder(stream, config.reorder, place)))
+            parts.append((CLOCK, Clock(config.clock, config.reorder.max_sources)))
+        elif name == MERGE:
+            merge = Merge(
+                stream,
+                config.merge,
+                late=config.reorder.late,
+                position=place,
+                max_sources=config.reorder.max_sources,
+                heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
+                correct_for_ns=topology.correct_for_ns,
+            )
+            parts.append((MERGE, merge))
+    return Chain(parts, first_place=CHAIN_PLACE)
+
+
+class Stage:
+    """`topology` is a `topology.description.Topology`; `operators` the stage's, in
+    order; `streams` those that can occur in its input (default: all). Behind a derived
+    topic (`operators` do not start with reorder) `lanes` is how many partitions the
+    topic upstream of that one has: they are aligned first."""
+
+    def __init__(
+        self,
+        topology: Any,
+        operators: Sequence[str],
+        lanes: int = 0,
+        streams: Iterable[str] | None = None,
+    ) -> None:
+        self.chains = {
+            stream: chain_of(topology, stream, operators)
+            for stream in (topology.streams if streams is None else streams)
+        }
+        self._moved: list[Event] = []
+        self._keeps_moved = False
+        self.alignment: Alignment | None = None
+        if operators[0] != REORDER:
+            bound = max(topology.streams[name].merge.max_queued for name in self.chains)
+            self.alignment = Alignment(lanes, bound, ALIGN_PLACE)
+
+    def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
+        if self.alignment is None:
+            return self._through_chains(inputs, now_ns)
+        aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
+        if self._keeps_moved:
+            self._moved += aligned.released
+        step = self._through_chains(aligned.released, aligned.now_ns)
+        step.reports += [dead for dead in inputs if not isinstance(dead, Event)]
+        return step
+
+    def _through_chains(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
+        reports: list[Report] = []
+        batches = self._by_stream(inputs, reports)
+        step = Step(now_ns, [], reports)
+        for stream, chain in self.chains.items():
+            self._add(step, chain.on_batch(batches.get(stream, ()), now_ns))
+        return self._in_order(step)
+
+    def on_time(self, now_ns: int) -> Step:
+        if self.alignment is not None:
+            now_ns = self.alignment.on_time(now_ns).now_ns
+        step = Step(now_ns)
+        for chain in self.chains.values():
+            self._add(step, chain.on_time(now_ns))
+        return self._in_order(step)
+
+    def on_end(self, now_ns: int) -> Step:
+        first = Step(now_ns)
+        if self.alignment is not None:
+            aligned = self.alignment.on_end(now_ns)
+            first = self._through_chains(aligned.released, aligned.now_ns)
+            now_ns = aligned.now_ns
+        for chain in self.chains.values():
+            self._add(first, chain.on_end(now_ns))
+        return self._in_order(first)
+
+    def keep_moved(self) -> None:
+        """From now on `take_moved` says what passed from one operator to the next."""
+        self._keeps_moved = True
+        for chain in self.chains.values():
+            chain.moved = []
+
+    def take_moved(self) -> list[Event]:
+        moved, self._moved = self._moved, []
+        for chain in self.chains.values():
+            if chain.moved:
+                moved += chain.moved
+                chain.moved = []
+        return moved
+
+    def next_deadline_ns(self) -> int | None:
+        due = [chain.next_deadline_ns() for chain in self.chains.values()]
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def _add(self, step: Step, part: Step) -> None:
+        step.released += part.released
+        step.reports += part.reports
+        step.now_ns = min(step.now_ns, part.now_ns)
+
+    def _in_order(self, step: Step) -> Step:
+        if len(self.chains) > 1:
+            step.released.sort(key=at_ns)
+        step.reports.sort(key=instant)
+        return step
+
+    def _by_stream(
+        self, inputs: Sequence[Event | Malformed], reports: list[Report]
+    ) -> dict[str, Sequence[Event]]:
+        batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
+        for item in inputs:
+            if isinstance(item, Event):
+                batch = batches.get(item.stream)
+                if batch is not None:
+                    batch.append(item)
+                elif item.kind != DEAD:
+                    reports.append(self._unknown(item))
+            else:
+                reports.append(item)
+                held_place = placeholder(item)
+                if held_place is not None and held_place.stream in batches:
+                    batches[held_place.stream].append(held_place)
+        return {stream: batch for stream, batch in batches.items() if batch}
+
+    def _unknown(self, event: Event) -> Malformed:
+        known = ", ".join(sorted(self.chains))
+        return Malformed(
+            event.arrival_ns,
+            event.offset,
+            "unknown_stream",
+            f"stream {event.stream!r} is not in the topology file (it has: {known});"
+            " add it under `streams:` or correct the streamId header",
+            event.stream,
+            event.source,
+            event.epoch if event.epoch != NO_EPOCH else None,
+            event.seq,
+            event.record,
+        )
+
+    def snapshot(self) -> State:
+        state = self._prefixed({name: chain.snapshot() for name, chain in self.chains.items()})
+        if self.alignment is not None:
+            state[ALIGN] = self.alignment.snapshot()
+        return state
+
+    def changes(self) -> Changes:
+        changes = self._prefixed({name: chain.changes() for name, chain in self.chains.items()})
+        if self.alignment is not None:
+            changes[ALIGN] = self.alignment.changes()
+        return changes
+
+    def _prefixed(self, states: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        return {
+            f"{stream}{SEPARATOR}{key}": value
+            for stream, state in states.items()
+            for key, value in state.items()
+        }
+
+    def held(self) -> Iterable[Event]:
+        if self.alignment is not None:
+            yield from self.alignment.held()
+        for chain in self.chains.values():
+            yield from chain.held()
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        """What belongs to a stream that the topology no longer names is left out; the
+        caller has refused such a change before."""
+        states: dict[str, dict[str, Any]] = {stream: {} for stream in self.chains}
+        aligned: list[Event] = []
+        events: dict[str, list[Event]] = {stream: [] for stream in self.chains}
+        for key, value in state.items():
+            stream, _, rest = key.partition(SEPARATOR)
+            if stream in states and key != ALIGN:
+                states[stream][rest] = value
+        for event in held:
+            if event.held_by == ALIGN_PLACE:
+                aligned.append(event)
+            elif event.stream in events:
+                events[event.stream].append(event)
+        if self.alignment is not None:
+            self.alignment.restore(state.get(ALIGN, {}), aligned)
+        for stream, chain in self.chains.items():
+            chain.restore(states[stream], events[stream])
+
+
+def placeholder(dead: Malformed) -> Event | None:
+    """What takes the place of a dead letter in its sequence; None if that is unknown."""
+    if dead.stream is None or dead.source is None or dead.seq is None:
+        return None
+    epoch = NO_EPOCH if dead.epoch is None else dead.epoch
+    return Event(
+        dead.stream,
+        dead.source,
+        epoch,
+        dead.seq,
+        0,
+        dead.at_ns,
+        dead.offset,
+        dead.record,
+        kind=DEAD,
+    )
+
+
+def at_ns(event: Event) -> int:
+    return event.at_ns
