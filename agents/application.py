@@ -45,7 +45,14 @@ STOP_TIMEOUT_S = 10.0
 QUIET = ("faust", "mode", "aiokafka")
 """Libraries that tell every step at level info."""
 
-CHATTY = ("aiokafka", "aiokafka.conn", "aiokafka.consumer.fetcher", "aiokafka.producer.sender")
+CHATTY = (
+    "aiokafka",
+    "aiokafka.cluster",
+    "aiokafka.conn",
+    "aiokafka.consumer.fetcher",
+    "aiokafka.consumer.group_coordinator",
+    "aiokafka.producer.sender",
+)
 """Loggers that repeat themselves ten times a second while a broker is away."""
 
 REPEAT_S = 10.0
@@ -117,6 +124,7 @@ class Application(faust.App):
     BootStrategy = _ConsumerOnly
     brokers: str
     input_topics: tuple[str, ...]
+    check_crcs: bool
 
     @property
     def failure(self) -> Failure:
@@ -136,7 +144,12 @@ class Application(faust.App):
 
 
 def build_app(
-    group: str, brokers: str, topics: Sequence[str], handler: Handler, client_id: str = "inorder"
+    group: str,
+    brokers: str,
+    topics: Sequence[str],
+    handler: Handler,
+    client_id: str = "inorder",
+    check_crcs: bool = True,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
@@ -164,7 +177,8 @@ def build_app(
     )
     app.brokers = brokers
     app.input_topics = tuple(topics)
-    app.transport = BatchTransport(urls, app, handler)
+    app.check_crcs = check_crcs
+    app.transport = BatchTransport(urls, app, topics, handler)
     channel = app.topic(*topics, key_serializer=None, value_serializer=None, acks=False)
 
     async def batches(stream: Any) -> None:

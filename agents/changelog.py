@@ -19,6 +19,8 @@ from typing import Any, Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from agents.brokers import Brokers
+
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"
 PAGE: Final = "page/"
@@ -56,19 +58,14 @@ def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
 
 
 async def read_changelog(
-    bootstrap_servers: str, partition: TopicPartition, position: int | None
+    brokers: Brokers, partition: TopicPartition, position: int | None
 ) -> tuple[dict[bytes, bytes | None], int]:
     """The changes from `position` (None: the beginning) to the end, and the end.
 
     Reads committed records only. The caller has fenced the former owner, so no
     transaction is open and the end stands still.
     """
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
+    consumer = brokers.reader()
     await consumer.start()
     try:
         return await _read_to_end(consumer, partition, position)

@@ -101,7 +101,7 @@ class _Producing:
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
         builders = self._changelog_batches(changes)
-        counts = [builder.record_count() for builder in builders]
+        counts: list[int] = [builder.record_count() for builder in builders]
         sent = await self._send({self._changelog: builders})
         answers = await _all(sent)
         return int(answers[-1].offset) + counts[-1]

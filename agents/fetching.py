@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import aiokafka
 from aiokafka.consumer.fetcher import Fetcher
@@ -140,6 +140,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         found = await self._call(self._ensure_consumer().beginning_offsets([partition]))
         return int(found[partition])
 
+    def has_topic(self, topic: str) -> bool:
+        """By the client's latest view of the cluster."""
+        return bool(self._ensure_consumer().partitions_for_topic(topic))
+
     async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         # Faust's own queue for this has two workers, which a poll and a rebalance can hold.
         return await asyncio.wrap_future(
@@ -194,6 +198,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             enable_auto_commit=False,  # the offsets belong to the transaction
             auto_offset_reset="none",  # a position outside the log is ours to judge
             isolation_level="read_committed",
+            check_crcs=cast(Any, self.app).check_crcs,
             max_poll_records=MAX_POLL_RECORDS,
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
             fetch_max_wait_ms=FETCH_MAX_WAIT_MS,

@@ -33,6 +33,7 @@ from aiokafka.structs import TopicPartition
 from agents import changelog
 from agents.arrangement import Arrangement
 from agents.arrival import ArrivalClock
+from agents.brokers import Brokers
 from agents.changelog import Progress, StateRefused, read_changelog
 from agents.delivery import Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages, Note, Spilled, apply_note
@@ -57,7 +58,7 @@ STAMPED_FROM: Final = CHAIN_PLACE + 1
 class Surroundings:
     """What a partition needs of its process."""
 
-    bootstrap_servers: str
+    brokers: Brokers
     metrics: Metrics
     new_delivery: Callable[[TopicPartition], Delivery]
     new_store: Callable[[TopicPartition], Store | None]
@@ -150,15 +151,15 @@ class Partition:
         topic, partition = self._arrangement.changelog(self.source)
         where = TopicPartition(topic, partition)
         state = await asyncio.to_thread(self._open_copy)
-        servers = self._surroundings.bootstrap_servers
-        changes, end = await read_changelog(servers, where, self._position)
+        brokers = self._surroundings.brokers
+        changes, end = await read_changelog(brokers, where, self._position)
         if self._store is not None:
             why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
             if why is not None:
                 log.warning("%s: the local copy %s; it is made anew", where, why)
                 await asyncio.to_thread(self._store.clear)
                 state, self._position = {}, None
-                changes, end = await read_changelog(servers, where, None)
+                changes, end = await read_changelog(brokers, where, None)
         await self._move_copy(changes, end)
         for key, value in changes.items():
             if value is None:
@@ -234,8 +235,8 @@ class Partition:
         wanted = sorted(notes.keys() - spilled.keys())
         records: dict[int, Any] = dict(spilled)
         if wanted:
-            servers = self._surroundings.bootstrap_servers
-            records.update(await read_again(servers, self.source, wanted))
+            brokers = self._surroundings.brokers
+            records.update(await read_again(brokers, self.source, wanted))
         events = []
         for offset in sorted(notes):
             event = self._inlet.read_again(records[offset]) if offset in records else None

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.application import Application, build_app, run
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from agents.brokers import Brokers, BrokersUnavailable, brokers_at
 from agents.changelog import StateRefused
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.handler import StageHandler
@@ -41,7 +41,6 @@ from topology.description import Topology
 
 log = logging.getLogger(__name__)
 
-TOPICS_TIMEOUT_S: Final = 30.0
 PULSE_S: Final = 0.02
 """How often due checkpoints are looked for; batches look themselves."""
 
@@ -61,7 +60,7 @@ class ProcessSettings:
     """What the command line says. `parent`: leave when this process is gone; `announce`
     is told where the HTTP server listens."""
 
-    bootstrap_servers: str
+    servers: str
     state_dir: Path
     parent: int | None = None
     announce: Callable[[str], None] | None = None
@@ -70,51 +69,37 @@ class ProcessSettings:
 async def run_stage(topology: Topology, stage: StageDescription, settings: ProcessSettings) -> None:
     """Runs until told to stop; raises what ended it otherwise."""
     gc.set_threshold(GC_THRESHOLD)
-    partitions = await partitions_of(settings.bootstrap_servers, topics_of(topology, stage))
-    process = StageProcess(arrange(topology, stage, partitions), settings)
+    brokers, partitions = await described(settings.servers, topics_of(topology, stage))
+    process = StageProcess(arrange(topology, stage, partitions), brokers, settings)
     await process.run()
 
 
-async def partitions_of(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions each topic has; ArrangementError if one does not exist."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers)
-    await consumer.start()
-    try:
-        async with asyncio.timeout(TOPICS_TIMEOUT_S):
-            found = {}
-            for topic in topics:
-                found[topic] = await _count(consumer, topic)
-    except TimeoutError as late:
-        raise ArrangementError(
-            f"{bootstrap_servers} did not describe the topics within {TOPICS_TIMEOUT_S:.0f} s"
-        ) from late
-    finally:
-        await consumer.stop()
+async def described(servers: str, topics: Iterable[str]) -> tuple[Brokers, dict[str, int]]:
+    """The brokers, and how many partitions each topic has; ArrangementError if one does
+    not exist."""
+    brokers = await asyncio.to_thread(brokers_at, servers)
+    found = await asyncio.to_thread(brokers.partitions, topics)
     missing = sorted(topic for topic, count in found.items() if not count)
     if missing:
         raise ArrangementError(
             f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
         )
-    return found
-
-
-async def _count(consumer: AIOKafkaConsumer, topic: str) -> int:
-    client = consumer._client
-    client.add_topic(topic)
-    await client.force_metadata_update()
-    return len(client.cluster.partitions_for_topic(topic) or ())
+    return brokers, found
 
 
 class StageProcess:
     """See the module's docstring."""
 
-    def __init__(self, arrangement: Arrangement, settings: ProcessSettings) -> None:
+    def __init__(
+        self, arrangement: Arrangement, brokers: Brokers, settings: ProcessSettings
+    ) -> None:
         self._arrangement = arrangement
+        self._brokers = brokers
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         surroundings = Surroundings(
-            settings.bootstrap_servers,
+            brokers,
             Metrics(self._registry),
             self._delivery,
             self._store,
@@ -134,9 +119,10 @@ class StageProcess:
         arrangement = self._arrangement
         app = build_app(
             arrangement.group,
-            self._settings.bootstrap_servers,
+            self._brokers.servers,
             arrangement.inputs,
             self._handler,
+            check_crcs=self._brokers.check_crcs,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -187,7 +173,7 @@ class StageProcess:
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology = self._arrangement.topology
         changelog = self._arrangement.changelog(source)
-        servers = self._settings.bootstrap_servers
+        servers = self._brokers.servers
         if topology.delivery == "at_least_once":
             return AtLeastOnce(servers, changelog)
         return ExactlyOnce(
@@ -213,5 +199,5 @@ class StageProcess:
         )
 
 
-EXPECTED_FAILURES: Final = (ArrangementError, StateRefused, Stuck)
+EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, StateRefused)
 """Told to the user in one line."""

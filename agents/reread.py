@@ -11,21 +11,18 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from agents.brokers import Brokers
+
 READ_TIMEOUT_MS: Final = 500
 MAX_EMPTY_READS: Final = 20
 """In a row; then what is still wanted counts as gone from the log."""
 
 
 async def read_again(
-    bootstrap_servers: str, source: TopicPartition, offsets: Sequence[int]
+    brokers: Brokers, source: TopicPartition, offsets: Sequence[int]
 ) -> dict[int, Any]:
     """The records at these offsets (ascending, not empty), as far as they still exist."""
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
+    consumer = brokers.reader()
     await consumer.start()
     try:
         consumer.assign([source])

@@ -24,7 +24,8 @@ What a `Handler` can rely on
 4. Where `on_batch` raises `PartitionReset`, its partition is revoked and assigned anew and
    read from where `on_assigned` says, up to `MAX_RESETS` times in a row.
 5. Records are read committed. Retention that overtook the position shows as
-   `Batch.skipped`. A log that ends before the position was made anew: `InputLost`.
+   `Batch.skipped`. A topic that is gone, or whose log ends before the position and so was
+   made anew, is an `InputLost`.
 
 Any other exception, also one out of a hook, ends the application: Faust restarts agents
 that fail and aiokafka swallows what its listeners raise, so all that is ours runs under a
@@ -62,7 +63,7 @@ MAX_RESETS = 5
 
 
 class InputLost(Exception):
-    """The log ends before the position that the state stands at."""
+    """The topic is gone, or its log ends before the position that the state stands at."""
 
 
 class PartitionReset(Exception):
@@ -114,6 +115,7 @@ class BatchConsumer(driver.Consumer):
         super().__init__(transport, *args, **kwargs)
         self.handler = transport.handler
         self.failure = transport.failure
+        self._topics = transport.topics
         self._lanes: dict[TopicPartition, Lane] = {}
         self._owned: frozenset[TopicPartition] = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
@@ -156,7 +158,10 @@ class BatchConsumer(driver.Consumer):
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         self.stop_flow()
         await super().on_partitions_assigned(assigned, generation_id)
-        if not self.should_stop:
+        gone = [t for t in self._topics if not self._thread.has_topic(t)]
+        if gone:
+            self.failure.set(InputLost(f"the topic {', '.join(gone)} is gone"))
+        elif not self.should_stop:
             self._owned = frozenset(TopicPartition(*tp) for tp in assigned)
             self._start_opening(self._begin(self._owned))
 
@@ -329,7 +334,8 @@ class BatchTransport(driver.Transport):
 
     Consumer = BatchConsumer
 
-    def __init__(self, url: Any, app: Any, handler: Handler) -> None:
+    def __init__(self, url: Any, app: Any, topics: Iterable[str], handler: Handler) -> None:
         super().__init__(url, app)
+        self.topics = tuple(topics)
         self.handler = handler
         self.failure = Failure()

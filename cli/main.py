@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "worker": "Run the stages of a topology on Kafka.",
 }
 HIDDEN: Final = frozenset({"stage"})
+MODULES: Final = {"demo": "cli.demo.show"}
+"""Where a command is not in the module of its name."""
 
 
 class Commands(click.Group):
@@ -34,7 +36,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"cli.{cmd_name}").command
+        command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,9 +12,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from infra.poll import wait_until
+
 STOP_TIMEOUT_S = 30.0
+PAUSE_TIMEOUT_S = 10.0
 POLL_S = 0.05
 LOG_TAIL_LINES = 20
 
@@ -103,8 +107,10 @@ class Process:
         return self._reap()
 
     def pause(self) -> None:
-        """SIGSTOP: it holds its connections and does nothing."""
+        """SIGSTOP, and wait until every thread stands: it holds its connections and
+        does nothing."""
         os.kill(self.pid, signal.SIGSTOP)
+        wait_until(lambda: _stands_still(self.pid), PAUSE_TIMEOUT_S, f"{self.name} to stand still")
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -121,6 +127,15 @@ class Process:
         code = self._child.wait(STOP_TIMEOUT_S)
         self._pid_file.unlink(missing_ok=True)
         return code
+
+
+def _stands_still(pid: int) -> bool:
+    """The signal reaches each thread in its own time."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError):  # the thread has just ended
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states == {"T"}
 
 
 def sweep(root: Path) -> list[int]:

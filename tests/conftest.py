@@ -29,6 +29,9 @@ START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
 IS_COMPILED = "INORDER_EXPECT_COMPILED"
 
+_outliving: list[KafkaBroker] = []
+"""Started here, for all workers; not to be collected as if it were forgotten."""
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,6 +71,7 @@ def kafka(run_folder: Path) -> Iterator[SharedKafka]:
     with exclusive(run_folder / "kafka.lock", START_TIMEOUT_S):
         if not address.exists():
             broker.start()
+            _outliving.append(broker)
             address.write_text(broker.bootstrap)
     yield SharedKafka(address.read_text())
 

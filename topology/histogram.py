@@ -17,6 +17,9 @@ from typing import Any, Final
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
 """All counts are halved after so many trials, so that old samples fade."""
+UNIT: Final = 1024
+"""What one sample or trial counts, so that a tail of single samples survives being
+halved ten times over; rounded down at once, it would be forgotten and waits too short."""
 
 
 def bucket_of(value_ns: int) -> int:
@@ -43,29 +46,32 @@ class Histogram:
     (holes that never filled) make the edge smaller.
     """
 
-    __slots__ = ("_above", "_counts", "_index", "_since_halved", "miss_ppm", "samples", "trials")
+    __slots__ = ("_above", "_counts", "_index", "_since_halved", "_trials", "miss_ppm")
 
     def __init__(self, miss_ppm: int) -> None:
         self.miss_ppm = miss_ppm
-        self.samples = 0
-        self.trials = 0
+        self._trials = 0
         self._counts: dict[int, int] = {}
         self._index = 0
         self._above = 0
         self._since_halved = 0
 
+    @property
+    def trials(self) -> int:
+        """Trials that still count."""
+        return self._trials // UNIT
+
     def trial(self) -> None:
-        self.trials += 1
+        self._trials += UNIT
         self._since_halved += 1
         if self._since_halved >= HALVE_EVERY:
             self._halve()
 
     def sample(self, value_ns: int) -> None:
         bucket = bucket_of(value_ns)
-        self.samples += 1
-        self._counts[bucket] = self._counts.get(bucket, 0) + 1
+        self._counts[bucket] = self._counts.get(bucket, 0) + UNIT
         if bucket > self._index:
-            self._above += 1
+            self._above += UNIT
 
     def add(self, value_ns: int) -> None:
         """A trial that gave a sample."""
@@ -73,7 +79,7 @@ class Histogram:
         self.sample(value_ns)
 
     def edge_ns(self) -> int:
-        allowed = self.trials * self.miss_ppm
+        allowed = self._trials * self.miss_ppm
         counts = self._counts
         index = self._index
         above = self._above
@@ -92,17 +98,15 @@ class Histogram:
 
     def _halve(self) -> None:
         self._since_halved = 0
-        self.trials //= 2
+        self._trials //= 2
         self._counts = {b: n // 2 for b, n in self._counts.items() if n > 1}
-        self.samples = sum(self._counts.values())
         self._above = sum(n for b, n in self._counts.items() if b > self._index)
 
     def snapshot(self) -> Any:
-        return [self.trials, self._since_halved, sorted(self._counts.items())]
+        return [self._trials, self._since_halved, sorted(self._counts.items())]
 
     def restore(self, state: Any) -> None:
-        self.trials, self._since_halved, counts = state
+        self._trials, self._since_halved, counts = state
         self._counts = {bucket: n for bucket, n in counts}
-        self.samples = sum(self._counts.values())
         self._index = 0
         self._above = sum(n for b, n in self._counts.items() if b > 0)

@@ -22,7 +22,11 @@ Decided here, where the specification is silent:
 * A start hold of a source's first epoch holds back the merge only in the stream's
   own first `max_wait`, when all sources start together; later newcomers hold nobody.
 * Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an
-  inferred restart: the stamp that refuted the old clock is the dividing line.
+  inferred restart: up to `max_wait` after the last event in order, and up to the newest
+  event then waiting that is older than the one that gave the restart away.
+* No restart is inferred before an event has left in order: there is no stamp to refute.
+* Of the epochs that are over the last one is remembered; what comes from those before
+  it is late, reason `old_epoch`.
 """
 
 from __future__ import annotations
@@ -46,11 +50,10 @@ from topology.outcome import (
     Malformed,
     Step,
 )
-from topology.sequence import UNSTARTED, Hole, Sequence
+from topology.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.timeout import FillTimes, Miss, Thesis, Timeout
 
 NEVER: Final = 1 << 62
-NO_STAMP: Final = -(1 << 63)
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""
 
@@ -194,7 +197,8 @@ class Lane:
             self._advance(now_ns, step)
 
     def _settle(self, event: Event) -> Sequence | None:
-        """The sequence the event belongs to; None: an epoch that is over."""
+        """The sequence the event belongs to; None: an epoch that is over, or one below the
+        newest that was never heard of."""
         rules = self.shared.rules
         newest = self.later[-1] if self.later else self.current
         epoch = event.epoch
@@ -219,15 +223,18 @@ class Lane:
         if rules.modulus and newest.hi >= 0:
             near = newest.next if newest.next >= 0 else newest.hi
             number = extended(number, rules.modulus, near)
-        if number >= newest.next or event.ts_ns <= newest.last_ts_ns + rules.max_wait_ns:
+        if (
+            newest.last_ts_ns == NO_STAMP
+            or number >= newest.next
+            or event.ts_ns <= newest.last_ts_ns + rules.max_wait_ns
+        ):
             return newest.epoch
-        refuted_ns = newest.last_ts_ns
-        for held in newest.held.values():
-            if held.kind != DEAD:
-                refuted_ns = max(refuted_ns, held.ts_ns)
-        if event.ts_ns <= refuted_ns + rules.max_wait_ns:
-            return newest.epoch
-        self.boundary_ns = refuted_ns + rules.max_wait_ns
+        older = [
+            held.ts_ns
+            for held in newest.held.values()
+            if held.kind != DEAD and held.ts_ns < event.ts_ns
+        ]
+        self.boundary_ns = max([newest.last_ts_ns + rules.max_wait_ns, *older])
         return newest.epoch + 1
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
@@ -235,12 +242,11 @@ class Lane:
             return self.current
         if epoch < self.current.epoch:
             return None
-        for i, later in enumerate(self.later):
+        for later in self.later:
             if later.epoch == epoch:
                 return later
-            if later.epoch > epoch:
-                self.later.insert(i, self._sequence(epoch, active=False))
-                return self.later[i]
+        if epoch < self._newest_epoch():
+            return None
         self.later.append(self._sequence(epoch, active=False))
         return self.later[-1]
 
@@ -255,14 +261,14 @@ class Lane:
 
     def _place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
-        if sequence.next == UNSTARTED:
-            self._place_unstarted(sequence, event, step)
-        elif number < sequence.next:
+        if number < sequence.next:
             self._past(sequence, event, step)
         elif number in sequence.held:
             self._duplicate(event, step, sequence.held[number])
         elif number > sequence.hi and sequence.epoch < self._newest_epoch():
             self._late(event, OLD_EPOCH, 0, step)
+        elif sequence.next == UNSTARTED:
+            self._place_unstarted(sequence, event, step)
         elif number - sequence.hi > self.shared.rules.max_jump:
             self._suspect(sequence, event, step)
         else:
@@ -291,9 +297,6 @@ class Lane:
 
     def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
-        if number in sequence.held:
-            self._duplicate(event, step, sequence.held[number])
-            return
         if sequence.hi < 0:
             sequence.start_deadline_ns = now_ns + self.shared.rules.max_wait_ns
             sequence.low = sequence.hi = number
@@ -605,7 +608,7 @@ class Lane:
                 hole.last,
                 why,
                 hole.known_at_ns,
-                sequence.last_ts_ns if sequence.next > sequence.start else None,
+                sequence.last_ts_ns if sequence.last_ts_ns != NO_STAMP else None,
                 after.ts_ns if after.kind != DEAD else None,
             )
         )

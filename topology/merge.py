@@ -159,6 +159,8 @@ class Merge:
             self._block(feed)
         elif kind == UNBLOCKED:
             self._unblock(feed)
+        elif feed.has_heard(event):
+            return
         elif kind == HEARTBEAT:
             self._hear(feed, event)
             feed.follow(event)
@@ -277,6 +279,7 @@ class Merge:
         if feed.state == LED or feed.state == COLD:
             self._unlead(feed)
         feed.state = state
+        self._mark(feed)
 
     def _block(self, feed: Feed) -> None:
         """Its events are here already, so it is waited for; unless they will be late."""
@@ -429,7 +432,6 @@ class Merge:
             if feed.last_arrival_ns + self._idle_after_ns > now_ns:
                 self._watch(feed)
             else:
-                self._mark(feed)
                 self._leave(feed, OUT)
 
     # -- the thesis's rule -------------------------------------------------------------------------

@@ -8,6 +8,7 @@ in silence.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from topology.event import Event
 
@@ -86,7 +87,7 @@ class Malformed:
     source: str | None = None
     epoch: int | None = None
     seq: int | None = None
-    record: object = None
+    record: Any = None
 
 
 Report = Gap | Late | Duplicate | Malformed

@@ -51,7 +51,7 @@ class Reorder:
         self._max_sources: int = config.max_sources
         self._forget_after_ns: int = config.forget_after_ns
         self._now_ns = 0
-        self._told_ns = -1
+        self._told_ns = -1  # the time that `changes` gave last
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed lane
         self._due_ns = NEVER
         self._quiet = Quiet()
@@ -288,7 +288,8 @@ class Reorder:
 
     def snapshot(self) -> State:
         state: State = {LANE + source: lane.snapshot() for source, lane in self._lanes.items()}
-        state[POOL] = self._pool()
+        if state or self.forgotten:
+            state[POOL] = self._pool()
         state[NOW] = self._now_ns
         return state
 

@@ -15,6 +15,7 @@ from topology.event import Event
 from topology.lost import LostRanges
 
 UNSTARTED: Final = -1
+NO_STAMP: Final = -(1 << 63)
 
 
 class Hole:
@@ -40,7 +41,8 @@ class Sequence:
     """One (source, epoch). `active`: the epochs before it are done with.
 
     `held` is in order of arrival (a dict keeps it), so its first value is the
-    oldest. `last_ts_ns` is the stamp of the last event released in order.
+    oldest. `last_ts_ns` is the stamp of the last event released in order, NO_STAMP if
+    there is none.
     """
 
     __slots__ = (
@@ -67,7 +69,7 @@ class Sequence:
         self.start_deadline_ns = 0
         self.low = 0
         self.hi = -1
-        self.last_ts_ns = 0
+        self.last_ts_ns = NO_STAMP
         self.holes: list[Hole] = []
         self.held: dict[int, Event] = {}
         self.suspects: list[Event] = []

@@ -1,1 +1,8 @@
-"""What `inorder demo` publishes: a recording, played with trouble on its way."""
+"""What `inorder demo` publishes, and how it shows what becomes of it.
+
+recording   the recorded events, played now and faster
+trouble     delays, holes and copies on their way, with an account of them
+stage       the embedded Kafka and the worker
+watching    what comes out, read and judged
+show        the command: everything together, on the terminal
+"""

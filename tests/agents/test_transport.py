@@ -471,6 +471,31 @@ def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
 
 
 @pytest.mark.kafka
+def test_a_topic_deleted_under_the_worker_ends_the_run(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name)
+
+    async def delete_once_read(handler: Recorder) -> None:
+        await handler.until(lambda: bool(handler.ticks(0)))
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await admin.start()
+        await admin.delete_topics([name])
+        await admin.close()
+
+    async def scenario() -> None:
+        produce(kafka.bootstrap, name, 10, partitions=1)
+        handler = Recorder(start_at={0: 10})
+        deleting = asyncio.create_task(delete_once_read(handler))
+        with pytest.raises(InputLost, match=r"is gone|made anew"):  # brokers may auto-create
+            await run_to_failure(kafka.bootstrap, name, handler)
+        await deleting
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
 def test_a_record_larger_than_every_fetch_size_comes(
     kafka: SharedKafka, unique_name: UniqueName
 ) -> None:

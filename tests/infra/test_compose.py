@@ -65,8 +65,9 @@ def test_commands_and_options_are_those_of_the_command_line(name: str) -> None:
     command: click.Command = main
     while isinstance(command, click.Group):
         word, *words = words
-        assert word in command.commands, f"{name}: inorder has no command {word}"
-        command = command.commands[word]
+        found = command.get_command(click.Context(command), word)
+        assert found is not None, f"{name}: inorder has no command {word}"
+        command = found
     known = {option for parameter in command.params for option in parameter.opts}
     assert {word.split("=")[0] for word in words} <= known
 

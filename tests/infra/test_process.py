@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from infra.lock import exclusive
-from infra.poll import wait_until
 from infra.ports import FIRST, LAST, free_ports
 from infra.process import NotReady, Process, sweep
 
@@ -38,7 +37,7 @@ def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
 def test_a_paused_one_stands_still_and_can_be_stopped(tmp_path: Path) -> None:
     process = started(tmp_path)
     process.pause()
-    wait_until(lambda: state_of(process.pid) == "T", 10, "the process to stand still")
+    assert state_of(process.pid) == "T"
     assert process.stop(timeout_s=10) == -signal.SIGTERM
 
 

@@ -198,7 +198,7 @@ CASES = [
     _reorder_case("two held in all", max_held=3, max_held_total=2),
     _reorder_case("one source known", max_sources=1),
     _reorder_case("short memory", gap_ranges=1, gap_memory="20ms"),
-    _reorder_case("no wait", max_wait="0ms"),
+    _reorder_case("no wait", max_wait="0ms", infer_restart=False),
     Case("clock", _clock, sequenced, replays=False, reorders=False),
     Case(
         "clock, two sources known",

@@ -120,7 +120,7 @@ def held_again(operator: Operator, raw: Sequence[Event], stamped_from: int) -> l
     events = []
     for held in sorted(operator.held(), key=lambda event: event.offset):
         event = copy_of(held if held.held_by >= stamped_from else by_offset[held.offset])
-        event.held_by = held.held_by
+        event.held_by, event.at_ns = held.held_by, held.at_ns
         events.append(event)
     return events
 

@@ -1,8 +1,9 @@
 """The quantile of times in its slow form; see reorder_drift_merge.md 1.3 and 3.2.
 
 Buckets: 0 .. 15 ns have one each; above, each octave [2^k, 2^(k+1)) is cut into 8
-equal parts. A bucket's upper edge is the smallest value above it. The quantile at
-`miss_ppm` is 0 or an upper edge: the smallest w for which
+equal parts. A bucket's upper edge is the largest value in it: what takes just as long
+as the wait is still in time. The quantile at `miss_ppm` is 0 or an upper edge: the
+smallest w for which
 
     (values in buckets whose upper edge is above w) * 1_000_000 <= n * miss_ppm
 
@@ -20,7 +21,7 @@ from typing import Final
 PARTS: Final = 8
 HALVE_EVERY: Final = 4_096
 MILLION: Final = 1_000_000
-UNIT: Final = 1
+UNIT: Final = 1_024
 
 
 def upper_edge(value_ns: int) -> int:
@@ -29,7 +30,7 @@ def upper_edge(value_ns: int) -> int:
     width = 1
     while value_ns >= 2 * PARTS * width:
         width *= 2
-    return (value_ns // width + 1) * width
+    return (value_ns // width + 1) * width - 1
 
 
 class Histogram:

@@ -14,8 +14,9 @@ in) the rule is applied as printed, over plain lists, until nothing moves.
 A deadline d is due at the end of instant d. Readings taken where the spec leaves room:
 
 1. D_s is read at the end of the instant, with the samples of that instant in it. A
-   sample is max(0, arrival - ref) of every event that comes, late ones too (also those
-   marked late before the merge), control records not. It enters the source's and the
+   sample is max(0, arrival - ref) of every event that comes, late ones too, but not of
+   those marked late before the merge (the hole rule saw to them), nor of control
+   records. It enters the source's and the
    stream's counts, each halved for itself after 4 096 samples. n is the number of
    samples (oracle.histogram). 64 samples ever make a source, or the stream, known.
 2. A source is idle when idle_after has passed since its last arrival (the record's own
@@ -28,14 +29,15 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
 5. An expected source that has not been heard is an active, empty one until max_wait
    after the first instant of the stream, then idle.
 6. A record that is marked late already leaves at the end of its instant, before the
-   others, and takes no part but as a sample and as a sign of life.
-7. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
+   others, and takes no part but as a sign of life of a source that has been heard.
+7. A record that is not marked says that its source is no longer blocked.
+8. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
    with events of the source still queued. They do not leave.
-8. `wait: thesis`: s is passed when its time-out has run since the end of the instant,
+9. `wait: thesis`: s is passed when its time-out has run since the end of the instant,
    or the point in it, at which s was empty while another source had a head; the
-   time-out is read then and fixed. The flag stays until s is heard. idle_after has no
-   part in it.
-9. W as printed, over the sources heard; a source that is catching up counts as idle;
+   time-out is read then and fixed. The flag stays until s is heard. After idle_after
+   it is not waited for either.
+10. W as printed, over the sources heard; a source that is catching up counts as idle;
    with all idle W stays. It is looked at and published at the end of the instants that
    are multiples of `heartbeat_ns` only, and if it has passed the last unmarked ref and
    the last one published. Printed, only what is below the last one that left is late;
@@ -202,18 +204,21 @@ class _Merge:
             max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
         )
         source.heard = True
+        source.blocked = source.blocked and item.late
         source.said_bye = item.kind == BYE
         source.passed_at_ns = None
+        if item.kind == HEARTBEAT and not self.is_below(item.ref_ns):
+            source.catching_up = False
         if item.kind in (HEARTBEAT, BYE):
             beat_ns = source.heartbeat_ns
             source.heartbeat_ns = item.ref_ns if beat_ns is None else max(beat_ns, item.ref_ns)
             return
-        for delays in (source.delays, self.stream):
-            delays.add(item.arrived_ns - item.ref_ns)
-            delays.count()
         if item.late:
             self.passing.append(index)
             return
+        for delays in (source.delays, self.stream):
+            delays.add(item.arrived_ns - item.ref_ns)
+            delays.count()
         source.queue.append(index)
         source.newest = item.key if source.newest is None else max(source.newest, item.key)
         source.last_ref_ns = source.newest[0]
@@ -238,6 +243,9 @@ class _Merge:
         heads = [self.items[source.queue[0]] for source in self.sources.values() if source.queue]
         return min(heads, key=lambda item: item.key, default=None)
 
+    def is_below(self, ref_ns: int) -> bool:
+        return self.last_unmarked is not None and ref_ns < self.last_unmarked[0]
+
     def is_late(self, head: Item) -> bool:
         below_last = self.last_unmarked is not None and head.key < self.last_unmarked
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
@@ -254,7 +262,8 @@ class _Merge:
             return True
         if source.newest is not None and head.key < source.newest:
             return True
-        if source.heartbeat_ns is not None and head.ref_ns < source.heartbeat_ns:
+        beat_ns = source.heartbeat_ns
+        if beat_ns is not None and head.key[:2] < (beat_ns, source.name.encode()):
             return True
         if self.settings.timeout is not None:
             return False  # is_idle knows the time-out
@@ -294,7 +303,8 @@ class _Merge:
             return False
         if self.settings.timeout is not None:
             passed_at_ns = source.passed_at_ns
-            return source.said_bye or (passed_at_ns is not None and passed_at_ns <= now_ns)
+            if passed_at_ns is not None and passed_at_ns <= now_ns:
+                return True
         return source.said_bye or self.idle_from(source) <= now_ns
 
     def idle_from(self, source: _Source) -> int:

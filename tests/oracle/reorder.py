@@ -33,14 +33,17 @@ place. Readings taken where the spec leaves room:
    old holes, and ends no earlier than that wait.
 5. An old epoch that is still in its start hold keeps it.
 6. Without a header an event belongs to the newest epoch of its source, 0 at first;
-   so does a straggler of before an inferred restart (nothing tells it apart).
+   stamps up to a boundary to the one before an inferred restart.
 7. Restart inferred: the number is below next of the newest epoch and
    ts > ts of the highest number that has left + max_wait. Never before one has left.
+   The boundary is that sum, or the newest held stamp below the event's own if later.
 8. Duplicate.conflict: only while the first copy is still held.
 9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
    due but waited for its turn behind such a hole, have reason `end`.
 10. A Gap is a maximal run of numbers of one hole that expire together; its
-    `ts_before` is None where the number below was lost or before the start.
+    `ts_before` is None where nothing has left before it.
+11. Of the epochs that are over the last one is remembered; once the second after an
+    epoch has its turn, arrivals of it are Late(old_epoch).
 """
 
 from __future__ import annotations
@@ -203,6 +206,7 @@ class _Source:
         self.infer_restart = infer_restart
         self.happenings = happenings
         self.epochs: list[_Epoch] = []
+        self.boundary_ns: int | None = None
         self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
 
     # What the arrivals say, one after the other.
@@ -210,7 +214,9 @@ class _Source:
     def take(self, index: int) -> None:
         number = self.settle_epoch(index)
         known = {epoch.number: epoch for epoch in self.epochs}
-        if number in known:
+        if number in known and self.is_forgotten(known[number], index):
+            self.strangers.append((index, number))
+        elif number in known:
             self.note(known[number], index)
         elif self.epochs and number < self.epochs[-1].number:
             self.strangers.append((index, number))
@@ -220,6 +226,13 @@ class _Source:
             self.epochs.append(_Epoch(number, index))
             self.note(self.epochs[-1], index)
 
+    def is_forgotten(self, epoch: _Epoch, index: int) -> bool:
+        second_after = self.epochs.index(epoch) + 2
+        if second_after >= len(self.epochs):
+            return False
+        limit = (self.arrivals[index].at_ns, index - 1)
+        return self.walk_all(limit)[second_after] is not None
+
     def settle_epoch(self, index: int) -> int:
         arrival = self.arrivals[index]
         if arrival.epoch is not None:
@@ -227,6 +240,8 @@ class _Source:
         if not self.epochs:
             return 0
         newest = self.epochs[-1]
+        if self.boundary_ns is not None and arrival.ts_ns <= self.boundary_ns:
+            return newest.number - 1
         restarted = self.infer_restart and self.contradicts_one_run(newest, index)
         return newest.number + 1 if restarted else newest.number
 
@@ -234,17 +249,21 @@ class _Source:
         arrival = self.arrivals[index]
         if newest.high is None or arrival.seq > newest.high:
             return False
-        if arrival.ts_ns <= self.max_wait_ns + min(
-            self.arrivals[i].ts_ns for i in newest.first.values()
-        ):
-            return False  # spares the walk
+        missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
+        if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
+            return False  # not yet lost, so next is no higher; spares the walk
         walk = self.walk_all((arrival.at_ns, index - 1))[-1]
         if walk is None or not walk.left:
             return False
         last = max(walk.left)
         following = max([last, *walk.lost]) + 1
         last_ts_ns = self.arrivals[newest.first[last]].ts_ns
-        return arrival.seq < following and arrival.ts_ns > last_ts_ns + self.max_wait_ns
+        if arrival.seq >= following or arrival.ts_ns <= last_ts_ns + self.max_wait_ns:
+            return False
+        held_ns = [self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq >= following]
+        older_ns = [ts_ns for ts_ns in held_ns if ts_ns < arrival.ts_ns]
+        self.boundary_ns = max([last_ts_ns + self.max_wait_ns, *older_ns])
+        return True
 
     def note(self, epoch: _Epoch, index: int) -> None:
         seq = self.arrivals[index].seq

@@ -413,9 +413,10 @@ def test_a_sequenced_record_without_stamps_or_with_bad_headers_is_dead() -> None
     dead = reader.read_sequenced(headers(), 0, 4, None, None)
     assert isinstance(dead, Malformed)
     assert dead.reason == "stamp_missing"
-    dead = reader.read_sequenced([*headers(seqNum=b"x"), *STAMPS], 0, 4, None, None)
+    stamps = dict(STAMPS) | {"at": b"1700000000600000000"}
+    dead = reader.read_sequenced([*headers(seqNum=b"x"), *stamps.items()], 0, 4, None, None)
     assert isinstance(dead, Malformed)
-    assert (dead.reason, dead.at_ns) == ("seq_not_integer", 1_700_000_000_500_000_000)
+    assert (dead.reason, dead.at_ns) == ("seq_not_integer", 1_700_000_000_600_000_000)
 
 
 @pytest.mark.parametrize(

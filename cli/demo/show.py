@@ -1,0 +1,240 @@
+"""`inorder demo`: the main job before your eyes. No Java, no Docker.
+
+An embedded Kafka, producers that publish a recording of three real sources with delays,
+holes and copies, the real worker in its processes, and a reader that judges what comes
+out. Exit 0 if the balance holds and the order is right.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.columns import Columns
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from cli.demo.recording import played, recorded
+from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
+from cli.demo.trouble import Injected, Posting, with_trouble
+from cli.demo.watching import Outcome, Seen, Verdict, Watcher, duplicates_in, judged
+from producers.failure import ProducerError
+from producers.replayer import Pace, Replayer
+
+LOOK_S: Final = 0.1
+SETTLE_TIMEOUT_S: Final = 30.0
+"""After the last record was published: for all that waits to come out."""
+
+TELL_EVERY_S: Final = 5.0
+LEAD_NS: Final = 500_000_000
+"""From the start of publishing to the first event."""
+
+
+@click.command("demo")
+@click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the trouble.")
+def command(speed: float, seed: int) -> None:
+    """Show the main job on an embedded Kafka (under a minute)."""
+    console = Console()
+    console.print("starting an embedded Kafka and the worker …")
+    try:
+        with tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder:
+            with ground(Path(folder)) as here:
+                verdict = run(here, console, speed, seed)
+    except (DemoFailed, ProducerError) as failed:
+        raise click.ClickException(str(failed)) from failed
+    sys.exit(0 if verdict.balanced else 1)
+
+
+def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
+    events = played(recorded(), time.time_ns() + LEAD_NS, speed)
+    postings, injected = with_trouble(events, seed)
+    publisher = Publisher(here.brokers, postings)
+    watcher = Watcher(here.brokers)
+    try:
+        publisher.start()
+        show = _watch_live if console.is_terminal else _watch_plainly
+        show(console, here, publisher, watcher, injected)
+        publisher.join()
+        duplicates = duplicates_in(here.metrics())
+        held = sum(part["held"] for part in here.explain() if part["stage"] == "reorder")
+    finally:
+        watcher.close()
+    verdict = judged(injected, watcher.outcome, duplicates, held)
+    console.print(_result(injected, watcher.outcome, verdict))
+    return verdict
+
+
+class Publisher(threading.Thread):
+    """Publishes the postings at their times, in a thread of its own."""
+
+    def __init__(self, brokers: str, postings: list[Posting]) -> None:
+        super().__init__(name="publisher", daemon=True)
+        self._brokers = brokers
+        self._postings = postings
+        self.failure: ProducerError | None = None
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        rows = [
+            {
+                "source": posting.event.source,
+                "seq": posting.event.seq,
+                "ts": posting.event.ts_ns,
+                "arrival": posting.send_ns,
+                "type": posting.event.type,
+                "payload": posting.event.payload,
+            }
+            for posting in self._postings
+        ]
+        try:
+            Replayer(self._brokers, RAW_TOPIC, pace=Pace(speed=1.0)).publish(rows)
+        except ProducerError as failure:
+            self.failure = failure
+        finally:
+            self.done.set()
+
+
+# -- watching -----------------------------------------------------------------------------
+
+
+def _is_settled(publisher: Publisher, watcher: Watcher, injected: Injected) -> bool:
+    total = injected.total
+    return publisher.done.is_set() and (
+        publisher.failure is not None
+        or (
+            watcher.outcome.out >= total.sent - total.lost
+            and watcher.outcome.raw >= injected.postings
+        )
+    )
+
+
+def _watch(publisher: Publisher, watcher: Watcher, injected: Injected, tell: Any) -> None:
+    """Until all has come out, or `SETTLE_TIMEOUT_S` after all went in."""
+    end_s = None
+    while not _is_settled(publisher, watcher, injected):
+        watcher.look(LOOK_S)
+        tell()
+        if publisher.done.is_set() and end_s is None:
+            end_s = time.monotonic() + SETTLE_TIMEOUT_S
+        if end_s is not None and time.monotonic() > end_s:
+            break
+    while watcher.look(1.0):
+        tell()
+    if publisher.failure is not None:
+        raise publisher.failure
+
+
+def _watch_plainly(
+    console: Console, here: Ground, publisher: Publisher, watcher: Watcher, injected: Injected
+) -> None:
+    told_s = time.monotonic()
+
+    def tell() -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= TELL_EVERY_S:
+            told_s = time.monotonic()
+            outcome = watcher.outcome
+            console.print(
+                f"in {outcome.raw} ({outcome.raw_descents} out of order), out {outcome.out}"
+                f" ({sum(outcome.late.values())} late), missing {outcome.missing}"
+            )
+
+    _watch(publisher, watcher, injected, tell)
+
+
+def _watch_live(
+    console: Console, here: Ground, publisher: Publisher, watcher: Watcher, injected: Injected
+) -> None:
+    held = Held(here)
+    with Live(console=console, refresh_per_second=8) as live:
+        _watch(
+            publisher,
+            watcher,
+            injected,
+            lambda: live.update(_page(watcher.outcome, injected, held.now())),
+        )
+
+
+class Held:
+    """How many events the worker holds, asked a few times a second."""
+
+    def __init__(self, here: Ground) -> None:
+        self._here = here
+        self._asked_s = 0.0
+        self._parts: list[dict[str, Any]] = []
+
+    def now(self) -> dict[str, int]:
+        if time.monotonic() - self._asked_s > 0.5:
+            self._parts = self._here.explain()
+            self._asked_s = time.monotonic()
+        held = {"reorder": 0, "merge": 0}
+        for part in self._parts:
+            held[part["stage"]] = held.get(part["stage"], 0) + part["held"]
+        return held
+
+
+# -- what is shown --------------------------------------------------------------------------
+
+
+def _page(outcome: Outcome, injected: Injected, held: dict[str, int]) -> Group:
+    bar = ProgressBar(total=injected.postings, completed=outcome.raw, width=60)
+    counts = (
+        f"in {outcome.raw:,} · out of order {outcome.raw_descents:,}"
+        f" · held: reorder {held['reorder']}, merge {held['merge']}"
+        f" · out {outcome.ordered:,} · late {sum(outcome.late.values())}"
+        f" · missing {outcome.missing}"
+    )
+    return Group(
+        bar,
+        counts,
+        Columns(
+            [
+                Panel(_events(list(outcome.arrivals)), title="as they arrive"),
+                Panel(_events(list(outcome.departures)), title="as they leave"),
+            ]
+        ),
+    )
+
+
+def _events(events: list[Seen]) -> Table:
+    table = Table(box=None, padding=(0, 1))
+    for name in ("source", "number", "time", "event"):
+        table.add_column(name, no_wrap=True)
+    newest_ns = 0
+    for event in events:
+        style = "red" if event.ts_ns < newest_ns else ""
+        newest_ns = max(newest_ns, event.ts_ns)
+        clock = f"{event.ts_ns // 1_000_000 % 1_000_000:,}"
+        table.add_row(event.source, str(event.seq), clock, event.type[:24], style=style)
+    return table
+
+
+def _result(injected: Injected, outcome: Outcome, verdict: Verdict) -> Group:
+    total = injected.total
+    account = Table(title="the account")
+    account.add_column("")
+    account.add_column("injected", justify="right")
+    account.add_column("found", justify="right")
+    for what, wanted, found in verdict.rows:
+        account.add_row(what, f"{wanted:,}", f"{found:,}")
+    lines = [
+        f"disorder: {total.overtaken:,} events were overtaken in their own source,"
+        f" {outcome.raw_descents:,} arrived after a younger one of any source",
+        f"order: {outcome.violations} violations in {outcome.ordered:,} events of events.ordered,"
+        f" {sum(outcome.late.values())} marked late {dict(outcome.late) or ''}",
+        f"balance: {'holds' if verdict.balanced else 'DOES NOT HOLD'}"
+        f" (in {outcome.raw:,} = ordered {outcome.ordered:,}"
+        f" + late {sum(outcome.late.values())} + duplicates"
+        f" {outcome.raw - outcome.out - outcome.dead} + dead {outcome.dead} + held 0)",
+        *(f"! {note}" for note in verdict.notes),
+    ]
+    return Group(account, *lines)

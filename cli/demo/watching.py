@@ -1,0 +1,170 @@
+"""What came out, read from the topics and judged against what went in."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import Consumer
+
+from cli.demo.trouble import Injected
+
+RECENT: Final = 8
+AT_ONCE: Final = 2_000
+ORDERED: Final = "events.ordered"
+RAW: Final = "events.raw"
+GAPS: Final = "events.gaps"
+DEAD: Final = "events.dead"
+
+
+@dataclass(slots=True)
+class Seen:
+    """One event as a line of the display."""
+
+    source: str
+    seq: int
+    ts_ns: int
+    type: str
+    late: str = ""
+
+
+@dataclass
+class Outcome:
+    """Counts as records come by."""
+
+    raw: int = 0
+    raw_descents: int = 0
+    ordered: int = 0
+    late: Counter[str] = field(default_factory=Counter)
+    dead: int = 0
+    watermarks: int = 0
+    missing: int = 0
+    gaps: int = 0
+    violations: int = 0
+    twice: int = 0
+    arrivals: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
+    departures: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def out(self) -> int:
+        return self.ordered + sum(self.late.values())
+
+
+class Watcher:
+    """Reads all topics of the demo; `look` takes what is there."""
+
+    def __init__(self, brokers: str) -> None:
+        self.outcome = Outcome()
+        self._newest_raw_ns = 0
+        self._last = (-1, "", -1)
+        self._seen: set[tuple[str, int]] = set()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": brokers,
+                "group.id": "demo-watcher",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([RAW, ORDERED, GAPS, DEAD])
+
+    def look(self, timeout_s: float) -> int:
+        """How many records there were."""
+        messages = self._consumer.consume(AT_ONCE, timeout_s)
+        for message in messages:
+            if message.error() is None:
+                self._take(message)
+        return len(messages)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _take(self, message: Any) -> None:
+        topic = message.topic()
+        if topic == GAPS:
+            gap = orjson.loads(message.value())
+            self.outcome.gaps += 1
+            self.outcome.missing += gap["last"] - gap["first"] + 1
+        elif topic == DEAD:
+            self.outcome.dead += 1
+        else:
+            headers = dict(message.headers() or ())
+            if topic == RAW:
+                self._take_raw(headers)
+            else:
+                self._take_ordered(headers)
+
+    def _take_raw(self, headers: dict[str, bytes]) -> None:
+        ts_ns = int(headers["ts"])
+        self.outcome.raw += 1
+        self.outcome.raw_descents += ts_ns < self._newest_raw_ns
+        self._newest_raw_ns = max(self._newest_raw_ns, ts_ns)
+        self.outcome.arrivals.append(_seen(headers))
+
+    def _take_ordered(self, headers: dict[str, bytes]) -> None:
+        outcome = self.outcome
+        if "kind" in headers:
+            outcome.watermarks += 1
+            return
+        seen = _seen(headers)
+        outcome.departures.append(seen)
+        place = (seen.source, seen.seq)
+        outcome.twice += place in self._seen
+        self._seen.add(place)
+        if seen.late:
+            outcome.late[seen.late] += 1
+            return
+        outcome.ordered += 1
+        key = (int(headers["refTs"]), seen.source, seen.seq)
+        outcome.violations += key < self._last
+        self._last = key
+
+
+def _seen(headers: dict[str, bytes]) -> Seen:
+    return Seen(
+        headers["sourceId"].decode(),
+        int(headers["seqNum"]),
+        int(headers["ts"]),
+        headers.get("type", b"").decode(),
+        headers.get("late", b"").decode(),
+    )
+
+
+def duplicates_in(metrics: str) -> int:
+    """What the worker's REORDER stage counted as seen before."""
+    pattern = re.compile(r'^inorder_records_duplicate_total\{.*stage="reorder".*\} (\S+)', re.M)
+    return round(sum(float(count) for count in pattern.findall(metrics)))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`balanced`: every record that went in is accounted for, and the order holds."""
+
+    balanced: bool
+    rows: list[tuple[str, int, int]]
+    notes: list[str]
+
+
+def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
+    """(what, injected, found) row by row, and whether it all comes out."""
+    total = injected.total
+    accounted = outcome.out + duplicates + outcome.dead + held
+    rows = [
+        ("records published", injected.postings, outcome.raw),
+        ("records accounted for", injected.postings, accounted),
+        ("events in order or marked late", total.sent - total.lost, outcome.out),
+        ("copies found", total.copies, duplicates),
+        ("numbers reported missing", total.lost, outcome.missing - outcome.late["gap"]),
+    ]
+    notes = []
+    if outcome.violations:
+        notes.append(f"{outcome.violations} events out of order without a mark")
+    if outcome.twice:
+        notes.append(f"{outcome.twice} events came out twice")
+    notes += [f"{what}: {found}, not {wanted}" for what, wanted, found in rows if wanted != found]
+    return Verdict(not notes, rows, notes)

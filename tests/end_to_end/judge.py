@@ -1,0 +1,187 @@
+"""The judge: does what came out agree with the raw topic, record by record?
+
+Faults are sentences; none of them is a pass. Checked of the ordered topic:
+
+* every event accepted into the raw topic came out once, with its key and value, or is
+  a dead letter, or lies in the late topic;
+* each source in sequence, and each partition in (refTs, source, epoch, seq) order, but
+  for records marked late;
+* no unmarked event below an announced watermark W; C <= W; neither ever falls;
+* gaps do not overlap, and every number missing inside a source's range lies in one;
+* the balance: raw = unmarked + marked + late topic + duplicates + dead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from tests.end_to_end.records import Read, read_all
+from tests.end_to_end.setting import Setting
+
+Name = tuple[str, int, int]
+SHOWN = 5
+
+
+@dataclass
+class Verdict:
+    raw: int = 0
+    accepted: int = 0
+    unmarked: int = 0
+    late: Counter[str] = field(default_factory=Counter)
+    side: int = 0
+    dead: int = 0
+    duplicates: int = 0
+    gaps: int = 0
+    watermarks: int = 0
+    repeated: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        told = (
+            f"raw {self.raw} = {self.unmarked} in order + {sum(self.late.values())} late"
+            f" {dict(self.late)} + {self.side} aside + {self.duplicates} duplicates"
+            f" + {self.dead} dead; {self.gaps} gaps, {self.watermarks} watermarks"
+        )
+        return "; ".join([told, *self.faults])
+
+
+def judge(setting: Setting, *, repeats: bool = False) -> Verdict:
+    """Read the application's topics and judge them. `repeats`: at_least_once, where a
+    record may come out again, but only with another one of it before."""
+    topics = setting.topology.topics
+    raw, ordered, late, dead, gaps = (
+        read_all(setting.bootstrap, topic)
+        for topic in (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
+    )
+    verdict = Verdict(raw=len(raw), side=len(late), dead=len(dead))
+    first = _accepted(raw)
+    verdict.accepted = len(first)
+    events = [record for record in ordered if not record.is_control]
+    _check_once(verdict, first, raw, events, late, dead, repeats)
+    for partition in sorted({record.partition for record in ordered}):
+        _check_order(verdict, [r for r in ordered if r.partition == partition], repeats)
+    _check_gaps(verdict, first, [orjson.loads(record.value or b"") for record in gaps], repeats)
+    return verdict
+
+
+def _accepted(raw: Iterable[Read]) -> dict[Name, Read]:
+    """The first copy of each event whose source and number can be read."""
+    first: dict[Name, Read] = {}
+    for record in raw:
+        try:
+            first.setdefault(record.name, record)
+        except (AssertionError, ValueError):
+            continue  # a dead letter, counted by the balance
+    return first
+
+
+def _check_once(
+    verdict: Verdict,
+    first: dict[Name, Read],
+    raw: Sequence[Read],
+    events: Sequence[Read],
+    late: Sequence[Read],
+    dead: Sequence[Read],
+    repeats: bool,
+) -> None:
+    seen = Counter(record.name for record in events)
+    again = {name: count for name, count in seen.items() if count > 1}
+    verdict.repeated = sum(again.values()) - len(again)
+    if again and not repeats:
+        verdict.faults.append(f"{len(again)} events came out more than once: {_some(again)}")
+    letters = [orjson.loads(record.value or b"") for record in dead]
+    aside = {record.name for record in late}
+    aside |= {(d["source"], d["epoch"] or 0, d["seq"]) for d in letters}
+    missing = [name for name in first if name not in seen and name not in aside]
+    if missing:
+        verdict.faults.append(f"{len(missing)} accepted events did not come out: {_some(missing)}")
+    strange = [name for name in seen if name not in first]
+    if strange:
+        verdict.faults.append(f"{len(strange)} events were never sent: {_some(strange)}")
+    changed = [r.name for r in events if not _same(r, first.get(r.name))]
+    if changed:
+        verdict.faults.append(f"{len(changed)} events lost key or value: {_some(changed)}")
+    # What is dead or in the late topic takes its raw record with it; the rest are copies.
+    out = len(seen) + verdict.side + verdict.dead
+    verdict.duplicates = len(raw) - out
+    copies = len(raw) - len(first) - sum(1 for d in letters if d["source"] is None or d["seq"] is None)
+    if not 0 <= verdict.duplicates <= copies:
+        verdict.faults.append(f"the balance is off: {out} came out of {len(raw)}, {copies} copies")
+
+
+def _same(record: Read, raw: Read | None) -> bool:
+    return raw is None or (record.key, record.value) == (raw.key, raw.value)
+
+
+def _check_order(verdict: Verdict, records: Sequence[Read], repeats: bool) -> None:
+    """One partition, in log order."""
+    newest: dict[str, tuple[int, int]] = {}
+    last: tuple[int, str, int, int] | None = None
+    watermark = complete = -(1 << 63)
+    seen: set[Name] = set()
+    for record in records:
+        place = f"{record.partition}/{record.offset}"
+        if record.is_control:
+            verdict.watermarks += 1
+            w, c = record.number("refTs"), record.number("complete")
+            if (w < watermark or c < complete) and not repeats:
+                verdict.faults.append(f"{place}: W or C fell: {w}, {c}")
+            if c > w:
+                verdict.faults.append(f"{place}: C {c} is above W {w}")
+            watermark, complete = max(watermark, w), max(complete, c)
+            continue
+        name = record.name
+        if repeats and name in seen:
+            continue
+        seen.add(name)
+        reason = record.header("late")
+        if reason is not None:
+            verdict.late[reason] += 1
+            continue
+        verdict.unmarked += 1
+        source, epoch, seq = name
+        ref_ns = record.number("refTs")
+        key = (ref_ns, source, epoch, seq)
+        if newest.get(source, (-1, -1)) >= (epoch, seq):
+            verdict.faults.append(f"{place}: {name} after {newest[source]} of its source")
+        if last is not None and key <= last:
+            verdict.faults.append(f"{place}: {key} after {last}")
+        if ref_ns < watermark:
+            verdict.faults.append(f"{place}: {key} below the watermark {watermark}")
+        newest[source] = (epoch, seq)
+        last = key
+    del verdict.faults[20:]
+
+
+def _check_gaps(
+    verdict: Verdict, first: dict[Name, Read], gaps: Sequence[dict[str, int]], repeats: bool
+) -> None:
+    verdict.gaps = len(gaps)
+    declared: Counter[Name] = Counter()
+    for gap in gaps:
+        for number in range(gap["first"], gap["last"] + 1):
+            declared[(str(gap["source"]), gap["epoch"], number)] += 1
+    twice = [name for name, count in declared.items() if count > 1]
+    if twice and not repeats:
+        verdict.faults.append(f"{len(twice)} numbers were declared missing twice: {_some(twice)}")
+    edges: dict[tuple[str, int], tuple[int, int]] = {}
+    for source, epoch, seq in first:
+        low, high = edges.get((source, epoch), (seq, seq))
+        edges[source, epoch] = (min(low, seq), max(high, seq))
+    untold = [
+        (source, epoch, seq)
+        for (source, epoch), (low, high) in edges.items()
+        if high - low < 10**6
+        for seq in range(low, high)
+        if (source, epoch, seq) not in first and (source, epoch, seq) not in declared
+    ]
+    if untold:
+        verdict.faults.append(f"{len(untold)} missing numbers are in no gap: {_some(untold)}")
+
+
+def _some(found: Iterable[object]) -> str:
+    return ", ".join(str(one) for one, _ in zip(found, range(SHOWN), strict=False))

@@ -1,0 +1,250 @@
+"""Writing raw records and reading topics back, each bounded in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING
+
+from benchmarks.workloads.rows import Row
+from tests.end_to_end.setting import Setting
+
+FLUSH_TIMEOUT_S = 60.0
+READ_TIMEOUT_S = 60.0
+POLL_S = 0.2
+CHUNK = 2_000
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class Read(NamedTuple):
+    """One record as a reader sees it."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    def header(self, name: str) -> str | None:
+        for known, value in self.headers:
+            if known == name:
+                return None if value is None else value.decode()
+        return None
+
+    def number(self, name: str) -> int:
+        text = self.header(name)
+        assert text is not None, f"{self} has no header {name}"
+        return int(text)
+
+    @property
+    def is_control(self) -> bool:
+        return self.header("kind") is not None
+
+    @property
+    def name(self) -> tuple[str, int, int]:
+        """Which event it is: source, epoch, number."""
+        return self.header("sourceId") or "", int(self.header("epoch") or 0), self.number("seqNum")
+
+
+def contract(source: str, seq: int | str, ts_ns: int | None = None) -> Headers:
+    """The headers of an ordinary event."""
+    headers: Headers = [("sourceId", source.encode()), ("seqNum", str(seq).encode())]
+    if ts_ns is not None:
+        headers.append(("ts", b"%d" % ts_ns))
+    return headers
+
+
+class Sender:
+    """Sends rows to the raw topic, in a thread of its own, when their time has come.
+
+    The workload's time is laid on the wall clock and run `speed` times as fast: an event
+    is sent at its arrival, and its `ts` lies as long before as in the workload. None: as
+    fast as it goes.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        rows: Sequence[Row],
+        *,
+        speed: float | None = None,
+        value: Callable[[Row], bytes] = lambda row: b"%s %d" % (row.source.encode(), row.seq),
+    ) -> None:
+        self._setting = setting
+        self._rows = rows
+        self._speed = speed
+        self._value = value
+        self._failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self.sent = 0
+
+    @property
+    def share(self) -> float:
+        return self.sent / max(1, len(self._rows))
+
+    def start(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def finish(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
+        """Until all is in the topic."""
+        self._thread.join(timeout_s)
+        assert not self._thread.is_alive(), f"{self.sent} of {len(self._rows)} rows were sent"
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(FLUSH_TIMEOUT_S)
+
+    def _run(self) -> None:
+        try:
+            self._send_all()
+        except BaseException as failure:  # noqa: BLE001 - raised by `finish`
+            self._failure = failure
+
+    def _send_all(self) -> None:
+        producer = new_producer(self._setting.bootstrap)
+        rows, speed = self._rows, self._speed
+        began_ns = time.time_ns()
+        first_ns = rows[0].arrival_ns
+        for row in rows:
+            due_ns = began_ns + int((row.arrival_ns - first_ns) / (speed or 1.0))
+            while speed is not None and time.time_ns() < due_ns and not self._stopping.is_set():
+                producer.poll(0)
+                time.sleep(0.001)
+            if self._stopping.is_set():
+                break
+            ts_ns = row.ts_ns
+            if speed is not None:
+                ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
+            headers = contract(row.source, row.seq, ts_ns)
+            _produce(producer, self._setting, row.source, self._value(row), headers)
+            self.sent += 1
+        assert producer.flush(FLUSH_TIMEOUT_S) == 0
+
+
+def new_producer(bootstrap: str, **settings: Any) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+            **settings,
+        }
+    )
+
+
+def _produce(
+    producer: Producer, setting: Setting, source: str, value: bytes | None, headers: Headers
+) -> None:
+    while True:
+        try:
+            producer.produce(setting.raw, value, setting.key(source), headers=list(headers))
+            return
+        except BufferError:
+            producer.poll(POLL_S)
+
+
+def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:
+    """(source for the key, value, headers), in this order, and all of it confirmed."""
+    failed: list[KafkaError] = []
+    producer = new_producer(setting.bootstrap, **{"message.max.bytes": 32 << 20})
+
+    def confirmed(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for source, value, headers in records:
+        key = setting.key(source)
+        producer.produce(setting.raw, value, key, headers=list(headers), on_delivery=confirmed)
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+    assert not failed, failed[0]
+
+
+class Reader:
+    """Reads a topic from its beginning, committed records only; goes on where it was."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"reader-of-{topic}",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "fetch.message.max.bytes": 16 << 20,
+                "log_level": 0,
+            }
+        )
+        found = self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
+        assert found, f"there is no topic {topic}"
+        self._consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in found])
+        self._partitions = set(found)
+        self.records: list[Read] = []
+
+    def poll(self, timeout_s: float = POLL_S) -> set[int]:
+        """Take what has come; the partitions that stood at their end."""
+        ends = set()
+        for message in self._consumer.consume(CHUNK, timeout_s):
+            error = message.error()
+            if error is None:
+                self.records.append(_read(message))
+                ends.discard(message.partition())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends.add(message.partition())
+            elif not error.retriable() and error.code() not in _PASSING:
+                raise KafkaException(error)
+        return ends
+
+    def to_end(self, timeout_s: float = READ_TIMEOUT_S) -> list[Read]:
+        """All there is now."""
+        deadline_s = time.monotonic() + timeout_s
+        missing = set(self._partitions)
+        while missing:
+            assert time.monotonic() < deadline_s, f"partitions {missing} have no end in sight"
+            missing -= self.poll()
+        return self.records
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+_PASSING = frozenset(
+    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
+)
+"""A broker that is away for a while is no fault of the reader."""
+
+
+def _read(message: Message) -> Read:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    headers = [(name, _bytes(value)) for name, value in message.headers() or []]
+    return Read(
+        partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
+    )
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def read_all(bootstrap: str, topic: str) -> list[Read]:
+    """All committed records that a topic holds now, each partition in log order."""
+    reader = Reader(bootstrap, topic)
+    try:
+        return reader.to_end()
+    finally:
+        reader.close()

@@ -1,0 +1,96 @@
+"""One application of a test: a topology file with names of its own, and its topics."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.topics import create, declared
+from topology.description import Topology, parse
+
+SPLIT = "reorder, merge"
+FUSED = "reorder+merge"
+
+TEMPLATE = """\
+streams:
+  default: {{input: {raw}, output: ordered-{name}{stream}}}
+stages: [{stages}]
+application: app-{name}
+topics:
+  partitions: {partitions}
+  replication: 1
+  sequenced: sequenced-{name}
+  gaps: gaps-{name}
+  late: late-{name}
+  dead: dead-{name}
+{topics}state: {state}
+delivery: {delivery}
+{more}"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`path` is the topology file; the other names are those of its topics."""
+
+    bootstrap: str
+    path: Path
+    topology: Topology
+
+    @property
+    def raw(self) -> str:
+        return self.topology.streams["default"].input
+
+    @property
+    def ordered(self) -> str:
+        return self.topology.streams["default"].output
+
+    @property
+    def fused(self) -> bool:
+        return self.topology.fused
+
+    @property
+    def stages(self) -> list[str]:
+        return [stage.name for stage in self.topology.stages]
+
+    def key(self, source: str) -> bytes:
+        """What a producer of this application has to write as the record's key."""
+        return b"default" if self.fused else source.encode()
+
+
+def settle(
+    bootstrap: str,
+    folder: Path,
+    *,
+    stages: str = SPLIT,
+    raw: str | None = None,
+    partitions: int = 2,
+    state: str = "rocksdb",
+    delivery: str = "exactly_once",
+    stream: str = "",
+    topics: str = "",
+    more: str = "",
+    make: bool = True,
+) -> Setting:
+    """Write the file, make the topics. `raw`: the input of another application, shared.
+    `stream` follows within the stream's braces, `topics` within that section, `more` at
+    the end of the file."""
+    name = uuid.uuid4().hex[:8]
+    text = TEMPLATE.format(
+        name=name,
+        raw=raw or f"raw-{name}",
+        stages=stages,
+        partitions=partitions,
+        state=state,
+        delivery=delivery,
+        stream=f", {stream}" if stream else "",
+        topics=f"  {topics}\n" if topics else "",
+        more=more,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"topology-{name}.yaml"
+    path.write_text(text)
+    setting = Setting(bootstrap, path, parse(text))
+    if make:
+        create(declared(setting.topology), bootstrap, 1)
+    return setting

@@ -1,0 +1,55 @@
+"""Waiting until an application has let go all it was sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tests.end_to_end.records import Reader
+from tests.end_to_end.setting import Setting
+
+
+class Emitted:
+    """How many different events have come out, in order, late or dead."""
+
+    def __init__(self, setting: Setting) -> None:
+        topics = setting.topology.topics
+        self._ordered = Reader(setting.bootstrap, setting.ordered)
+        self._aside = [Reader(setting.bootstrap, t) for t in (topics.late, topics.dead)]
+        self._names: set[tuple[str, int, int]] = set()
+        self._taken = 0
+        self.moved_s = time.monotonic()
+
+    def poll(self, timeout_s: float = 0.1) -> int:
+        self._ordered.poll(timeout_s)
+        for reader in self._aside:
+            reader.poll(0)
+        for record in self._ordered.records[self._taken :]:
+            if not record.is_control:
+                self._names.add(record.name)
+                self.moved_s = time.monotonic()
+        self._taken = len(self._ordered.records)
+        return len(self._names) + sum(len(reader.records) for reader in self._aside)
+
+    def wait_for(
+        self,
+        count: int,
+        timeout_s: float,
+        meanwhile: Callable[[], object] = lambda: None,
+        idle_s: float = 40.0,
+    ) -> None:
+        """Until `count` are out; AssertionError after `timeout_s`, or when for `idle_s`
+        nothing has come."""
+        deadline_s = time.monotonic() + timeout_s
+        self.moved_s = time.monotonic()
+        while (found := self.poll()) < count:
+            meanwhile()
+            now_s = time.monotonic()
+            assert now_s < deadline_s, f"{found} of {count} events came out in {timeout_s:g} s"
+            assert now_s - self.moved_s < idle_s, (
+                f"{found} of {count} events came out, then for {idle_s:g} s none"
+            )
+
+    def close(self) -> None:
+        for reader in (self._ordered, *self._aside):
+            reader.close()

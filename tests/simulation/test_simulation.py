@@ -1,0 +1,252 @@
+"""Simulation: the whole chain over seeded worlds of machines, clocks and networks.
+
+Every world goes through a fused stage and, cut in two, through REORDER per lane, the
+headers on the wire, and MERGE behind an alignment; some with crashes. What must hold:
+everything that arrived is accounted for once, each source leaves in sequence, the
+stream in order, and the two cuts agree.
+
+1 000 worlds (a part of them cut in two); `INORDER_SEEDS=10` runs ten times as many. A
+failure prints the line that runs its world again:
+
+    python -m tests.simulation.test_simulation SEED
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tests.laws.told import copy_of, held_again, over_the_wire
+from tests.simulation.world import World
+from topology.description import HeaderConfig, parse
+from topology.event import DATA, PROGRESS, WATERMARK, Event
+from topology.header_writer import HeaderWriter
+from topology.headers import HeaderReader
+from topology.outcome import Duplicate, Late, Malformed, Report
+from topology.stage import Stage
+
+WORLDS: Final = 1_000 * int(os.environ.get("INORDER_SEEDS", "1"))
+CHUNK: Final = 25
+SPLIT_EVERY: Final = 4
+"""The two-stage cut costs more: one world of so many goes through it."""
+
+SECONDS: Final = 2
+TOPOLOGY: Final = parse("streams: {default: {}}")
+FUSED_STAMPED_FROM: Final = 4
+BEAT_NS: Final = TOPOLOGY.heartbeat_ns
+
+
+@pytest.mark.parametrize("chunk", range(WORLDS // CHUNK))
+def test_worlds(chunk: int) -> None:
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        try:
+            check(seed)
+        except AssertionError as failure:
+            failure.add_note(f"again: python -m tests.simulation.test_simulation {seed}")
+            raise
+
+
+def check(seed: int) -> None:
+    world = World(seed, seconds=SECONDS)
+    rng = Random(seed)
+    fused = Fused(world, rng).run(crashes=seed % 2 == 1)
+    in_balance(world, fused)
+    in_order(fused.released)
+    if seed % 2:
+        steady = Fused(world, Random(seed + 1)).run(crashes=False)
+        assert coordinates(steady.released) == coordinates(fused.released)
+    if seed % SPLIT_EVERY == 0:
+        split = Split(world, rng).run()
+        in_balance(world, split)
+        in_order(split.released)
+        if world.lanes == 1:
+            assert coordinates(split.released) == coordinates(fused.released)
+
+
+# -- what must hold ----------------------------------------------------------------------------------
+
+
+def in_balance(world: World, run: Any) -> None:
+    """Each record of each event is let go once or reported once; of several records of
+    one event one is accepted at most (a copy that nobody can tell is never let go)."""
+    data = [event for event in run.released if event.kind == DATA]
+    disposed = Counter(event.value for event in data)
+    accepted = Counter(disposed)
+    for report in run.reports:
+        if isinstance(report, Late | Duplicate):
+            disposed[report.event.value] += 1
+        elif isinstance(report, Malformed):
+            disposed[run.origins[report.offset]] += 1
+    assert disposed == world.truth.arrived
+    assert max(accepted.values(), default=0) <= 1
+
+
+def in_order(released: Iterable[Event]) -> None:
+    last = None
+    watermark_ns = complete_ns = -(1 << 63)
+    last_of: dict[str, tuple[int, int]] = {}
+    for event in released:
+        if event.kind == WATERMARK:
+            assert event.ref_time_ns >= watermark_ns
+            assert complete_ns <= event.complete_ns <= event.ref_time_ns
+            watermark_ns, complete_ns = event.ref_time_ns, event.complete_ns
+        elif event.kind == DATA and not event.late:
+            key = (event.ref_time_ns, event.source, event.epoch, event.seq)
+            assert last is None or key > last
+            assert event.ref_time_ns >= watermark_ns
+            assert (event.epoch, event.seq) > last_of.get(event.source, (-1, -1))
+            last, last_of[event.source] = key, (event.epoch, event.seq)
+
+
+def coordinates(released: Iterable[Event]) -> list[tuple[Any, ...]]:
+    return [
+        (e.source, e.epoch, e.seq, e.ref_time_ns, e.error_ns, e.late, e.at_ns, e.value)
+        for e in released
+        if e.kind == DATA
+    ]
+
+
+# -- the two cuts ------------------------------------------------------------------------------------
+
+
+class Fused:
+    """One stage, one partition, in batches of any size; a crash restores it from its
+    changes and from the input."""
+
+    def __init__(self, world: World, rng: Random) -> None:
+        self.rng = rng
+        self.raw = world.events()
+        self.origins = {event.offset: event.value for event in self.raw}
+        self.stage = new_stage("reorder", "merge")
+        self.released: list[Event] = []
+        self.reports: list[Report] = []
+
+    def run(self, crashes: bool) -> Fused:
+        table: dict[str, Any] = {}
+        for batch in batches([copy_of(event) for event in self.raw], self.rng):
+            self._add(self.stage.on_batch(batch, batch[-1].at_ns))
+            if crashes and self.rng.random() < 0.2:
+                apply(over_the_wire(self.stage.changes()), table)
+                if self.rng.random() < 0.5:
+                    held = held_again(self.stage, self.raw, FUSED_STAMPED_FROM)
+                    self.stage = new_stage("reorder", "merge")
+                    self.stage.restore(table, held)
+        self._add(self.stage.on_end(self.raw[-1].at_ns if self.raw else 0))
+        return self
+
+    def _add(self, step: Any) -> None:
+        self.released += step.released
+        self.reports += step.reports
+
+
+class Split:
+    """REORDER per lane, each by a worker with a pace of its own; then one MERGE."""
+
+    def __init__(self, world: World, rng: Random) -> None:
+        self.rng = rng
+        self.lanes = [world.events(lane) for lane in range(world.lanes)]
+        self.released: list[Event] = []
+        self.reports: list[Report] = []
+        self.origins: dict[int, Any] = {}
+        self._end_ns = max((lane[-1].at_ns for lane in self.lanes if lane), default=0)
+
+    def run(self) -> Split:
+        topic = self._interleaved([self._sequenced(lane) for lane in range(len(self.lanes))])
+        merge = new_stage("merge", lanes=len(self.lanes))
+        for batch in batches(topic, self.rng):
+            self._add(merge.on_batch(batch, batch[-1].at_ns))
+        self._add(merge.on_end(self._end_ns))
+        return self
+
+    def _sequenced(self, lane: int) -> list[Event]:
+        """What the lane's worker writes, as the next stage reads it; time as in a
+        bounded replay: no tick, the end at the stream's last instant."""
+        stage = new_stage("reorder")
+        written: list[Event] = []
+        beat_ns = 0
+        for batch in batches(self.lanes[lane], self.rng):
+            step = stage.on_batch(batch, batch[-1].at_ns)
+            self.reports += step.reports
+            written += step.released
+            if step.now_ns // BEAT_NS > beat_ns:
+                beat_ns = step.now_ns // BEAT_NS
+                written.append(progress(step.now_ns))
+        step = stage.on_end(self._end_ns)
+        self.reports += step.reports
+        written += [*step.released, progress(self._end_ns)]
+        self.origins |= {event.offset: event.value for event in self.lanes[lane]}
+        return [over_the_topic(event, lane) for event in written]
+
+    def _interleaved(self, lanes: list[list[Event]]) -> list[Event]:
+        topic: list[Event] = []
+        waiting = [(lane, 0) for lane in range(len(lanes))]
+        while waiting:
+            place = self.rng.randrange(len(waiting))
+            lane, at = waiting[place]
+            end = at + self.rng.choice((1, 3, 20))
+            topic += lanes[lane][at:end]
+            waiting[place] = (lane, end)
+            waiting = [(lane, at) for lane, at in waiting if at < len(lanes[lane])]
+        for offset, event in enumerate(topic):
+            event.offset = offset
+        return topic
+
+    def _add(self, step: Any) -> None:
+        self.released += step.released
+        self.reports += step.reports
+
+
+def new_stage(*operators: str, lanes: int = 0) -> Stage:
+    return Stage(TOPOLOGY, operators, lanes)
+
+
+def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    at = 0
+    while at < len(events):
+        size = rng.choice((1, 7, 50, 200))
+        yield events[at : at + size]
+        at += size
+
+
+def apply(changes: dict[str, Any], table: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
+def progress(at_ns: int) -> Event:
+    return Event("default", "", 0, 0, 0, at_ns, kind=PROGRESS)
+
+
+def over_the_topic(event: Event, lane: int) -> Event:
+    """Written to `events.sequenced` and read from it."""
+    if event.kind == DATA:
+        original = [
+            ("sourceId", event.source.encode()),
+            ("seqNum", b"%d" % event.seq),
+            ("ts", b"%d" % event.ts_ns),
+        ]
+        headers = WRITER.stamp(event, original, lane)
+    else:
+        headers = WRITER.control(event, lane)
+    read = READER.read_sequenced(headers, 0, event.offset, None, event.value)
+    assert isinstance(read, Event), read
+    return read
+
+
+WRITER: Final = HeaderWriter(HeaderConfig())
+READER: Final = HeaderReader(HeaderConfig())
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        check(int(argument))
+        print(f"world {argument} holds")

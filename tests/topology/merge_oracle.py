@@ -1,0 +1,139 @@
+"""MERGE and its oracle, side by side on one list of items."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.oracle import merge as oracle
+from tests.oracle.merge import Item
+from topology.description.stream import MergeConfig
+from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.merge import Merge
+from topology.outcome import GAP, MERGE
+
+MS = 1_000_000
+MISS_PPM = 50_000
+
+
+def items(rng: Random, n: int = 60, sources: int = 3) -> list[Item]:
+    """Sources in sequence with delays of their own, silences, heartbeats, byes, and
+    stretches in which they wait behind a hole; a time unit of 1 ms, so that all collide."""
+    coming: list[Item] = []
+    for i in range(sources):
+        coming += _source(f"s{i}", rng, n // sources)
+    return sorted(coming, key=lambda item: item.at_ns)
+
+
+def _source(name: str, rng: Random, n: int) -> list[Item]:
+    period, base, jitter = rng.choice((1, 2, 10)), rng.randint(0, 12), rng.choice((0, 2, 15))
+    quirks = rng.choice((0.0, 0.06))
+    offset = rng.choice((0, 0, 0, -60))
+    ref, at, seq = 1_000, 0, 0
+    coming: list[Item] = []
+    held: list[Item] = []
+    while seq < n:
+        ref += rng.choice((0, period, 2 * period))
+        arrival = max(at, ref + base + rng.randint(0, jitter))
+        at = arrival
+        kind = DATA
+        if rng.random() < quirks:
+            fate = rng.random()
+            if fate < 0.3:
+                kind = rng.choice((HEARTBEAT, BYE))
+            elif fate < 0.5:
+                ref += rng.choice((40, 300))
+            elif not held:
+                held.append(Item(at * MS, 0, name, seq, kind=BLOCKED))
+                coming.append(held[0])
+        item = Item(at * MS, (ref + offset) * MS, name, seq, arrival_ns=at * MS, kind=kind)
+        item.late = kind == DATA and rng.random() < quirks / 4
+        seq += 1
+        coming.append(item)
+        if held and not item.late:
+            held.append(item)
+            if rng.random() < 0.3:
+                _let_go(held, at + rng.choice((0, 1, 20)), rng, coming)
+                at = held[-1].at_ns // MS if held else at
+                at = max(at, coming[-1].at_ns // MS)
+                held = []
+    if held:
+        _let_go(held, at, rng, coming)
+    return coming
+
+
+def _let_go(held: list[Item], at: int, rng: Random, coming: list[Item]) -> None:
+    """What waited in REORDER comes at once, or is given up for good."""
+    for item in held[1:]:
+        item.at_ns = max(item.at_ns, at * MS)
+    if rng.random() < 0.2:
+        for item in held[1:]:
+            coming.remove(item)
+        first = held[0]
+        coming.append(Item(at * MS, 0, first.source, first.seq, kind=UNBLOCKED))
+
+
+class Settings:
+    """Drawn for one run."""
+
+    def __init__(self, rng: Random) -> None:
+        self.max_wait_ns = rng.choice((0, 5, 20, 100)) * MS
+        self.idle_after_ns = rng.choice((20, 100, 1_000)) * MS
+        self.expected = rng.choice(((), (), ("s1", "zz")))
+
+
+Left = tuple[int, int, bool, int]
+
+
+def by_oracle(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
+    answer = oracle.merge(
+        coming,
+        oracle.Settings(
+            settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected
+        ),
+        **told,
+    )
+    left = [
+        (one.at_ns, one.index, one.late or coming[one.index].late, one.by_ns)
+        for one in answer.leaving
+    ]
+    return _sorted_out(left, answer.held)
+
+
+def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
+    config = MergeConfig(
+        max_wait_ns=settings.max_wait_ns,
+        idle_after_ns=settings.idle_after_ns,
+        miss_target_ppm=MISS_PPM,
+        expected_sources=settings.expected,
+    )
+    operator = Merge("default", config, heartbeat_ns=0)
+    events = [event_of(item, index) for index, item in enumerate(coming)]
+    released = operator.on_batch(events, events[-1].at_ns).released
+    if "until_ns" in told:
+        released += operator.on_time(told["until_ns"]).released
+    if "end_ns" in told:
+        released += operator.on_end(told["end_ns"]).released
+    left: list[Left] = []
+    last_ns = 0
+    for event in released:
+        by_ns = last_ns - event.ref_time_ns if event.late == MERGE else 0
+        left.append((event.at_ns, event.offset, event.late != "", by_ns))
+        last_ns = last_ns if event.late else event.ref_time_ns
+    return _sorted_out(left, sorted(event.offset for event in operator.held()))
+
+
+def _sorted_out(left: list[Left], held: list[int]) -> tuple[Any, ...]:
+    """In order, late ones apart: they leave in the instant, before or after its others."""
+    return [one for one in left if not one[2]], sorted(one for one in left if one[2]), held
+
+
+def event_of(item: Item, offset: int) -> Event:
+    arrival_ns = item.at_ns if item.arrival_ns is None else item.arrival_ns
+    event = Event(
+        "default", item.source, item.epoch, item.seq, item.ref_ns, arrival_ns, offset,
+        kind=item.kind,
+    )  # fmt: skip
+    event.at_ns = item.at_ns
+    event.late = GAP if item.late else ""
+    return event
