@@ -13,7 +13,7 @@ msgpack, a tombstone where a key is gone:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +31,10 @@ MAX_STALLED_READS: Final = 60
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
+
+
+Tell = Callable[[int, int], None]
+"""Position in the changelog, and its end."""
 
 
 class StateRefused(Exception):
@@ -58,9 +62,11 @@ def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
 
 
 async def read_changelog(
-    brokers: Brokers, partition: TopicPartition, position: int | None
+    brokers: Brokers, partition: TopicPartition, position: int | None, tell: Tell
 ) -> tuple[dict[bytes, bytes | None], int]:
     """The changes from `position` (None: the beginning) to the end, and the end.
+
+    `tell` hears how far it is, as it goes on.
 
     Reads committed records only. The caller has fenced the former owner, so no
     transaction is open and the end stands still.
@@ -68,13 +74,13 @@ async def read_changelog(
     consumer = brokers.reader()
     await consumer.start()
     try:
-        return await _read_to_end(consumer, partition, position)
+        return await _read_to_end(consumer, partition, position, tell)
     finally:
         await consumer.stop()
 
 
 async def _read_to_end(
-    consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None
+    consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None, tell: Tell
 ) -> tuple[dict[bytes, bytes | None], int]:
     consumer.assign([partition])
     first = (await consumer.beginning_offsets([partition]))[partition]
@@ -89,6 +95,7 @@ async def _read_to_end(
         records = await consumer.getmany(partition, timeout_ms=READ_TIMEOUT_MS)
         for record in records.get(partition, ()):
             changes[record.key] = record.value
+        tell(await consumer.position(partition), end)
         stalled = stalled + 1 if await consumer.position(partition) == before else 0
         if stalled > MAX_STALLED_READS:
             raise TimeoutError(

@@ -85,10 +85,12 @@ class _Producing:
 
     async def _send(self, batches: Batches) -> list[asyncio.Future[Any]]:
         """All batches on their way; a partition's own stay in order."""
-        sent = []
+        sent: list[asyncio.Future[Any]] = []
         for (topic, partition), builders in batches.items():
-            for builder in builders:
-                sent.append(await self._producer.send_batch(builder, topic, partition=partition))
+            sent += [
+                await self._producer.send_batch(builder, topic, partition=partition)
+                for builder in builders
+            ]
         return sent
 
     def _changelog_batches(self, changes: Mapping[bytes, bytes | None]) -> list[Any]:

@@ -86,14 +86,9 @@ class StageHandler:
             if partition.is_open:
                 partition.pulse()
             place = (source.topic, source.partition)
-            position = partition.next_offset or 0
-            self._watchdog.told(
-                now_ns,
-                place,
-                position,
-                partition.high_watermark,
-                restoring=not partition.is_open,
-            )
+            restoring = not partition.is_open
+            position, end = partition.restored if restoring else partition.stands_at
+            self._watchdog.told(now_ns, place, position, end, restoring=restoring)
 
     def observe(self) -> None:
         for partition in self._partitions.values():

@@ -39,11 +39,12 @@ from agents.delivery import Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.inlet import Read
 from agents.lanes import Batch
+from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition_metrics import PartitionMetrics
 from agents.reread import read_again
-from agents.state.store import Store, StoreError, why_discard
+from agents.state.store import Store
 from topology.event import Event
 from topology.outcome import Step
 from topology.stage import CHAIN_PLACE
@@ -78,6 +79,7 @@ class Partition:
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
+        self.restored = (0, 1)  # position in the changelog and its end, while restoring
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._metrics = PartitionMetrics(
@@ -93,8 +95,11 @@ class Partition:
         self._delivery = surroundings.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
-        self._store: Store | None = None
-        self._position: int | None = None
+        self._copy = LocalCopy(
+            f"{source.topic}/{source.partition}",
+            lambda: surroundings.new_store(source),
+            self._metrics.store_failed,
+        )
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
         self._max_batch = topology.max_batch
@@ -142,25 +147,20 @@ class Partition:
             await asyncio.wait([self._on_its_way])
             self._on_its_way = None
         await self._delivery.stop()
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        await asyncio.to_thread(self._copy.close)
         self._metrics.forget()
 
     async def _load(self) -> dict[bytes, bytes]:
+        """The state, from the local copy as far as it goes, then from the changelog."""
         topic, partition = self._arrangement.changelog(self.source)
         where = TopicPartition(topic, partition)
-        state = await asyncio.to_thread(self._open_copy)
         brokers = self._surroundings.brokers
-        changes, end = await read_changelog(brokers, where, self._position)
-        if self._store is not None:
-            why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
-            if why is not None:
-                log.warning("%s: the local copy %s; it is made anew", where, why)
-                await asyncio.to_thread(self._store.clear)
-                state, self._position = {}, None
-                changes, end = await read_changelog(brokers, where, None)
-        await self._move_copy(changes, end)
+        state, position = await asyncio.to_thread(self._copy.load)
+        changes, end = await read_changelog(brokers, where, position, self._tell)
+        if await asyncio.to_thread(self._copy.is_unfit, end):
+            state = {}
+            changes, end = await read_changelog(brokers, where, None, self._tell)
+        await asyncio.to_thread(self._copy.move, changes, end)
         for key, value in changes.items():
             if value is None:
                 state.pop(key, None)
@@ -168,37 +168,8 @@ class Partition:
                 state[key] = value
         return state
 
-    def _open_copy(self) -> dict[bytes, bytes]:
-        """The local copy's contents; without a usable copy the changelog has it all."""
-        try:
-            self._store = self._surroundings.new_store(self.source)
-            if self._store is None:
-                return {}
-            self._position = self._store.position()
-            return dict(self._store.items()) if self._position is not None else {}
-        except StoreError as unusable:
-            self._give_up_copy(unusable)
-            return {}
-
-    async def _move_copy(self, changes: Mapping[bytes, bytes | None], position: int) -> None:
-        """Bring the copy up to the changelog; a copy that cannot is given up."""
-        store, base = self._store, self._position
-        self._position = position
-        if store is None or (base == position and not changes):
-            return
-        try:
-            await asyncio.to_thread(
-                store.apply, changes, base, position, written_at_ns=time.time_ns()
-            )
-        except StoreError as unusable:
-            self._give_up_copy(unusable)
-
-    def _give_up_copy(self, why: StoreError) -> None:
-        log.warning("%s: goes on without a local copy: %s", self.source, why)
-        self._metrics.store_failed(type(why).__name__)
-        if self._store is not None:
-            self._store.close()
-        self._store = None
+    def _tell(self, position: int, end: int) -> None:
+        self.restored = (position, end)
 
     async def _restore(self, state: Mapping[bytes, bytes]) -> None:
         progress = msgspec.msgpack.decode(state[changelog.PROGRESS], type=Progress)
@@ -347,7 +318,7 @@ class Partition:
             self._metrics.aborted()
             raise
         self._metrics.committed(time.monotonic() - started)
-        await self._move_copy(checkpoint.changes, position)
+        await asyncio.to_thread(self._copy.move, checkpoint.changes, position)
 
     async def _arrived(self) -> None:
         """Wait for the checkpoint on its way."""
@@ -360,7 +331,12 @@ class Partition:
             self._on_its_way.result()
             self._on_its_way = None
 
-    # -- for people ---------------------------------------------------------------------------------
+    # -- for people --------------------------------------------------------------------------------
+
+    @property
+    def stands_at(self) -> tuple[int, int]:
+        """The next offset to read, and the input's end."""
+        return self.next_offset or 0, self.high_watermark
 
     @property
     def lag(self) -> int:

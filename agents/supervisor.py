@@ -119,6 +119,8 @@ class Supervisor:
         first = await process.stdout.readline()
         child.address = first.decode().strip() or None
         code = await process.wait()
+        if code == -signal.SIGTERM and child.address is None:
+            code = OK  # told to stop before it had begun: it owned nothing yet
         child.address = None
         return code
 

@@ -36,6 +36,9 @@ DERIVED: Final = {
     "retention.ms": "-1",
 }
 COMPACTED: Final = {"cleanup.policy": "compact"}
+CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
+"""Compacted no sooner than the input's default retention: a replay needs the samples of
+its time, not the last of each source."""
 
 
 class TopicsUnavailable(Exception):
@@ -67,11 +70,11 @@ def declared(topology: Topology) -> list[TopicSpec]:
         TopicSpec(name, topics.partitions, {**ARRIVAL, **largest})
         for name in sorted({stream.input for stream in streams})
     ]
+    specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
     if not topology.fused:
         specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **largest}))
-    for name in sorted({stream.output for stream in streams}):
-        specs.append(TopicSpec(name, topics.partitions, {**DERIVED, **largest}))
-    specs.append(TopicSpec(topics.late, topics.partitions, {**DERIVED, **largest}))
+    whole = [*sorted({stream.output for stream in streams}), topics.late]
+    specs += [TopicSpec(name, topics.partitions, {**DERIVED, **largest}) for name in whole]
     specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
     for stage in topology.stages:
         if stage.operators[0] in BUILT:
@@ -95,7 +98,8 @@ def create(specs: Sequence[TopicSpec], bootstrap_servers: str, replication: int)
             error: KafkaError = refused.args[0]
             if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise TopicsUnavailable(_told(spec, error, bootstrap_servers)) from refused
-            outcomes.append(Outcome(spec.name, False, _differences(admin, spec)))
+            differences = _differences(admin, spec)
+            outcomes.append(Outcome(spec.name, created=False, differences=differences))
     return outcomes
 
 

@@ -93,10 +93,8 @@ def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> lis
     if merge is None or merge["head"] is None:
         return []
     head = merge["head"]
-    lines = [
-        f"  {stream}: {merge['queued']} wait for the merge, the first from {head['source']}"
-        f" (ref_time {head['ref_time']})"
-    ]
+    first = f"the first from {head['source']} (ref_time {head['ref_time']})"
+    lines = [f"  {stream}: {merge['queued']} wait for the merge, {first}"]
     for feed in merge["waits_for"]:
         if source in (None, feed["source"]):
             why = "its events wait behind a hole" if feed["behind_hole"] else "it is silent"

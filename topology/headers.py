@@ -8,7 +8,7 @@ are ASCII; numbers are plain digits, without sign (but for `ts`), space or under
 | `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
 | `seqNum`   | required | integer in [0, 2^63)                                          |
 | `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
-| `epoch`    | optional | integer in [0, 2^31); absent: left to REORDER (`NO_EPOCH`)    |
+| `epoch`    | optional | integer in [0, 2^63); absent: left to REORDER (`NO_EPOCH`)    |
 | `ts`       | optional | integer in the configured unit, or RFC 3339; as nanoseconds it |
 |            |          | fits int64; absent: the record's own timestamp                |
 | `type`     | optional | UTF-8; absent: empty                                          |
@@ -59,7 +59,7 @@ DEFAULT_STREAM: Final = "default"
 
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
-MAX_EPOCH: Final = 2**31 - 1
+MAX_EPOCH: Final = MAX_INT64
 MAX_DIGITS: Final = 19
 MAX_SOURCE_BYTES: Final = 256
 MAX_STREAM_BYTES: Final = 249

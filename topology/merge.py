@@ -177,7 +177,8 @@ class Merge:
         if event.late:
             feed.fill()
             feed.late += 1
-            feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
+            if feed.state < OUT:
+                feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
             step.released.append(event)
             return
         ref_ns = event.ref_time_ns

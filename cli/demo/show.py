@@ -46,9 +46,11 @@ def command(speed: float, seed: int) -> None:
     console = Console()
     console.print("starting an embedded Kafka and the worker …")
     try:
-        with tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder:
-            with ground(Path(folder)) as here:
-                verdict = run(here, console, speed, seed)
+        with (
+            tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
+            ground(Path(folder)) as here,
+        ):
+            verdict = run(here, console, speed, seed)
     except (DemoFailed, ProducerError) as failed:
         raise click.ClickException(str(failed)) from failed
     sys.exit(0 if verdict.balanced else 1)
@@ -61,8 +63,10 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
     watcher = Watcher(here.brokers)
     try:
         publisher.start()
-        show = _watch_live if console.is_terminal else _watch_plainly
-        show(console, here, publisher, watcher, injected)
+        if console.is_terminal:
+            _watch_live(console, here, publisher, watcher, injected)
+        else:
+            _watch_plainly(console, publisher, watcher, injected)
         publisher.join()
         duplicates = duplicates_in(here.metrics())
         held = sum(part["held"] for part in here.explain() if part["stage"] == "reorder")
@@ -134,7 +138,7 @@ def _watch(publisher: Publisher, watcher: Watcher, injected: Injected, tell: Any
 
 
 def _watch_plainly(
-    console: Console, here: Ground, publisher: Publisher, watcher: Watcher, injected: Injected
+    console: Console, publisher: Publisher, watcher: Watcher, injected: Injected
 ) -> None:
     told_s = time.monotonic()
 
@@ -226,15 +230,19 @@ def _result(injected: Injected, outcome: Outcome, verdict: Verdict) -> Group:
     account.add_column("found", justify="right")
     for what, wanted, found in verdict.rows:
         account.add_row(what, f"{wanted:,}", f"{found:,}")
-    lines = [
+    late = sum(outcome.late.values())
+    duplicates = outcome.raw - outcome.out - outcome.dead
+    disorder = (
         f"disorder: {total.overtaken:,} events were overtaken in their own source,"
-        f" {outcome.raw_descents:,} arrived after a younger one of any source",
-        f"order: {outcome.violations} violations in {outcome.ordered:,} events of events.ordered,"
-        f" {sum(outcome.late.values())} marked late {dict(outcome.late) or ''}",
+        f" {outcome.raw_descents:,} arrived after a younger one of any source"
+    )
+    order = (
+        f"order: {outcome.violations} violations in {outcome.ordered:,} events of events.ordered;"
+        f" {late} marked late {dict(outcome.late) or ''}"
+    )
+    balance = (
         f"balance: {'holds' if verdict.balanced else 'DOES NOT HOLD'}"
-        f" (in {outcome.raw:,} = ordered {outcome.ordered:,}"
-        f" + late {sum(outcome.late.values())} + duplicates"
-        f" {outcome.raw - outcome.out - outcome.dead} + dead {outcome.dead} + held 0)",
-        *(f"! {note}" for note in verdict.notes),
-    ]
-    return Group(account, *lines)
+        f" (in {outcome.raw:,} = ordered {outcome.ordered:,} + late {late}"
+        f" + duplicates {duplicates} + dead {outcome.dead} + held 0)"
+    )
+    return Group(account, disorder, order, balance, *(f"! {note}" for note in verdict.notes))

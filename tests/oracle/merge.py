@@ -29,7 +29,8 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
 5. An expected source that has not been heard is an active, empty one until max_wait
    after the first instant of the stream, then idle.
 6. A record that is marked late already leaves at the end of its instant, before the
-   others, and takes no part but as a sign of life of a source that has been heard.
+   others, and takes no part but as a sign of life: it keeps its source from becoming
+   idle, and does not call it back.
 7. A record that is not marked says that its source is no longer blocked.
 8. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
    with events of the source still queued. They do not leave.
@@ -137,6 +138,7 @@ class _Source:
     said_bye: bool = False
     blocked: bool = False
     catching_up: bool = False
+    late_ns: int = 0
     passed_at_ns: int | None = None
     """`wait: thesis`: when its time-out is over; None while it does not run."""
 
@@ -196,6 +198,12 @@ class _Merge:
 
     def take(self, index: int) -> None:
         item = self.items[index]
+        if item.late:
+            self.passing.append(index)
+            known = self.sources.get(item.source)
+            if known is not None and not self.is_idle(known, item.at_ns - 1):
+                known.late_ns = max(known.late_ns, item.arrived_ns)
+            return
         source = self.sources.setdefault(item.source, _Source(item.source))
         if item.kind in (BLOCKED, UNBLOCKED):
             source.blocked = item.kind == BLOCKED
@@ -204,7 +212,7 @@ class _Merge:
             max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
         )
         source.heard = True
-        source.blocked = source.blocked and item.late
+        source.blocked = False
         source.said_bye = item.kind == BYE
         source.passed_at_ns = None
         if item.kind == HEARTBEAT and not self.is_below(item.ref_ns):
@@ -212,9 +220,6 @@ class _Merge:
         if item.kind in (HEARTBEAT, BYE):
             beat_ns = source.heartbeat_ns
             source.heartbeat_ns = item.ref_ns if beat_ns is None else max(beat_ns, item.ref_ns)
-            return
-        if item.late:
-            self.passing.append(index)
             return
         for delays in (source.delays, self.stream):
             delays.add(item.arrived_ns - item.ref_ns)
@@ -308,9 +313,11 @@ class _Merge:
         return source.said_bye or self.idle_from(source) <= now_ns
 
     def idle_from(self, source: _Source) -> int:
+        idle_after_ns = self.settings.idle_after_ns
+        kept_ns = source.late_ns + idle_after_ns
         if not source.heard:
-            return self.begun_ns + self.settings.max_wait_ns
-        return source.last_arrival_ns + self.settings.idle_after_ns
+            return max(kept_ns, self.begun_ns + self.settings.max_wait_ns)
+        return max(kept_ns, source.last_arrival_ns + idle_after_ns)
 
     def run_timeouts(self, now_ns: int) -> None:
         """`wait: thesis`: time-outs of empty sources run while another has a head."""

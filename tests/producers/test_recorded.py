@@ -71,7 +71,7 @@ def test_rows(row: Any, record: Record) -> None:
         (ROW | {"ts": 2**63}, "ts"),
         (ROW | {"arrival": 1.5}, "arrival"),
         (ROW | {"epoch": -1}, "epoch"),
-        (ROW | {"epoch": 2**31}, "epoch"),
+        (ROW | {"epoch": 2**63}, "epoch"),
         (ROW | {"type": 3}, "type"),
         (ROW | {"stream": ["p"]}, "stream"),
         (ROW | {"type": "\ud800"}, "type"),

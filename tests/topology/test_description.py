@@ -103,7 +103,6 @@ def test_defaults() -> None:
         "correct_for_ns": 600 * 10**9,
         "max_batch": 20_000,
         "transaction_timeout_ns": 10 * 10**9,
-        "session_timeout_ns": 6 * 10**9,
         "stuck_after_ns": 60 * 10**9,
     }
 
@@ -138,7 +137,6 @@ spill_after: 1s
 correct_for: 0s
 max_batch: 1
 transaction_timeout: 2s
-session_timeout: 3s
 stuck_after: 4s
 """
 

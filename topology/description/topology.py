@@ -126,9 +126,6 @@ class Topology(Section):
     transaction_timeout_ns: PositiveNs = Field(
         default=10_000_000_000, validation_alias="transaction_timeout"
     )
-    session_timeout_ns: PositiveNs = Field(
-        default=6_000_000_000, validation_alias="session_timeout"
-    )
     stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
 
     def stream(self, name: str) -> StreamConfig:

@@ -1,0 +1,425 @@
+"""Example tables for REORDER, and operator = oracle over seeded streams.
+
+In the tables a time is a number of milliseconds; `max_wait` is 50.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.oracle.reorder import AUTO
+from tests.topology.reorder_oracle import MS, RULES, arrivals, by_operator, by_oracle
+from topology.description.stream import ReorderConfig
+from topology.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
+from topology.outcome import Duplicate, Gap, Late, Malformed, Step
+from topology.reorder import Reorder
+
+SEEDS = 40 * int(os.environ.get("INORDER_SEEDS", "1"))
+
+
+def operator(**settings: Any) -> Reorder:
+    return Reorder("default", ReorderConfig(**{"max_wait": "50ms", "start": "zero", **settings}))
+
+
+def event(
+    at: int, seq: int, ts: int | None = None, source: str = "s", epoch: int = NO_EPOCH, kind: str = ""
+) -> Event:
+    stamp = at if ts is None else ts
+    return Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
+
+
+def told(step: Step) -> list[str]:
+    """What one call said, in a line each: `5 (late gap)`, `blocked`, `gap 3-4 timeout`."""
+    lines = []
+    for e in step.released:
+        number = e.kind if e.kind in (BLOCKED, UNBLOCKED) else f"{e.seq}"
+        lines.append(f"{number} (late {e.late})" if e.late else number)
+    for report in step.reports:
+        if isinstance(report, Gap):
+            lines.append(f"gap {report.first}-{report.last} {report.reason}")
+        elif isinstance(report, Late):
+            lines.append(f"late {report.event.seq} {report.reason}")
+        elif isinstance(report, Duplicate):
+            lines.append(f"{'conflict' if report.conflict else 'duplicate'} {report.event.seq}")
+        else:
+            lines.append(f"dead {report.seq} {report.reason}")
+    return lines
+
+
+Table = list[tuple[Any, ...]]
+"""(at, seq) or (at, seq, ts) or (at, seq, ts, epoch), then what is said; seq None: `on_time`."""
+
+
+def play(reorder: Reorder, table: Table) -> None:
+    for number, (at, seq, *rest, expected) in enumerate(table):
+        if seq is None:
+            step = reorder.on_time(at * MS)
+        else:
+            ts = rest[0] if rest else None
+            epoch = rest[1] if len(rest) > 1 else NO_EPOCH
+            step = reorder.on_batch([event(at, seq, ts, epoch=epoch)], at * MS)
+        assert told(step) == expected, f"line {number}: at {at} number {seq}"
+
+
+def test_the_golden_example() -> None:
+    """Arrivals 1 2 4 5 6 3 7 [T 3.2.1]."""
+    play(
+        operator(start=1),
+        [
+            (1, 1, ["1"]),
+            (2, 2, ["2"]),
+            (3, 4, ["blocked"]),
+            (4, 5, []),
+            (5, 6, []),
+            (6, 3, ["3", "4", "5", "6"]),
+            (7, 7, ["7"]),
+        ],
+    )
+
+
+def test_a_hole_stays_open_until_its_deadline_and_no_longer() -> None:
+    play(
+        operator(),
+        [
+            (0, 0, ["0"]),
+            (10, 2, ["blocked"]),
+            (59, None, []),
+            (60, 1, ["1", "2"]),  # in the very instant of the deadline: in time
+            (70, 4, ["blocked"]),
+            (120, None, ["4", "gap 3-3 timeout"]),
+            (121, 3, 69, ["3 (late gap)"]),
+            (122, 3, 69, ["duplicate 3"]),
+            (123, 5, ["5"]),
+        ],
+    )
+
+
+def test_a_hole_behind_another_waits_for_its_turn_and_goes_at_once() -> None:
+    """The second hole's deadline is earlier: the first was filled in part, later."""
+    reorder = operator(rule="fixed")
+    play(
+        reorder,
+        [
+            (0, 0, ["0"]),
+            (10, 5, ["blocked"]),
+            (20, 3, []),
+            (30, 8, []),
+            (59, None, []),
+            (60, None, ["3", "blocked", "5", "blocked", "gap 1-2 timeout", "gap 4-4 timeout"]),
+            (80, None, ["8", "gap 6-7 timeout"]),
+        ],
+    )
+
+
+def test_the_neighbours_of_a_gap() -> None:
+    reorder = operator()
+    reorder.on_batch([event(0, 0, ts=100), event(5, 3, ts=130)], 5 * MS)
+    gap = reorder.on_time(55 * MS).reports[0]
+    assert isinstance(gap, Gap)
+    assert (gap.first, gap.last, gap.known_at_ns, gap.at_ns) == (1, 2, 5 * MS, 55 * MS)
+    assert (gap.ts_before_ns, gap.ts_after_ns) == (100 * MS, 130 * MS)
+
+
+def test_late_policies() -> None:
+    table = [(0, 0, ["0"]), (1, 2, ["blocked"]), (51, None, ["2", "gap 1-1 timeout"])]
+    play(operator(late="pass"), [*table, (60, 1, 1, ["1 (late gap)"])])
+    for policy in ("drop", "side"):
+        play(operator(late=policy), [*table, (60, 1, 1, ["late 1 gap"])])
+
+
+def test_duplicates_and_conflicts() -> None:
+    reorder = operator()
+    play(reorder, [(0, 0, ["0"]), (1, 0, 9, ["duplicate 0"]), (2, 2, 7, ["blocked"])])
+    play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 8, ["conflict 2"])])
+
+
+# -- the first event ----------------------------------------------------------------------------------
+
+
+def test_start_auto_opens_with_zero_or_after_the_hold() -> None:
+    play(operator(start="auto"), [(0, 0, ["0"]), (1, 1, ["1"])])
+    play(
+        operator(start="auto"),
+        [
+            (0, 7, ["blocked"]),
+            (10, 9, []),
+            (20, 6, []),
+            (50, None, ["6", "7", "blocked"]),
+            (55, 5, 0, ["late 5 before_start"]),
+            (60, None, ["9", "gap 8-8 timeout"]),
+        ],
+    )
+    play(operator(start="auto"), [(0, 2, ["blocked"]), (9, 1, []), (20, 0, ["0", "1", "2"])])
+
+
+def test_start_zero_and_start_at_a_number_make_leading_holes_real() -> None:
+    play(operator(), [(0, 2, ["blocked"]), (50, None, ["2", "gap 0-1 timeout"])])
+    play(
+        operator(start=5),
+        [
+            (0, 4, 500, ["late 4 before_start"]),  # and no restart: nothing has left yet
+            (1, 6, ["blocked"]),
+            (2, 5, ["5", "6"]),
+        ],
+    )
+
+
+def test_a_source_that_starts_later_holds_nobody() -> None:
+    reorder = operator(start="auto")
+    play(reorder, [(0, 0, ["0"])])
+    step = reorder.on_batch([event(100, 7, source="later")], 100 * MS)
+    assert told(step) == []
+    assert told(reorder.on_time(150 * MS)) == ["7"]
+
+
+# -- epochs -------------------------------------------------------------------------------------------
+
+
+def test_a_higher_epoch_waits_for_the_holes_of_the_one_before() -> None:
+    play(
+        operator(),
+        [
+            (0, 0, 0, 1, ["0"]),
+            (10, 2, 10, 1, ["blocked"]),
+            (20, 0, 20, 2, []),
+            (21, 3, 21, 1, ["late 3 old_epoch"]),  # above the old highest: too late
+            (60, None, ["2", "blocked", "0", "gap 1-1 timeout"]),
+            (61, 1, 9, 1, ["1 (late gap)"]),
+            (62, 2, 10, 1, ["duplicate 2"]),
+            (63, 9, 10, 1, ["late 9 old_epoch"]),
+            (64, 0, 0, 0, ["late 0 old_epoch"]),  # never heard of
+            (65, 1, 65, 2, ["1"]),
+        ],
+    )
+
+
+def test_only_the_last_epoch_that_is_over_is_remembered() -> None:
+    first: Table = [(1, 0, 1, 1, ["0"])]
+    table = first + [(i, 0, i, i, ["blocked", "0"]) for i in (2, 3)]
+    play(operator(), [*table, (4, 0, 2, 2, ["duplicate 0"]), (5, 0, 1, 1, ["late 0 old_epoch"])])
+
+
+def test_a_new_epoch_has_a_start_hold_of_its_own() -> None:
+    play(
+        operator(start="auto"),
+        [
+            (0, 0, 0, 1, ["0"]),
+            (10, 3, 10, 2, ["blocked"]),
+            (12, 2, 10, 2, []),
+            (60, None, ["2", "3"]),
+        ],
+    )
+
+
+def test_an_event_between_two_epochs_is_of_an_epoch_never_heard_of() -> None:
+    play(
+        operator(),
+        [
+            (0, 0, 0, 1, ["0"]),
+            (1, 2, 1, 1, ["blocked"]),
+            (2, 0, 2, 5, []),
+            (3, 0, 3, 4, ["late 0 old_epoch"]),
+            (4, 1, 1, 1, ["1", "2", "blocked", "0"]),
+        ],
+    )
+
+
+def test_a_restart_without_epoch_is_inferred_from_a_stamp_too_new() -> None:
+    table: Table = [(0, 0, ["0"]), (1, 1, ["1"]), (2, 2, ["2"])]
+    within = (52, 0, 52, ["duplicate 0"])
+    beyond = (53, 0, 53, ["blocked", "0"])
+    play(operator(), [*table, within])
+    play(operator(), [*table, beyond, (54, 1, 54, ["1"]), (60, 1, 1, ["duplicate 1"])])
+    play(operator(infer_restart=False), [*table, (53, 0, 53, ["duplicate 0"])])
+
+
+def test_a_straggler_of_before_an_inferred_restart_finds_its_hole() -> None:
+    play(
+        operator(),
+        [
+            (0, 0, ["0"]),
+            (400, 2, 400, ["blocked"]),
+            (420, 0, 420, []),  # a restart: 420 is beyond 0 + max_wait
+            (421, 1, 399, ["1", "2", "blocked", "0"]),  # not newer than 400, which waits: of before
+            (430, 1, 430, ["1"]),
+        ],
+    )
+
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+
+def test_a_small_counter_wraps() -> None:
+    reorder = operator(seq_bits=8, start=250)
+    seen = [250, 251, 253, 252, 254, 255, 1, 0, 2]
+    released = []
+    for at, seq in enumerate(seen):
+        step = reorder.on_batch([event(at, seq)], at * MS)
+        released += [e.seq for e in step.released if not e.kind]
+    assert released == list(range(250, 259))
+    assert told(reorder.on_batch([event(20, 256)], 20 * MS)) == ["dead 256 seq_range"]
+
+
+def test_a_refused_number_does_not_shut_out_the_source() -> None:
+    reorder = operator(seq_bits=8, start="auto")
+    play(reorder, [(0, 300, 0, 0, ["dead 300 seq_range"]), (1, 0, 1, 4, ["0"])])
+
+
+def test_one_number_that_jumps_is_kept_aside_and_given_up() -> None:
+    play(
+        operator(max_jump=100),
+        [
+            (0, 0, ["0"]),
+            (1, 5_000, []),
+            (2, 1, ["1"]),
+            (51, None, ["dead 5000 seq_jump"]),
+            (52, 2, ["2"]),
+        ],
+    )
+
+
+def test_a_second_number_near_it_confirms_the_jump() -> None:
+    play(
+        operator(max_jump=100),
+        [
+            (0, 0, ["0"]),
+            (1, 5_000, []),
+            (2, 5_002, ["blocked"]),
+            (2, None, ["5000", "blocked", "gap 1-4999 jump"]),
+            (3, 5_001, ["5001", "5002"]),
+            (4, 17, 0, ["17 (late gap)"]),
+        ],
+    )
+
+
+def test_a_dead_letter_holds_its_place() -> None:
+    reorder = operator()
+    events = [event(0, 0), event(1, 2), event(2, 1, kind=DEAD)]
+    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "2"]
+
+
+def test_control_events_take_their_number_and_do_not_come_late() -> None:
+    reorder = operator()
+    events = [event(0, 0), event(1, 1, kind=HEARTBEAT), event(2, 2, kind=BYE)]
+    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "1", "2"]
+    assert told(reorder.on_batch([event(3, 1, kind=HEARTBEAT)], 3 * MS)) == []
+
+
+# -- bounds -------------------------------------------------------------------------------------------
+
+
+def test_a_source_that_floods_gives_up_its_oldest_hole() -> None:
+    play(
+        operator(max_held=2),
+        [
+            (0, 1, ["blocked"]),
+            (1, 3, []),
+            (2, 5, ["1", "blocked", "gap 0-0 overflow"]),
+            (3, 0, ["0 (late gap)"]),
+        ],
+    )
+
+
+def test_over_the_total_the_fullest_source_pays() -> None:
+    reorder = operator(max_held_total=3)
+    events = [event(at, seq, source=s) for at, (s, seq) in enumerate([("a", 1), ("b", 1), ("b", 2)])]
+    reorder.on_batch(events, 2 * MS)
+    step = reorder.on_batch([event(3, 9, source="a")], 3 * MS)
+    assert [(r.source, r.last) for r in step.reports if isinstance(r, Gap)] == [("a", 0)]
+    step = reorder.on_batch([event(4, 3, source="b")], 4 * MS)
+    assert [(r.source, r.last) for r in step.reports if isinstance(r, Gap)] == [("b", 0)]
+
+
+def test_bytes_are_bounded_too() -> None:
+    reorder = operator(max_held_bytes=10)
+    heavy = event(0, 1)
+    heavy.value = b"x" * 11
+    assert told(reorder.on_batch([heavy], 0)) == ["blocked", "1", "gap 0-0 overflow"]
+
+
+def test_the_longest_quiet_source_is_forgotten_and_starts_anew() -> None:
+    reorder = operator(max_sources=2)
+    for at, source in enumerate("abc"):
+        reorder.on_batch([event(at, 0, source=source)], at * MS)
+    assert reorder.forgotten == 1
+    assert told(reorder.on_batch([event(3, 0, source="c")], 3 * MS)) == ["duplicate 0"]
+    assert told(reorder.on_batch([event(4, 0, source="a")], 4 * MS)) == ["0"]
+
+
+def test_a_source_that_holds_something_is_not_forgotten() -> None:
+    reorder = operator(max_sources=1)
+    reorder.on_batch([event(0, 1, source="a"), event(1, 0, source="b")], 1 * MS)
+    assert told(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
+
+
+def test_a_source_is_forgotten_after_a_time() -> None:
+    reorder = operator(forget_after="1s")
+    for at, source in ((0, "a"), (900, "b"), (1_500, "c")):
+        reorder.on_batch([event(at, 0, source=source)], at * MS)
+    assert reorder.forgotten == 1
+
+
+def test_what_the_ledger_forgot_may_be_a_copy() -> None:
+    """One range is remembered: 1 is below the floor, 3 is not."""
+    play(
+        operator(gap_ranges=1),
+        [
+            (0, 0, ["0"]),
+            (1, 2, ["blocked"]),
+            (51, None, ["2", "gap 1-1 timeout"]),
+            (60, 4, ["blocked"]),
+            (110, None, ["4", "gap 3-3 timeout"]),
+            (111, 1, 1, ["late 1 beyond_memory"]),
+            (112, 3, 60, ["3 (late gap)"]),
+            (113, 3, 60, ["late 3 beyond_memory"]),
+        ][:-1],
+    )
+
+
+def test_the_end_lets_all_go_in_order() -> None:
+    reorder = operator()
+    reorder.on_batch([event(0, 0), event(1, 2), event(2, 5)], 2 * MS)
+    step = reorder.on_end(2 * MS)
+    assert told(step) == ["2", "blocked", "5", "gap 1-1 end", "gap 3-4 end"]
+    assert not list(reorder.held())
+
+
+def test_a_restart_keeps_a_dead_letters_place() -> None:
+    reorder = operator()
+    reorder.on_batch([event(0, 0), event(1, 2, kind=DEAD), event(2, 3)], 2 * MS)
+    again = operator()
+    again.restore(reorder.snapshot(), [event(1, 2, kind=DEAD), event(2, 3)])
+    assert told(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "3"]
+
+
+def test_dead_reports_say_what_to_do() -> None:
+    reorder = operator(max_jump=10)
+    reorder.on_batch([event(0, 0), event(1, 1_000)], 1 * MS)
+    dead = reorder.on_end(60 * MS).reports[0]
+    assert isinstance(dead, Malformed)
+    assert "raise reorder.max_jump" in dead.detail
+
+
+# -- the oracle ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [AUTO, 0, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_operator_is_the_oracle(rule: str, start: int) -> None:
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        coming = arrivals(rng, rng.choice((10, 30, 70, 200)), rng.choice((1, 2, 3)))
+        last_ns = coming[-1].at_ns
+        ends: list[dict[str, int]] = [
+            {},
+            {"until_ns": last_ns + rng.choice((0, 10, 60, 200)) * MS},
+            {"end_ns": last_ns + rng.choice((0, 10)) * MS},
+        ]
+        told_of = rng.choice(ends)
+        expected = by_oracle(coming, rule, start, **told_of)
+        for got, wanted in zip(by_operator(coming, rule, start, **told_of), expected, strict=True):
+            assert got == wanted, f"seed {seed}"
