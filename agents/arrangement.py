@@ -77,9 +77,9 @@ class Arrangement:
         return Stage(self.topology, self.stage.operators, self.lanes, streams)
 
     def inlet(self, source: TopicPartition) -> Inlet:
-        headers = next(iter(self.streams_of(source.topic).values())).headers
         if self.is_first:
-            return RawInlet(HeaderReader(headers), self.topology.topics.max_record_bytes)
+            return input_reader(self.topology, source.topic)
+        headers = next(iter(self.topology.streams.values())).headers
         return SequencedInlet(HeaderReader(headers), self.lanes)
 
     def outlet(self, source: TopicPartition) -> Outlet:
@@ -102,6 +102,12 @@ class Arrangement:
             stream: (topic, partition_of(stream, self.partitions[topic]))
             for stream, topic in outputs.items()
         }
+
+
+def input_reader(topology: Topology, topic: str) -> RawInlet:
+    """Streams that share an input topic share its header contract."""
+    headers = next(s.headers for s in topology.streams.values() if s.input == topic)
+    return RawInlet(HeaderReader(headers), topology.topics.max_record_bytes)
 
 
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:

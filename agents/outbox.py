@@ -1,8 +1,8 @@
 """Records on their way out, encoded as they come and sent when a checkpoint commits.
 
 Encoding happens here and not at the commit, so that the work goes on while the last
-transaction is still on its way. Memory: the encoded bytes; the partition worker waits
-for the commit once `bytes` or `records` pass its bound.
+transaction is still on its way. Memory: the encoded bytes; the partition waits for the
+commit once `bytes` (of payload) or `records` pass its bound.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Outbox:
         self._batches: dict[tuple[str, int], list[BatchBuilder]] = {}
         self._open: dict[tuple[str, int], BatchBuilder] = {}
         self.records = 0
+        self.bytes = 0
 
     def add(
         self,
@@ -35,6 +36,8 @@ class Outbox:
     ) -> None:
         batch = self._open.get(target)
         self.records += 1
+        if value is not None:
+            self.bytes += len(value)
         if batch is not None:
             if batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers):
                 return
@@ -49,4 +52,5 @@ class Outbox:
         batches, self._batches = self._batches, {}
         self._open.clear()
         self.records = 0
+        self.bytes = 0
         return batches

@@ -14,8 +14,9 @@ The order of things, which makes it exact:
   memory: the partition fails, and its next owner restores.
 * The local copy is written after the commit. It can only lag.
 
-Bounds: `topology.max_batch` records wait for a checkpoint at most; then the partition
-waits for the one on its way.
+Bounds: `topology.max_batch` records, or `MAX_OUTBOX_BYTES` of payload, wait for a
+checkpoint at most, one poll's worth apart; then the partition waits for the one on its
+way.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from topology.stage import CHAIN_PLACE
 
 log = logging.getLogger(__name__)
 
+MAX_OUTBOX_BYTES: Final = 64 << 20
 STAMPED_FROM: Final = CHAIN_PLACE + 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
@@ -106,6 +108,7 @@ class Partition:
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._taken = 0
+        self._warned = False
         self._on_its_way: asyncio.Task[None] | None = None
 
     # -- opening and closing -------------------------------------------------------------
@@ -242,7 +245,7 @@ class Partition:
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
         if self._is_first and batch.caught_up_at_ns is not None:
             self._tick(batch.caught_up_at_ns)
-        if self._taken >= self._max_batch:
+        if self._taken >= self._max_batch or self._outbox.bytes >= MAX_OUTBOX_BYTES:
             await self._arrived()
             self._begin_checkpoint()
         else:
@@ -268,6 +271,13 @@ class Partition:
         for dead in read.dead:
             self._side.put(dead, self._outbox)
         self._put(step)
+        if self.clock.without_append_time and not self._warned:
+            self._warned = True
+            log.warning(
+                "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
+                " time of reading, and two runs over one log may differ",
+                self.source.topic,
+            )
 
     def _tick(self, caught_up_at_ns: int) -> None:
         if self.clock.tick(caught_up_at_ns):

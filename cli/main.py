@@ -1,8 +1,10 @@
 """`inorder`: the command line. Each command is a thin file of its own.
 
 Exit codes: 0 done; 1 something failed while running; 2 bad arguments or a bad topology
-file; 3 input that cannot be read. Settings also come from `INORDER_*` environment
-variables (`INORDER_WORKER_BROKERS`, …); the command line wins.
+file; 3 input that cannot be read. Settings also come from the environment
+(`INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`, `INORDER_HTTP`,
+`INORDER_STAGE`, `INORDER_REDIS`, and `INORDER_<COMMAND>_<OPTION>` for the rest); the
+command line wins.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import click
 COMMANDS: Final = {
     "check": "Check a topology file.",
     "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
+    "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "produce": "Publish recorded events with the header contract.",
     "replay": "Run the topology in this process on recorded events.",

@@ -14,7 +14,7 @@ import click
 
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from cli.logs import set_up
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
 log = logging.getLogger("inorder.stage")
 
@@ -25,6 +25,7 @@ log = logging.getLogger("inorder.stage")
 @click.option("--name", required=True)
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
+@redis_option
 @click.option("--verbose", is_flag=True)
 def command(
     topology_path: str,
@@ -32,11 +33,12 @@ def command(
     name: str,
     state_dir: Path,
     parent: int | None,
+    redis: str | None,
     verbose: bool,
 ) -> None:
     """Run one stage until SIGTERM."""
     set_up(f"{name}", verbose)
-    topology = load(topology_path)
+    topology = load(topology_path, redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     settings = ProcessSettings(brokers, state_dir, parent, _announce)
     try:

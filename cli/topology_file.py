@@ -18,29 +18,41 @@ class Refused(click.ClickException):
     exit_code = REFUSED
 
 
-def load(path: str) -> Topology:
-    """The topology; `Refused` names every problem with its path and remedy."""
+def load(path: str, redis: str | None = None) -> Topology:
+    """The topology; `Refused` names every problem with its path and remedy.
+
+    `redis` stands for the file's `redis:`, which may hold a password.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise Refused(f"{path}: {reason}; give a topology file in YAML") from error
     try:
-        return parse(text)
+        topology = parse(text)
     except TopologyError as error:
         raise Refused(f"{path}:\n{error}") from error
+    return topology if redis is None else topology.model_copy(update={"redis": redis})
 
 
 topology_option = click.option(
     "--topology",
     "topology_path",
     required=True,
+    envvar="INORDER_TOPOLOGY",
     metavar="FILE",
     help="The topology file (YAML).",
 )
 brokers_option = click.option(
     "--brokers",
     required=True,
+    envvar="INORDER_BROKERS",
     metavar="HOST:PORT[,…]",
     help="Kafka brokers, or `embedded` for one inside the process.",
+)
+redis_option = click.option(
+    "--redis",
+    envvar="INORDER_REDIS",
+    metavar="URL",
+    help="Where local copies are kept (state: redis), in place of the file's `redis:`.",
 )

@@ -16,7 +16,7 @@ from agents.arrangement import BUILT
 from agents.http import HttpUnavailable, address
 from agents.supervisor import Supervisor
 from cli.logs import set_up
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 from infra.embedded import EmbeddedBroker
 from topology.description import Topology
 
@@ -26,15 +26,29 @@ EMBEDDED: Final = "embedded"
 @click.command("worker")
 @topology_option
 @brokers_option
-@click.option("--stage", "names", multiple=True, help="Run only this stage (repeatable).")
+@click.option(
+    "--stage",
+    "names",
+    multiple=True,
+    envvar="INORDER_STAGE",
+    help="Run only this stage (repeatable).",
+)
 @click.option(
     "--state-dir",
+    envvar="INORDER_STATE_DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("state"),
     show_default=True,
     help="Where local copies of the state are kept (state: rocksdb).",
 )
-@click.option("--http", metavar="HOST:PORT", default="127.0.0.1:0", help="Default: a free port.")
+@click.option(
+    "--http",
+    envvar="INORDER_HTTP",
+    metavar="HOST:PORT",
+    default="127.0.0.1:0",
+    help="Default: a free port.",
+)
+@redis_option
 @click.option("--verbose", is_flag=True, help="Also tell what goes well.")
 def command(
     topology_path: str,
@@ -42,11 +56,12 @@ def command(
     names: tuple[str, ...],
     state_dir: Path,
     http: str,
+    redis: str | None,
     verbose: bool,
 ) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
     set_up("worker", verbose=True)
-    topology = load(topology_path)
+    topology = load(topology_path, redis)
     stages = chosen(topology, names)
     try:
         host, port = address(http)
@@ -57,6 +72,8 @@ def command(
             stage: stage_command(topology_path, servers, stage, state_dir, verbose)
             for stage in stages
         }
+        if redis is not None:
+            os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
         try:
             code = asyncio.run(Supervisor(commands, host, port).run())
         except HttpUnavailable as error:

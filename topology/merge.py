@@ -169,7 +169,9 @@ class Merge:
         elif kind == BYE:
             self._hear(feed, event)
             feed.follow(event)
-            self._leave(feed, OUT)
+            feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
+            if feed.state != BEHIND:
+                self._leave(feed, OUT)
             feed.said_bye = True
 
     def _take_data(self, feed: Feed, event: Event, step: Step) -> None:

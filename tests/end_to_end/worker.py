@@ -9,7 +9,7 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -190,12 +190,12 @@ def _lives(pid: int) -> bool:
 
 
 @contextmanager
-def running(*workers: Worker) -> Iterator[None]:
-    """Started at the begin; at the end nothing of them is left."""
+def running(*workers: Worker, may_start: Sequence[Worker] = ()) -> Iterator[None]:
+    """Started at the begin; at the end nothing of them, or of `may_start`, is left."""
     try:
         for worker in workers:
             worker.start()
         yield
     finally:
-        for worker in workers:
+        for worker in {*workers, *may_start}:
             worker.close()

@@ -27,7 +27,8 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
    that is passed by its D_s catches up by the same rule as one that was idle.
 4. "Newest key": the largest key of any event received from s.
 5. An expected source that has not been heard is an active, empty one until max_wait
-   after the first instant of the stream, then idle.
+   after the first instant of the stream, then idle; another one that only said that it
+   is blocked until idle_after has passed since the first record of it.
 6. A record that is marked late already leaves at the end of its instant, before the
    others, and takes no part but as a sign of life: it keeps its source from becoming
    idle, and does not call it back.
@@ -188,6 +189,7 @@ class _Merge:
         self.sources: dict[str, _Source] = {}
         self.stream = Histogram()
         self.passing: list[int] = []
+        self.first_ns: dict[str, int] = {}
         self.last_unmarked: Key | None = None
         self.watermark_ns: int | None = None
         self.begun_ns = items[0].at_ns if items else 0
@@ -198,6 +200,7 @@ class _Merge:
 
     def take(self, index: int) -> None:
         item = self.items[index]
+        self.first_ns.setdefault(item.source, item.at_ns)
         if item.late:
             self.passing.append(index)
             known = self.sources.get(item.source)
@@ -315,6 +318,8 @@ class _Merge:
     def idle_from(self, source: _Source) -> int:
         idle_after_ns = self.settings.idle_after_ns
         kept_ns = source.late_ns + idle_after_ns
+        if not source.heard and source.name not in self.settings.expected:
+            return max(kept_ns, self.first_ns[source.name] + idle_after_ns)
         if not source.heard:
             return max(kept_ns, self.begun_ns + self.settings.max_wait_ns)
         return max(kept_ns, source.last_arrival_ns + idle_after_ns)

@@ -1,0 +1,141 @@
+"""An input topic as the lines that `inorder replay` reads, with its append times.
+
+Each partition has its own arrival clock, the running maximum of append time, as in a
+stage. Of several partitions the lines come in the order (arrival, partition, offset), and
+end where each partition ended at the start. A replay of them gives what a worker gives,
+wherever the answer does not depend on how sources lie in partitions: with one partition,
+or with `rule: fixed` and a known start (the pooled fill times of `rule: miss`, the first
+wait for unknown starts, and the bounds on all sources together are per partition).
+
+A payload is JSON where the value is; else `{"base64": …}`, which replays as well as the
+bytes do, as payloads are only compared. A record that a stage would refuse becomes a line
+that a replay refuses, at the same place of the same source: `type` is no text there, and
+says why.
+
+Memory: one fetch of each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from agents.arrival import ArrivalClock
+from agents.brokers import Brokers
+from agents.inlet import RawInlet
+from topology.event import DATA, NO_EPOCH, Event
+from topology.outcome import Malformed
+from topology.outcome_lines import JsonObject
+
+READ_TIMEOUT_MS: Final = 500
+STALLED_TIMEOUT_S: Final = 30.0
+
+
+class DumpStalled(Exception):
+    """The brokers do not give what they say they have."""
+
+
+class _Part:
+    """One partition on its way from the log to lines."""
+
+    def __init__(self, source: TopicPartition, end: int) -> None:
+        self.source = source
+        self.end = end
+        self.clock = ArrivalClock(0)
+        self.lines: deque[JsonObject] = deque()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.lines[0]["arrival"], self.source.partition
+
+
+async def dumped(
+    brokers: Brokers, topic: str, partitions: int, inlet: RawInlet
+) -> AsyncIterator[JsonObject]:
+    """The lines of the topic as it stands now. DumpStalled if it cannot be read."""
+    sources = [TopicPartition(topic, number) for number in range(partitions)]
+    reader = brokers.reader()
+    await reader.start()
+    try:
+        reader.assign(sources)
+        ends = await reader.end_offsets(sources)
+        await reader.seek_to_beginning(*sources)
+        parts = [_Part(source, ends[source]) for source in sources]
+        while parts := [part for part in parts if await _filled(reader, part, inlet)]:
+            yield min(parts, key=_order).lines.popleft()
+    finally:
+        await reader.stop()
+
+
+def _order(part: _Part) -> tuple[int, int]:
+    return part.order
+
+
+async def _filled(reader: AIOKafkaConsumer, part: _Part, inlet: RawInlet) -> bool:
+    """True if the partition has a line to give, False at its end."""
+    deadline_s = time.monotonic() + STALLED_TIMEOUT_S
+    while not part.lines:
+        position = await reader.position(part.source)
+        if position >= part.end:
+            return False
+        if time.monotonic() > deadline_s:
+            raise DumpStalled(
+                f"{part.source.topic}/{part.source.partition} gives nothing beyond offset"
+                f" {position} of {part.end} for {STALLED_TIMEOUT_S:.0f} s: an open transaction,"
+                " or a broker that does not answer"
+            )
+        found = await reader.getmany(part.source, timeout_ms=READ_TIMEOUT_MS)
+        records = found.get(part.source, ())
+        part.lines.extend(_line(record, part.clock, inlet) for record in records)
+        await asyncio.sleep(0)
+    return True
+
+
+def _line(record: Any, clock: ArrivalClock, inlet: RawInlet) -> JsonObject:
+    read = inlet.read([record], clock)
+    if read.dead:
+        return _dead_line(read.dead[0], clock.now_ns)
+    return _event_line(read.events[0])
+
+
+def _event_line(event: Event) -> JsonObject:
+    line: JsonObject = {
+        "source": event.source,
+        "seq": event.seq,
+        "ts": event.ts_ns,
+        "arrival": event.arrival_ns,
+        "stream": event.stream,
+        "epoch": None if event.epoch == NO_EPOCH else event.epoch,
+        "type": event.type,
+        "payload": _payload(event.value),
+    }
+    if event.kind != DATA:
+        line["kind"] = event.kind
+    return line
+
+
+def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
+    return {
+        "source": dead.source,
+        "seq": dead.seq,
+        "arrival": arrival_ns,
+        "stream": dead.stream,
+        "epoch": dead.epoch if dead.epoch is not None and dead.epoch >= 0 else None,
+        "type": {"dead": dead.reason, "detail": dead.detail},
+    }
+
+
+def _payload(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

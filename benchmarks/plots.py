@@ -1,0 +1,75 @@
+"""Pictures of curves, as small PNG files.
+
+matplotlib is a tool of development and not of the application: where it is absent,
+`NoPlots` says so and the tables stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DPI = 72
+SIZE_INCHES = (7.5, 4.2)
+
+
+class NoPlots(Exception):
+    """matplotlib is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """`points` are (x, y, label); `style` is matplotlib's, such as `o-`."""
+
+    name: str
+    points: Sequence[tuple[float, float, str]]
+    style: str = "o-"
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the axes mean. A `linear` stretch at a logarithmic axis holds the 0."""
+
+    title: str
+    x: str
+    y: str
+    x_linear_below: float = 0.01
+    y_linear_below: float = 0.001
+
+
+def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
+    """Both axes are logarithmic down to their linear stretch."""
+    pyplot = _pyplot()
+    figure, plot = pyplot.subplots(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
+    for curve in curves:
+        if not curve.points:
+            continue
+        xs, ys = [x for x, _, _ in curve.points], [y for _, y, _ in curve.points]
+        plot.plot(xs, ys, curve.style, label=curve.name, markersize=4, linewidth=1)
+        for x, y, label in curve.points:
+            plot.annotate(label, (x, y), fontsize=6, xytext=(3, 3), textcoords="offset points")
+    plot.set_xscale("symlog", linthresh=axes.x_linear_below)
+    plot.set_yscale("symlog", linthresh=axes.y_linear_below)
+    plot.set_ylim(bottom=0)
+    plot.set_xlim(left=0)
+    plot.set_title(axes.title, fontsize=10)
+    plot.set_xlabel(axes.x)
+    plot.set_ylabel(axes.y)
+    plot.grid(visible=True, alpha=0.3)
+    plot.legend(fontsize=8)
+    figure.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
+    pyplot.close(figure)
+    return path
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError as absent:
+        raise NoPlots("matplotlib is not here; `make setup` brings it") from absent
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

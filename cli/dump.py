@@ -1,0 +1,55 @@
+"""`inorder dump`: an input topic as JSON lines that `inorder replay` reads."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+import orjson
+
+from agents.arrangement import input_reader
+from agents.brokers import BrokersUnavailable, brokers_at
+from agents.dump import DumpStalled, dumped
+from cli.progress import counting
+from cli.topology_file import Refused, brokers_option, load, topology_option
+from topology.description import Topology
+
+
+@click.command("dump")
+@topology_option
+@brokers_option
+@click.option("--topic", help="Which input topic, where the topology has several.")
+def command(topology_path: str, brokers: str, topic: str | None) -> None:
+    """Print the input topic as it stands now, in order of arrival."""
+    topology = load(topology_path)
+    name = chosen(topology, topic)
+    try:
+        asyncio.run(_print(topology, name, brokers))
+    except (BrokersUnavailable, DumpStalled) as error:
+        raise click.ClickException(str(error)) from error
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever reads has seen enough
+        raise SystemExit(1) from None
+
+
+def chosen(topology: Topology, topic: str | None) -> str:
+    inputs = sorted({stream.input for stream in topology.streams.values()})
+    if topic is None and len(inputs) == 1:
+        return inputs[0]
+    if topic not in inputs:
+        raise Refused(f"--topic {topic or 'is missing'}: write one of {', '.join(inputs)}")
+    return topic
+
+
+async def _print(topology: Topology, topic: str, servers: str) -> None:
+    brokers = await asyncio.to_thread(brokers_at, servers)
+    partitions = (await asyncio.to_thread(brokers.partitions, [topic]))[topic]
+    if not partitions:
+        raise Refused(f"{servers} has no topic {topic}; run `inorder topics create` first")
+    out = sys.stdout.buffer
+    with counting("records", sys.stderr) as advance:
+        async for line in dumped(brokers, topic, partitions, input_reader(topology, topic)):
+            out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            advance(1)
+    out.flush()

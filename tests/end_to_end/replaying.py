@@ -1,0 +1,112 @@
+"""`inorder dump` and `inorder replay` as processes, and their answers as values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.end_to_end.records import Read
+from tests.end_to_end.setting import Setting
+from tests.end_to_end.worker import ROOT
+
+TIMEOUT_S = 120.0
+
+
+class Said(NamedTuple):
+    """What is told of an emitted event, by the topic as by the replay."""
+
+    source: str
+    epoch: int
+    seq: int
+    ref_ns: int
+    error_ns: int
+    is_late: bool
+
+
+def run_cli(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """`inorder …` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "cli", *arguments],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def dump(setting: Setting, path: Path) -> int:
+    """The raw topic as replay lines in `path`; how many."""
+    done = run_cli("dump", "--topology", str(setting.path), "--brokers", setting.bootstrap)
+    assert done.returncode == 0, done.stderr.decode()
+    path.write_bytes(done.stdout)
+    return done.stdout.count(b"\n")
+
+
+class Replayed(NamedTuple):
+    """Events in the order they leave, with the instant of each; the summary; the last
+    arrival, at which the replay flushes what a worker lets go later."""
+
+    events: list[tuple[Said, int]]
+    summary: dict[str, Any]
+    end_ns: int
+
+
+def replay(setting: Setting, path: Path) -> Replayed:
+    done = run_cli("replay", "--topology", str(setting.path), "--json", str(path))
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    events = [
+        (
+            Said(
+                line["source"],
+                line["epoch"],
+                line["seq"],
+                line["ref_time"],
+                line["error"],
+                line["late"],
+            ),
+            line["at"],
+        )
+        for line in lines
+        if line["kind"] == "event"
+    ]
+    end_ns = json.loads(path.read_bytes().splitlines()[-1])["arrival"]
+    return Replayed(events, json.loads(done.stderr.splitlines()[-1]), end_ns)
+
+
+def said(records: Sequence[Read]) -> list[tuple[Said, int]]:
+    """What an ordered topic of one stream says, control records apart."""
+    return [
+        (
+            Said(
+                *record.name,
+                record.number("refTs"),
+                record.number("err"),
+                record.header("late") is not None,
+            ),
+            record.number("at"),
+        )
+        for record in records
+        if not record.is_control
+    ]
+
+
+def differences(
+    ordered: Sequence[tuple[Said, int]], replayed: Replayed
+) -> list[tuple[int, object, object]]:
+    """(place, in the topic, in the replay), the first few. Instants count up to the end
+    of the input: there a replay flushes, and a worker waits on."""
+    pairs = enumerate(zip(ordered, replayed.events, strict=False))
+    found: list[tuple[int, object, object]] = [
+        (place, one, other)
+        for place, (one, other) in pairs
+        if one[0] != other[0] or (other[1] < replayed.end_ns and one[1] != other[1])
+    ]
+    if len(ordered) != len(replayed.events):
+        found.append((-1, len(ordered), len(replayed.events)))
+    return found[:5]

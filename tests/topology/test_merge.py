@@ -1,0 +1,355 @@
+"""Example tables for MERGE, and operator = oracle over seeded streams.
+
+In the tables a time is a number of milliseconds; `max_wait` is 50, `idle_after` 200.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.topology.merge_oracle import MS, Settings, by_operator, by_oracle, items
+from topology.description.stream import MergeConfig
+from topology.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
+from topology.merge import Merge
+from topology.outcome import GAP, Duplicate, Late, Step
+
+SEEDS = 150 * int(os.environ.get("INORDER_SEEDS", "1"))
+
+
+def operator(late: str = "pass", heartbeat: int = 0, max_sources: int = 100, **settings: Any) -> Merge:
+    return Merge(
+        "default",
+        MergeConfig(**{"max_wait": "50ms", "idle_after": "200ms", **settings}),
+        late=late,
+        heartbeat_ns=heartbeat * MS,
+        max_sources=max_sources,
+        correct_for_ns=1_000 * MS,
+    )
+
+
+def event(at: int, source: str, seq: int, ref: int, kind: str = "", late: str = "") -> Event:
+    made = Event("default", source, 0, seq, ref * MS, at * MS, offset=seq, kind=kind)
+    made.late = late
+    return made
+
+
+def told(step: Step) -> list[str]:
+    lines = []
+    for e in step.released:
+        if e.kind == WATERMARK:
+            lines.append(f"W {e.ref_time_ns // MS} C {e.complete_ns // MS} at {e.at_ns // MS}")
+        else:
+            late = f" (late {e.late})" if e.late else ""
+            lines.append(f"{e.source}{e.seq} at {e.at_ns // MS}{late}")
+    for report in step.reports:
+        assert isinstance(report, Late | Duplicate)
+        kind = "late" if isinstance(report, Late) else "duplicate"
+        lines.append(f"{kind} {report.event.source}{report.event.seq}")
+    return lines
+
+
+Table = list[tuple[Any, ...]]
+"""(at, source, seq, ref) or (at, source, seq, ref, kind), then what is said then; with
+source None: `on_time`."""
+
+
+def play(merge: Merge, table: Table) -> None:
+    for number, (at, source, *rest, expected) in enumerate(table):
+        if source is None:
+            step = merge.on_time(at * MS)
+        else:
+            step = merge.on_batch([event(at, source, *rest)], at * MS)
+        assert told(step) == expected, f"line {number}"
+
+
+def test_one_source_passes_through_at_the_end_of_its_instant() -> None:
+    play(operator(), [(5, "a", 0, 1, []), (6, "a", 1, 2, ["a0 at 5"]), (6, None, ["a1 at 6"])])
+
+
+def test_sources_leave_in_one_order_up_to_the_one_heard_least() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 5, []),
+            (10, "b", 0, 4, []),
+            (11, "a", 1, 8, ["b0 at 10"]),  # b might still bring something before a0
+            (12, "b", 1, 6, []),
+            (13, "b", 2, 9, ["a0 at 12", "b1 at 12"]),
+            (13, None, ["a1 at 13"]),
+        ],
+    )
+
+
+def test_equal_times_leave_by_source_then_by_number() -> None:
+    merge = operator()
+    given = [("b", 0), ("a", 0), ("b", 1), ("a", 1), ("c", 0)]
+    merge.on_batch([event(9, s, q, 5) for s, q in given], 9 * MS)
+    assert told(merge.on_end(9 * MS)) == [f"{x} at 9" for x in ("a0", "a1", "b0", "b1", "c0")]
+
+
+def test_a_silent_source_is_waited_for_as_long_as_its_delays_call_for() -> None:
+    """Until 64 delays are known that is max_wait after the head's own time."""
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (10, "b", 0, 9, []),
+            (20, "a", 1, 19, ["a0 at 10", "b0 at 10"]),
+            (68, None, []),
+            (69, None, ["a1 at 69"]),
+        ],
+    )
+
+
+def test_a_source_with_64_delays_is_waited_for_by_its_own() -> None:
+    merge = operator()
+    for n in range(64):
+        merge.on_batch([event(10 * n, "b", n, 10 * n - 4)], 10 * n * MS)
+    merge.on_batch([event(640, "a", 0, 639)], 640 * MS)
+    (due_ns,) = [merge.next_deadline_ns()]
+    merge.on_time(640 * MS)
+    due_ns = merge.next_deadline_ns()
+    assert due_ns is not None
+    assert 639 * MS + 4 * MS <= due_ns <= 639 * MS + 4 * MS * 9 // 8
+    assert told(merge.on_time(due_ns - 1)) == []
+    assert told(merge.on_time(due_ns)) == ["a0 at 643"]
+
+
+def test_an_idle_source_holds_nobody_and_comes_back() -> None:
+    play(
+        operator(max_wait="10s"),
+        [
+            (0, "a", 0, 0, []),
+            (0, "b", 0, 0, []),
+            (100, "a", 1, 99, ["a0 at 0", "b0 at 0"]),
+            (199, None, []),
+            (200, None, ["a1 at 200"]),
+            (210, "a", 2, 209, []),
+            (220, "b", 1, 215, ["a2 at 210"]),  # b was idle; it is heard again
+            (230, "a", 3, 229, []),
+            (231, None, ["b1 at 220"][1:]),
+        ],
+    )
+
+
+def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> None:
+    table: Table = [
+        (10, "a", 0, 9, []),
+        (20, "a", 1, 19, ["a0 at 10"]),
+        (21, "b", 0, 5, ["a1 at 20", "b0 at 21 (late merge)"]),
+        (22, "a", 2, 21, []),
+        (23, "b", 1, 6, ["a2 at 22", "b1 at 23 (late merge)"]),  # b held nobody back
+        (24, "b", 2, 23, []),
+        (25, "a", 3, 24, ["b2 at 24"]),  # in time again: a waits for b from now on
+        (26, None, []),
+    ]
+    play(operator(), table)
+    for policy in ("drop", "side"):
+        merge = operator(late=policy)
+        play(merge, table[:2])
+        assert told(merge.on_batch([event(21, "b", 0, 5)], 21 * MS)) == ["a1 at 20", "late b0"]
+
+
+def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (21, "b", 0, 5, ["a0 at 10", "b0 at 21 (late merge)"]),
+            (22, "b", 1, 0, BLOCKED, []),
+            (23, "a", 1, 22, []),
+            (24, None, ["a1 at 23"]),
+        ],
+    )
+
+
+def test_an_event_that_was_late_before_passes_at_once() -> None:
+    merge = operator()
+    step = merge.on_batch([event(1, "a", 3, 0, late=GAP)], 1 * MS)
+    assert told(step) == ["a3 at 1 (late gap)"]
+
+
+def test_a_heartbeat_speaks_for_its_source() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (10, "b", 0, 9, []),
+            (20, "a", 1, 19, ["a0 at 10", "b0 at 10"]),
+            (21, "b", 1, 20, HEARTBEAT, []),
+            (21, None, ["a1 at 21"]),
+        ],
+    )
+
+
+def test_a_source_that_says_bye_is_waited_for_no_more() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (10, "b", 0, 9, []),
+            (20, "b", 1, 15, BYE, ["a0 at 10", "b0 at 10"]),
+            (30, "a", 1, 29, []),
+            (30, None, ["a1 at 30"]),
+        ],
+    )
+
+
+def test_events_that_wait_in_reorder_are_waited_for() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (10, "b", 0, 9, []),
+            (11, "b", 1, 0, BLOCKED, ["a0 at 10", "b0 at 10"]),
+            (12, "a", 1, 12, []),
+            (500, None, []),  # beyond max_wait and idle_after
+            (501, "b", 1, 11, []),
+            (501, None, ["b1 at 501", "a1 at 501"]),
+        ][:-2]
+        + [(501, "b", 2, 0, UNBLOCKED, []), (501, None, ["a1 at 501"])],
+    )
+
+
+def test_expected_sources_are_waited_for_at_the_start() -> None:
+    play(
+        operator(expected_sources=["b"]),
+        [(10, "a", 0, 9, []), (58, None, []), (59, None, ["a0 at 59"])],
+    )
+    play(
+        operator(expected_sources=["b"]),
+        [(10, "a", 0, 9, []), (12, "b", 0, 3, []), (12, None, ["b0 at 12"])],
+    )
+
+
+def test_at_the_bound_the_smallest_leaves() -> None:
+    merge = operator(max_queued=2)
+    play(
+        merge,
+        [
+            (10, "a", 0, 9, []),
+            (10, "b", 0, 9, []),
+            (11, "a", 1, 11, ["a0 at 10", "b0 at 10"]),
+            (12, "a", 2, 12, []),
+            (13, "a", 3, 13, ["a1 at 13"]),
+            (14, "b", 1, 10, ["b1 at 14 (late merge)"]),
+        ],
+    )
+    assert merge.overflows == 1
+
+
+def test_a_copy_of_what_was_heard_in_sequence_is_dropped() -> None:
+    play(
+        operator(),
+        [
+            (1, "a", 0, 1, []),
+            (2, "a", 1, 1, ["a0 at 1"]),
+            (3, "a", 1, 1, ["a1 at 2", "duplicate a1"]),
+            (4, "a", 0, 1, ["duplicate a0"]),
+        ],
+    )
+
+
+def test_without_wait_events_leave_as_they_come() -> None:
+    play(
+        operator(max_wait="0ms"),
+        [
+            (10, "a", 0, 9, []),
+            (11, "b", 0, 8, ["a0 at 10", "b0 at 11 (late merge)"]),
+            (12, "b", 1, 12, []),
+            (12, None, ["b1 at 12"]),
+        ],
+    )
+
+
+def test_the_thesis_rule_waits_as_long_as_the_source_uses_to_pause() -> None:
+    merge = operator(wait="thesis", max_wait="1s", idle_after="10s")
+    for n in range(10):
+        merge.on_batch([event(10 * n, "b", n, 10 * n), event(10 * n, "a", n, 10 * n)], 10 * n * MS)
+    play(
+        merge,
+        [
+            (90, None, ["a9 at 90", "b9 at 90"]),
+            (95, "a", 10, 95, []),  # b is empty from here on; it speaks every 10
+            (104, None, []),
+            (105, None, ["a10 at 105"]),
+            (200, "a", 11, 200, []),  # b is done without until it speaks
+            (200, None, ["a11 at 200"]),
+            (201, "b", 10, 201, []),
+            (202, "a", 12, 202, ["b10 at 201"]),
+            (203, None, []),
+        ],
+    )
+
+
+# -- watermarks ---------------------------------------------------------------------------------------
+
+
+def test_the_watermark_rises_with_the_slowest_source_and_is_said_once() -> None:
+    merge = operator(heartbeat=10)
+    play(
+        merge,
+        [
+            (1, "a", 0, 1, []),
+            (1, "b", 0, 1, []),
+            (2, "a", 1, 2, HEARTBEAT, ["a0 at 1", "b0 at 1"]),
+            (3, "b", 1, 3, HEARTBEAT, []),
+            (10, None, ["W 2 C 2 at 10"]),
+            (30, None, []),
+        ],
+    )
+
+
+def test_a_quiet_stream_finishes() -> None:
+    merge = operator(heartbeat=10)
+    play(merge, [(1, "a", 0, 1, []), (9, None, ["a0 at 1"]), (200, None, ["W 1 C 1 at 10"])])
+    assert told(merge.on_time(1_000 * MS))[-1] == "W 800 C 1 at 1000"
+    play(merge, [(1_001, "a", 1, 799, ["a1 at 1001 (late merge)"])])
+
+
+def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
+    table: Table = [
+        (1, "a", 0, 1, []),
+        (2, "a", 2, 3, ["a0 at 1"]),
+        (10, None, ["a2 at 2", "W 3 C 1 at 10"]),
+    ]
+    merge = operator(heartbeat=10)
+    play(merge, table)
+    merge.on_batch([event(11, "a", 1, 2, late=GAP)], 11 * MS)
+    assert told(merge.on_time(20 * MS)) == ["W 3 C 3 at 20"]
+    merge = operator(heartbeat=10)
+    play(merge, table)
+    play(merge, [(1_500, "a", 3, 1_500, ["W 1290 C 1 at 1490"])])
+    assert told(merge.on_time(1_500 * MS)) == ["a3 at 1500", "W 1500 C 1500 at 1500"]
+
+
+def test_the_longest_quiet_source_is_forgotten() -> None:
+    merge = operator(max_sources=2)
+    for at, source in enumerate("abc"):
+        merge.on_batch([event(at, source, 0, at)], at * MS)
+    merge.on_time(3 * MS)
+    assert sorted(key for key in merge.snapshot() if key.startswith("feed/")) == ["feed/b", "feed/c"]
+
+
+# -- the oracle ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sources", [1, 2, 3, 5])
+def test_the_operator_is_the_oracle(sources: int) -> None:
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        settings = Settings(rng)
+        coming = items(rng, rng.choice((9, 30, 90, 250)), sources)
+        last_ns = coming[-1].at_ns
+        ends = [
+            {"until_ns": last_ns + rng.choice((0, 10, 60, 2_000)) * MS},
+            {"end_ns": last_ns + rng.choice((0, 10)) * MS},
+        ]
+        told_of = rng.choice(ends)
+        expected = by_oracle(coming, settings, **told_of)
+        for got, wanted in zip(by_operator(coming, settings, **told_of), expected, strict=True):
+            assert got == wanted, f"seed {seed}"
