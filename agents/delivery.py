@@ -26,6 +26,10 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 MAX_BATCH_BYTES: Final = 1 << 20
 """One batch of one output partition; a larger record travels alone."""
 
+COMPRESSION: Final = "snappy"
+"""As small as lz4 at its quick level, and ten times as quick as lz4 at the level that
+aiokafka has fixed, which was a sixth of the worker's time."""
+
 RETRY_BACKOFF_MS: Final = 20
 REQUEST_TIMEOUT_MS: Final = 30_000
 COMMIT_TIMEOUT_S: Final = 60.0
@@ -136,7 +140,7 @@ class ExactlyOnce(_Producing):
                 transaction_timeout_ms=transaction_timeout_ms,
                 linger_ms=0,
                 max_batch_size=MAX_BATCH_BYTES,
-                compression_type="lz4",
+                compression_type=COMPRESSION,
                 retry_backoff_ms=RETRY_BACKOFF_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             ),
@@ -176,7 +180,7 @@ class AtLeastOnce(_Producing):
                 enable_idempotence=True,
                 linger_ms=0,
                 max_batch_size=MAX_BATCH_BYTES,
-                compression_type="lz4",
+                compression_type=COMPRESSION,
                 retry_backoff_ms=RETRY_BACKOFF_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             ),

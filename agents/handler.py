@@ -31,6 +31,7 @@ class StageHandler:
         self._surroundings = surroundings
         self._watchdog = watchdog
         self._partitions: dict[TopicPartition, Partition] = {}
+        watchdog.leaving(time.monotonic_ns())
 
     @property
     def _metrics(self) -> Metrics:
@@ -43,6 +44,7 @@ class StageHandler:
     ) -> Mapping[TopicPartition, int]:
         stage = self._arrangement.stage.name
         self._metrics.rebalances.labels(stage).inc()
+        self._watchdog.joined(time.monotonic_ns())
         for source in sorted(partitions):
             self._partitions[source] = Partition(source, self._arrangement, self._surroundings)
             self._watchdog.assigned(time.monotonic_ns(), (source.topic, source.partition))
@@ -62,6 +64,7 @@ class StageHandler:
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
+        self._watchdog.leaving(time.monotonic_ns())
         for source in partitions:
             self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
         await asyncio.gather(*(self._close(partition) for partition in mine))
@@ -86,9 +89,12 @@ class StageHandler:
             if partition.is_open:
                 partition.pulse()
             place = (source.topic, source.partition)
-            restoring = not partition.is_open
-            position, end = partition.restored if restoring else partition.stands_at
-            self._watchdog.told(now_ns, place, position, end, restoring=restoring)
+            if not partition.is_open:
+                self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
+            elif partition.heard_of:
+                # Where the broker is silent no batch comes, nor a tick: nothing is told then.
+                partition.heard_of = False
+                self._watchdog.told(now_ns, place, *partition.stands_at)
 
     def observe(self) -> None:
         for partition in self._partitions.values():

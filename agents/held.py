@@ -53,16 +53,22 @@ class Spilled(msgspec.Struct, array_like=True):
     headers: list[tuple[str, bytes | None]]
 
 
-def note_of(event: Event, stamped: bool) -> Note:
-    note = Note(event.offset, event.held_by, event.arrival_ns, event.at_ns)
-    if stamped:
-        note.stamped = True
-        note.epoch = event.epoch
-        note.seq = event.seq
-        note.ref_time_ns = event.ref_time_ns
-        note.error_ns = event.error_ns
-        note.segment = event.segment
-    return note
+def note_of(event: Event, stamped: bool) -> tuple[Any, ...]:
+    """The fields of a `Note`, as msgspec writes it, at a tenth of the cost of making one."""
+    if not stamped:
+        return (event.offset, event.held_by, event.arrival_ns, event.at_ns)
+    return (
+        event.offset,
+        event.held_by,
+        event.arrival_ns,
+        event.at_ns,
+        True,
+        event.epoch,
+        event.seq,
+        event.ref_time_ns,
+        event.error_ns,
+        event.segment,
+    )
 
 
 def apply_note(event: Event, note: Note) -> None:

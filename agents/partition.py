@@ -82,6 +82,7 @@ class Partition:
         self.high_watermark = 0
         self.is_open = False
         self.restored = (0, 1)  # position in the changelog and its end, while restoring
+        self.heard_of = False  # a batch or a tick has come since somebody looked
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._metrics = PartitionMetrics(
@@ -232,6 +233,7 @@ class Partition:
     async def take(self, batch: Batch) -> None:
         """A batch of the log, or a tick. Raises what the last checkpoint met."""
         self._look_for_failure()
+        self.heard_of = True
         self.high_watermark = batch.high_watermark
         if batch.skipped:
             self._metrics.lost(batch.skipped)

@@ -115,6 +115,8 @@ class Supervisor:
         process = child.process = await asyncio.create_subprocess_exec(
             *child.command, stdout=asyncio.subprocess.PIPE
         )
+        if self._stopping.is_set():
+            process.terminate()  # told meanwhile, when there was nobody yet to pass it on to
         assert process.stdout is not None
         first = await process.stdout.readline()
         child.address = first.decode().strip() or None

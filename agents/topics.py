@@ -7,12 +7,14 @@
 * Changelogs are compacted, one for each stage and input topic.
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
-declaration is told.
+declaration is told. When it returns, every topic has its leaders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +26,7 @@ from agents.changelog import changelog_topic
 from topology.description import Topology
 
 TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.05
 FOREVER_MS: Final = str(2**63 - 1)
 OVERHEAD_BYTES: Final = 1 << 16
 """Room for headers and framing beyond `topics.max_record`."""
@@ -89,18 +92,47 @@ def create(specs: Sequence[TopicSpec], bootstrap_servers: str, replication: int)
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     new = [NewTopic(spec.name, spec.partitions, replication, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
-    outcomes = []
-    for spec in specs:
-        try:
-            futures[spec.name].result()
-            outcomes.append(Outcome(spec.name, created=True))
-        except KafkaException as refused:
-            error: KafkaError = refused.args[0]
-            if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise TopicsUnavailable(_told(spec, error, bootstrap_servers)) from refused
-            differences = _differences(admin, spec)
-            outcomes.append(Outcome(spec.name, created=False, differences=differences))
-    return outcomes
+    created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
+    _await_leaders(admin, created)
+    return [
+        Outcome(spec.name, created=True)
+        if created[spec.name]
+        else Outcome(spec.name, created=False, differences=_differences(admin, spec))
+        for spec in specs
+    ]
+
+
+def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
+    try:
+        future.result()
+    except KafkaException as refused:
+        error: KafkaError = refused.args[0]
+        if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise TopicsUnavailable(_told(spec, error, bootstrap_servers)) from refused
+        return False
+    return True
+
+
+def _await_leaders(admin: AdminClient, names: Collection[str]) -> None:
+    """A topic exists before the brokers can tell of it, whoever has just made it."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while absent := _without_leader(admin, names):
+        if time.monotonic() > deadline_s:
+            raise TopicsUnavailable(
+                f"{', '.join(absent)}: no leader within {TIMEOUT_S:.0f} s; are all brokers up?"
+            )
+        time.sleep(POLL_S)
+
+
+def _without_leader(admin: AdminClient, names: Collection[str]) -> list[str]:
+    known = admin.list_topics(timeout=TIMEOUT_S).topics
+    return [
+        name
+        for name in names
+        if name not in known
+        or not known[name].partitions
+        or any(partition.leader < 0 for partition in known[name].partitions.values())
+    ]
 
 
 def _told(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:

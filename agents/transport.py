@@ -81,7 +81,7 @@ class Handler(Protocol):
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Fence the old owner and restore. The answer is the offset to begin at; a partition
-        that is not in it begins with the first record there is."""
+        that is not in it begins with the first record there is. Told also of none."""
 
     async def on_batch(self, batch: Batch) -> None:
         """Take the batch; the partition's next one comes when this returns."""
@@ -168,8 +168,7 @@ class BatchConsumer(driver.Consumer):
     # Opening partitions.
 
     async def _begin(self, partitions: frozenset[TopicPartition]) -> None:
-        if partitions:
-            await self._open(partitions)
+        await self._open(partitions)
         self.app.flow_control.resume()
         self.resume_flow()
         await cast(Any, self.app)._fetcher.maybe_start()

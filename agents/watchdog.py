@@ -12,6 +12,10 @@ A partition of which nothing has been told counts as standing too, for then nobo
 looks after it. While it restores it is not ready from the start; its position is then
 that in the changelog, whose highest is kept apart.
 
+Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
+says so, and this counts as standing too. A broker that falls silent ends there, as the
+group's session does.
+
 Only time in which the worker could have worked counts: between two calls at most
 `longest_step_ns`. So a worker that was paused, or a machine that slept, is not
 condemned for it on waking. `now_ns` is a monotonic clock; where it goes back no time
@@ -87,6 +91,18 @@ class Watchdog:
         self._watched: dict[Place, _Watched] = {}
         self._elapsed_ns = 0
         self._last_now_ns: int | None = None
+        self._left_ns: int | None = None
+
+    def leaving(self, now_ns: int) -> None:
+        """The group is about to say who owns what, for the first time or anew."""
+        self._pass_time(now_ns)
+        if self._left_ns is None:
+            self._left_ns = self._elapsed_ns
+
+    def joined(self, now_ns: int) -> None:
+        """The group has said what this worker owns, be it nothing."""
+        self._pass_time(now_ns)
+        self._left_ns = None
 
     def assigned(self, now_ns: int, place: Place) -> None:
         """The partition is this worker's from now on; it begins with a clean slate."""
@@ -124,7 +140,7 @@ class Watchdog:
         watched.told_ns = self._elapsed_ns
 
     def verdict(self, now_ns: int) -> Verdict:
-        """How the worker stands; without partitions it is ready to get some."""
+        """How the worker stands; with a place and no partitions it is ready to get some."""
         self._pass_time(now_ns)
         longest_ns = 0
         faults: list[tuple[int, Place, str]] = []
@@ -135,6 +151,10 @@ class Watchdog:
                 faults.append((-standing_ns, place, reason))
         faults.sort()
         reasons = tuple(f"{topic}/{number}: {reason}" for _, (topic, number), reason in faults)
+        if self._left_ns is not None:
+            waiting_ns = self._elapsed_ns - self._left_ns
+            longest_ns = max(longest_ns, waiting_ns)
+            reasons = (f"no place in the consumer group for {_shown(waiting_ns)}", *reasons)
         if longest_ns >= self._patience.stuck_after_ns:
             return Verdict(State.STOP, reasons)
         return Verdict(State.NOT_READY if reasons else State.READY, reasons)

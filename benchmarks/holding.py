@@ -5,6 +5,8 @@
   included; `accuracy` = 1 - descents left / descents injected, and may be negative.
 * *late*: came after its gap had been declared. It is passed on out of order here; under
   `late: drop` just these events would be lost.
+* *aside*: late too, and nobody remembers whether it is a copy (before the first number
+  of the source, an epoch that is over): goes to the side topic under every policy.
 * *never came*: numbers declared missing that no event ever filled, so lost on the way.
 """
 
@@ -16,7 +18,7 @@ from typing import Any, Protocol
 
 from benchmarks.workloads.rows import Row
 from topology.event import DATA, Event
-from topology.outcome import Gap, Step
+from topology.outcome import Gap, Late, Step
 
 BATCH = 1_000
 """Events told at once: how they are cut changes nothing but the speed."""
@@ -35,6 +37,7 @@ class Holding:
     released: int = 0
     descents: int = 0
     late: int = 0
+    aside: int = 0
     gaps: int = 0
     missing: int = 0
     filled: int = 0
@@ -49,6 +52,8 @@ class Holding:
             if isinstance(report, Gap):
                 self.gaps += 1
                 self.missing += report.last - report.first + 1
+            elif isinstance(report, Late):
+                self.aside += 1
 
     def _released(self, event: Event) -> None:
         self.released += 1

@@ -70,6 +70,6 @@ def _pyplot() -> Any:
     except ImportError as absent:
         raise NoPlots("matplotlib is not here; `make setup` brings it") from absent
     mpl.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plt
 
-    return pyplot
+    return plt

@@ -40,6 +40,7 @@ COLUMNS: Final = (
     "accuracy %",
     "late",
     "late %",
+    "aside",
     "gaps",
     "never came",
     "mean ms",
@@ -133,9 +134,7 @@ def spelled(ppm: int) -> str:
 
 def measure(subject: Subject, rows: Sequence[Row], wanted: Iterable[Point]) -> list[Measured]:
     make = event_of(subject.epoch)
-    return [
-        Measured(point, run(Reorder("default", point.config), rows, make)) for point in wanted
-    ]
+    return [Measured(point, run(Reorder("default", point.config), rows, make)) for point in wanted]
 
 
 def table_of(subject: Subject, rows: Sequence[Row], measured: Sequence[Measured]) -> Table:
@@ -150,6 +149,7 @@ def table_of(subject: Subject, rows: Sequence[Row], measured: Sequence[Measured]
             f"{100 * found.accuracy(before):.2f}",
             count(found.late),
             share(found.late, found.released),
+            count(found.aside),
             count(found.gaps),
             count(found.never_came),
             ms(found.mean_ns),

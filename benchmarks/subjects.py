@@ -2,6 +2,7 @@
 
 `cap` is `max_wait` of the rules that adapt, `waits` the grid of `fixed`. Where events
 travel for many seconds, as in the radio network, both are longer than the default.
+Of the traces those are here whose numbers really overtake each other.
 A subject whose trace is absent raises `TraceAbsent` when its rows are asked for.
 """
 
@@ -18,8 +19,8 @@ from benchmarks.workloads import (
     D3,
     Recipe,
     bursts,
-    loss_storm,
     lose,
+    loss_storm,
     rate_steps,
     regimes,
     soccer,
@@ -33,10 +34,6 @@ USUAL_WAITS_NS: Final = tuple(ms * MS for ms in (1, 2, 5, 10, 20, 50, 100, 200, 
 RADIO_CAP_NS: Final = 60 * S
 RADIO_WAITS_NS: Final = tuple(
     ms * MS for ms in (50, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000)
-)
-QUAKES_CAP_NS: Final = 24 * 3600 * S
-QUAKES_WAITS_NS: Final = tuple(
-    minutes * 60 * S for minutes in (1, 5, 15, 60, 240, 720, 1440)
 )
 
 
@@ -89,5 +86,4 @@ def subjects(divisor: int = 1) -> list[Subject]:
             Subject(name, TRACE, trace(name), epoch=NO_EPOCH)
             for name in ("jr_umts/d1", "jr_umts/d2", "jr_umts/d4")
         ),
-        Subject("usgs_quakes", TRACE, trace("usgs_quakes"), QUAKES_CAP_NS, QUAKES_WAITS_NS),
     ]

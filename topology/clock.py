@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.event import BLOCKED, UNBLOCKED, Event
+from topology.event import BLOCKED, DATA, UNBLOCKED, Event
 from topology.operator import Changes, State
-from topology.outcome import Malformed, Step
+from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
 
 FOREVER = 1 << 62
@@ -57,11 +57,13 @@ class Clock:
         sources = self._sources
         max_ahead_ns = self._max_ahead_ns
         for event in events:
-            if event.kind == BLOCKED or event.kind == UNBLOCKED:
+            kind = event.kind
+            if kind != DATA and kind in (BLOCKED, UNBLOCKED):
                 released.append(event)
                 continue
             ts_ns = event.ts_ns
-            if ts_ns > event.arrival_ns + max_ahead_ns:
+            arrival_ns = event.arrival_ns
+            if ts_ns > arrival_ns + max_ahead_ns:
                 self._refuse(event, step)
                 continue
             event.ref_time_ns = ts_ns
@@ -76,8 +78,8 @@ class Clock:
             else:
                 event.ref_time_ns = stamped.ref_time_ns
                 event.error_ns = stamped.ref_time_ns - ts_ns
-            if event.arrival_ns > stamped.last_arrival_ns:
-                stamped.last_arrival_ns = event.arrival_ns
+            if arrival_ns > stamped.last_arrival_ns:
+                stamped.last_arrival_ns = arrival_ns
             if not stamped.dirty:
                 stamped.dirty = True
                 self._dirty.append(event.source)
@@ -94,20 +96,11 @@ class Clock:
 
     def _refuse(self, event: Event, step: Step) -> None:
         ahead_ns = event.ts_ns - event.arrival_ns
-        step.reports.append(
-            Malformed(
-                event.at_ns,
-                event.offset,
-                "ahead",
-                f"ts is {ahead_ns} ns after the arrival; set the source's clock or its ts_unit,"
-                " or raise clock.max_ahead",
-                event.stream,
-                event.source,
-                event.epoch,
-                event.seq,
-                event.record,
-            )
+        detail = (
+            f"ts is {ahead_ns} ns after the arrival; set the source's clock or its ts_unit,"
+            " or raise clock.max_ahead"
         )
+        step.reports.append(dead_letter(event, event.at_ns, "ahead", detail))
 
     def _new(self, event: Event) -> Stamped:
         stamped = self._sources[event.source] = Stamped(event.ts_ns, event.arrival_ns)

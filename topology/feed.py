@@ -14,6 +14,12 @@ NO_REF: Final = -(1 << 63)
 
 NEVER: Final = 1 << 62
 
+WARM_DELAYS: Final = 64
+"""Samples a source, or the pool, needs before its delays are believed."""
+
+POOL_EVERY: Final = 8
+"""Of a warm source so many delays make one sample of the pool."""
+
 KEYED: Final = 0
 """Live, bounded by its newest key."""
 LED: Final = 1
@@ -27,15 +33,13 @@ BEHIND: Final = 4
 
 
 class Feed:
-    """`newest_ns` is the newest reference time heard in order; C needs `_missing`:
-    how many numbers below the newest never came."""
+    """`newest_ns` is the newest reference time heard in sequence, `epoch` and `seq` the
+    newest number; C needs `_missing`: how many numbers below it never came."""
 
     __slots__ = (
-        "_epoch",
         "_gap_ns",
         "_missing",
         "_pace",
-        "_seq",
         "_spoke_ns",
         "_whole_ns",
         "blocked",
@@ -43,17 +47,19 @@ class Feed:
         "dirty",
         "duplicate",
         "empty_since_ns",
+        "epoch",
         "in_keyed",
         "last_arrival_ns",
         "late",
         "led_wait_ns",
         "newest_ns",
         "queue",
-        "received",
         "released",
         "said_bye",
+        "seq",
         "source",
         "state",
+        "warm",
         "watched",
     )
 
@@ -64,54 +70,76 @@ class Feed:
         self.last_arrival_ns = 0
         self.queue: deque[Event] = deque()
         self.delays = Histogram(miss_ppm)
+        self.warm = False
         self.led_wait_ns = 0
         self.blocked = False
         self.in_keyed = False
         self.watched = False
         self.said_bye = False
         self.dirty = False
-        self.received = 0
         self.released = 0
         self.late = 0
         self.duplicate = 0
         self.empty_since_ns = NEVER
         self._pace: Smoothed | None = None
         self._spoke_ns = -1
-        self._epoch = -1
-        self._seq = -1
+        self.epoch = -1
+        self.seq = -1
         self._missing = 0
         self._gap_ns = 0
         self._whole_ns = NO_REF
 
+    @property
+    def received(self) -> int:
+        return self.released + self.late + self.duplicate + len(self.queue)
+
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""
         return bool(self.queue) or self.blocked
+
+    def mark(self, dirty: list[Feed]) -> None:
+        """Its state has changed since the last checkpoint."""
+        if not self.dirty:
+            self.dirty = True
+            dirty.append(self)
+
+    # -- how late it comes -------------------------------------------------------------------------
+
+    def sample(self, delay_ns: int, pool: Histogram) -> None:
+        """The pool, which speaks for sources not yet known, takes all of a new source
+        and every eighth of one that is known."""
+        self.delays.add(delay_ns)
+        if not self.warm or self.delays.since_halved % POOL_EVERY == 0:
+            self.sample_pool(delay_ns, pool)
+
+    def sample_pool(self, delay_ns: int, pool: Histogram) -> None:
+        self.warm = self.warm or self.delays.trials >= WARM_DELAYS
+        pool.add(delay_ns)
 
     # -- the sequence ------------------------------------------------------------------------------
 
     def has_heard(self, event: Event) -> bool:
         """A copy: each source comes in sequence, so nothing new lies at or below the newest."""
         return event.ref_time_ns <= self.newest_ns and (event.epoch, event.seq) <= (
-            self._epoch,
-            self._seq,
+            self.epoch,
+            self.seq,
         )
 
     def follow(self, event: Event) -> None:
-        """A number in order: were there some between it and the last?"""
-        if event.epoch == self._epoch and event.seq > self._seq + 1:
-            self._missing += event.seq - self._seq - 1
+        """A number in sequence: were there some between it and the last? Before its
+        time raises `newest_ns`."""
+        if event.epoch == self.epoch and event.seq > self.seq + 1:
+            if not self._missing:
+                self._whole_ns = self.newest_ns
+            self._missing += event.seq - self.seq - 1
             self._gap_ns = event.ref_time_ns
-        self._epoch = event.epoch
-        self._seq = event.seq
-        if not self._missing:
-            self._whole_ns = event.ref_time_ns
+        self.epoch = event.epoch
+        self.seq = event.seq
 
     def fill(self) -> None:
         """A lost number came after all."""
         if self._missing:
             self._missing -= 1
-            if not self._missing:
-                self._whole_ns = self.newest_ns
 
     def expired(self, before_ns: int) -> bool:
         """Numbers are missing, all lost before that time: past correcting."""
@@ -119,12 +147,11 @@ class Feed:
 
     def write_off(self) -> None:
         self._missing = 0
-        self._whole_ns = self.newest_ns
 
     @property
     def complete_ns(self) -> int:
         """Heard without a hole up to here."""
-        return self._whole_ns
+        return self._whole_ns if self._missing else self.newest_ns
 
     # -- the thesis's rule -------------------------------------------------------------------------
 
@@ -156,8 +183,8 @@ class Feed:
             self.last_arrival_ns,
             self.blocked,
             self.said_bye,
-            [self.received, self.released, self.late, self.duplicate],
-            [self._epoch, self._seq, self._missing, self._gap_ns, self._whole_ns],
+            [self.released, self.late, self.duplicate],
+            [self.epoch, self.seq, self._missing, self._gap_ns, self._whole_ns],
             self.delays.snapshot(),
             self.empty_since_ns,
             self._spoke_ns,
@@ -178,9 +205,10 @@ class Feed:
             self._spoke_ns,
             pace,
         ) = state
-        self.received, self.released, self.late, self.duplicate = counts
-        self._epoch, self._seq, self._missing, self._gap_ns, self._whole_ns = whole
+        self.released, self.late, self.duplicate = counts
+        self.epoch, self.seq, self._missing, self._gap_ns, self._whole_ns = whole
         self.delays.restore(delays)
+        self.warm = self.delays.trials >= WARM_DELAYS
         if pace is not None:
             self._pace = Smoothed(600_000, against_new=True)
             self._pace.restore(pace)

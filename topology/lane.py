@@ -47,90 +47,16 @@ from topology.outcome import (
     Duplicate,
     Gap,
     Late,
-    Malformed,
     Step,
+    dead_letter,
 )
+from topology.rules import Shared, extended, size_of
 from topology.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
-from topology.timeout import FillTimes, Miss, Thesis, Timeout
+from topology.timeout import Miss, Thesis, Timeout
 
 NEVER: Final = 1 << 62
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""
-
-
-class Rules:
-    """The settings of REORDER as plain values, read in the hot path."""
-
-    __slots__ = (
-        "alpha_ppm",
-        "beta_ppm",
-        "event_clock",
-        "gap_memory_ns",
-        "gap_ranges",
-        "ignore_epoch",
-        "infer_restart",
-        "late",
-        "max_jump",
-        "max_wait_ns",
-        "min_wait_ns",
-        "miss_ppm",
-        "modulus",
-        "paced",
-        "position",
-        "rule",
-        "start",
-        "stream",
-    )
-
-    def __init__(self, stream: str, position: int, config: Any) -> None:
-        self.stream: str = stream
-        self.position: int = position
-        self.rule: str = config.rule
-        self.paced: bool = config.rule in ("thesis", "rfc")
-        self.late: str = config.late
-        self.miss_ppm: int = config.miss_target_ppm
-        self.min_wait_ns: int = config.min_wait_ns
-        self.max_wait_ns: int = config.max_wait_ns
-        self.start: int = {"auto": UNSTARTED, "zero": 0}.get(config.start, config.start)
-        self.infer_restart: bool = config.infer_restart in ("auto", True)
-        self.ignore_epoch: bool = config.infer_restart is True
-        self.modulus: int = 1 << config.seq_bits if config.seq_bits < 63 else 0
-        self.max_jump: int = config.max_jump
-        self.gap_ranges: int = config.gap_ranges
-        self.gap_memory_ns: int = config.gap_memory_ns
-        self.alpha_ppm: int = config.alpha_ppm
-        self.beta_ppm: int = config.beta_ppm
-        self.event_clock: bool = config.estimator_clock == "event"
-
-
-class Shared:
-    """What the lanes of one operator share: fill times of all, and what they hold."""
-
-    __slots__ = ("blocking_until_ns", "held", "held_bytes", "rules", "times")
-
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.times = FillTimes(rules.miss_ppm)
-        self.held = 0
-        self.held_bytes = 0
-        self.blocking_until_ns = -1
-
-
-def size_of(event: Event) -> int:
-    """Payload bytes an event keeps in memory while held, as far as known."""
-    value = event.value
-    return len(value) if isinstance(value, bytes) else 0
-
-
-def extended(raw: int, modulus: int, near: int) -> int:
-    """The number congruent to `raw` nearest to `near`, upward on a tie, never < 0.
-
-    Valid while the disorder is smaller than half the modulus (1.5, wrap).
-    """
-    distance = (raw - near) % modulus
-    if distance > modulus // 2:
-        distance -= modulus
-    return near + distance if near + distance >= 0 else raw
 
 
 class Lane:
@@ -177,7 +103,7 @@ class Lane:
         self.late = 0
         self.duplicate = 0
         self.dead = 0
-        self.current = self._sequence(0, active=True)
+        self.current = self.new_sequence(0, active=True)
 
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""
@@ -195,6 +121,19 @@ class Lane:
         self._place(target, event, step)
         if self.later:
             self._advance(now_ns, step)
+
+    def hold_next(self, event: Event) -> None:
+        """The number after the highest, behind an open hole, the merge informed: all that
+        `take` would do."""
+        current = self.current
+        event.epoch = current.epoch
+        event.held_by = self.shared.rules.position
+        current.hi = event.seq
+        current.held[event.seq] = event
+        self.held += 1
+        self.shared.held += 1
+        if isinstance(event.value, bytes):
+            self.shared.held_bytes += len(event.value)
 
     def _settle(self, event: Event) -> Sequence | None:
         """The sequence the event belongs to; None: an epoch that is over, or one below the
@@ -223,18 +162,10 @@ class Lane:
         if rules.modulus and newest.hi >= 0:
             near = newest.next if newest.next >= 0 else newest.hi
             number = extended(number, rules.modulus, near)
-        if (
-            newest.last_ts_ns == NO_STAMP
-            or number >= newest.next
-            or event.ts_ns <= newest.last_ts_ns + rules.max_wait_ns
-        ):
+        boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
+        if boundary_ns is None:
             return newest.epoch
-        older = [
-            held.ts_ns
-            for held in newest.held.values()
-            if held.kind != DEAD and held.ts_ns < event.ts_ns
-        ]
-        self.boundary_ns = max([newest.last_ts_ns + rules.max_wait_ns, *older])
+        self.boundary_ns = boundary_ns
         return newest.epoch + 1
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
@@ -247,10 +178,10 @@ class Lane:
                 return later
         if epoch < self._newest_epoch():
             return None
-        self.later.append(self._sequence(epoch, active=False))
+        self.later.append(self.new_sequence(epoch, active=False))
         return self.later[-1]
 
-    def _sequence(self, epoch: int, active: bool) -> Sequence:
+    def new_sequence(self, epoch: int, active: bool) -> Sequence:
         rules = self.shared.rules
         lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
         sequence = Sequence(epoch, active, lost)
@@ -284,7 +215,7 @@ class Lane:
                 self._open(sequence, len(sequence.holes), sequence.hi + 1, number - 1, now_ns)
             sequence.hi = number
         else:
-            self._timeout().filled(now_ns - sequence.close(number))
+            self.estimator().filled(now_ns - sequence.close(number))
         if number == sequence.next and sequence.active:
             if self.shared.rules.paced:
                 self._direct(event, now_ns)
@@ -309,7 +240,7 @@ class Lane:
                 self._open(sequence, 0, number + 1, sequence.low - 1, now_ns)
             sequence.low = number
         else:
-            self._timeout().filled(now_ns - sequence.close(number))
+            self.estimator().filled(now_ns - sequence.close(number))
         self._hold(sequence, event)
         if number == 0:
             self._start(sequence, now_ns, step)
@@ -324,7 +255,7 @@ class Lane:
             return
         found = sequence.lost.take(event.seq, now_ns)
         if found is not None:
-            self._timeout().filled(now_ns - found.known_at_ns)
+            self.estimator().filled(now_ns - found.known_at_ns)
             self._late(event, GAP, now_ns - found.lost_at_ns, step)
         elif sequence is self.retired and event.seq > sequence.hi:
             self._late(event, OLD_EPOCH, 0, step)
@@ -370,7 +301,7 @@ class Lane:
         if len(sequence.suspects) >= MAX_SUSPECTS:
             self._give_up_suspect(sequence, event.at_ns, step)
         sequence.suspects.append(event)
-        self._count_held(event)
+        self.count_held(event)
 
     def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
         now_ns = second.at_ns
@@ -401,23 +332,11 @@ class Lane:
                 f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
                 " confirmed it; raise reorder.max_jump if the source really skips so far"
             )
-            step.reports.append(
-                Malformed(
-                    now_ns,
-                    event.offset,
-                    "seq_jump",
-                    detail,
-                    event.stream,
-                    event.source,
-                    event.epoch,
-                    event.seq,
-                    event.record,
-                )
-            )
+            step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     # -- holes, holding, letting go ----------------------------------------------------------------
 
-    def _timeout(self) -> Timeout:
+    def estimator(self) -> Timeout:
         """Made at the first hole: most sources of a large fleet never need one."""
         if self.timeout is None:
             rules = self.shared.rules
@@ -431,16 +350,16 @@ class Lane:
         return self.timeout
 
     def _open(self, sequence: Sequence, place: int, first: int, last: int, now_ns: int) -> None:
-        timeout = self._timeout()
+        timeout = self.estimator()
         hole = Hole(first, last, now_ns, now_ns + timeout.wait_ns(), TIMEOUT)
         sequence.holes.insert(place, hole)
         timeout.opened()
 
     def _hold(self, sequence: Sequence, event: Event) -> None:
         sequence.held[event.seq] = event
-        self._count_held(event)
+        self.count_held(event)
 
-    def _count_held(self, event: Event) -> None:
+    def count_held(self, event: Event) -> None:
         event.held_by = self.shared.rules.position
         self.held += 1
         self.shared.held += 1
@@ -456,7 +375,7 @@ class Lane:
         """Only consecutive numbers that both came unheld tell the source's pace."""
         clock_ns = event.ts_ns if self.shared.rules.event_clock else now_ns
         if event.seq == self.last_direct_seq + 1:
-            self._timeout().in_order(clock_ns - self.last_direct_ns)
+            self.estimator().in_order(clock_ns - self.last_direct_ns)
         self.last_direct_seq = event.seq
         self.last_direct_ns = clock_ns
 
@@ -471,15 +390,28 @@ class Lane:
         step.released.append(event)
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        """Release what is contiguous. As `_release` for each, with the counting at the end."""
+        shared = self.shared
+        paced = shared.rules.paced
         held = sequence.held
-        while True:
-            event = held.pop(sequence.next, None)
-            if event is None:
-                break
-            self._count_unheld(event)
-            if self.shared.rules.paced:
-                self._timeout().left_hold(now_ns - event.arrival_ns)
-            self._release(sequence, event, now_ns, step)
+        number = sequence.next
+        while (event := held.pop(number, None)) is not None:
+            number += 1
+            event.held_by = 0
+            if isinstance(event.value, bytes):
+                shared.held_bytes -= len(event.value)
+            if paced:
+                self.estimator().left_hold(now_ns - event.arrival_ns)
+            if event.kind == DEAD:
+                continue
+            sequence.last_ts_ns = event.ts_ns
+            event.at_ns = now_ns
+            if event.kind == DATA:
+                self.released += 1
+            step.released.append(event)
+        shared.held -= number - sequence.next
+        self.held -= number - sequence.next
+        sequence.next = number
         self._tell(now_ns, step)
 
     def _tell(self, now_ns: int, step: Step) -> None:
@@ -649,68 +581,3 @@ class Lane:
             "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
             "deadline": self.deadline_ns(),
         }
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Any:
-        list_held = bool(self.later) or bool(self.current.suspects)
-        sequences = [self.current, *self.later]
-        return [
-            self.last_arrival_ns,
-            self.boundary_ns,
-            self.last_direct_seq,
-            self.last_direct_ns,
-            self.blocked,
-            [self.received, self.released, self.late, self.duplicate, self.dead],
-            self.timeout.snapshot() if self.timeout is not None else None,
-            self.retired.snapshot(list_held=False) if self.retired is not None else None,
-            [s.snapshot(list_held or s.next == UNSTARTED) for s in sequences],
-        ]
-
-    def restore(self, state: Any, held: dict[int, Event]) -> None:
-        """`held`: this source's waiting events by offset, in log order.
-
-        Which sequence an event waits in is listed where numbers cannot tell; else it
-        is the current one, in which each held number stands once.
-        """
-        (
-            self.last_arrival_ns,
-            self.boundary_ns,
-            self.last_direct_seq,
-            self.last_direct_ns,
-            self.blocked,
-            counts,
-            timeout,
-            retired,
-            sequences,
-        ) = state
-        self.received, self.released, self.late, self.duplicate, self.dead = counts
-        if timeout is not None:
-            self._timeout().restore(timeout)
-        if retired is not None:
-            self.retired = self._restored(retired, held)
-        self.current = self._restored(sequences[0], held)
-        self.later = [self._restored(later, held) for later in sequences[1:]]
-        if sequences[0][10] is None:
-            for event in held.values():
-                self._hold_again(self.current, event, event.seq)
-
-    def _restored(self, state: Any, held: dict[int, Event]) -> Sequence:
-        sequence = self._sequence(0, active=True)
-        sequence.restore(state)
-        for offset, number in state[10] or ():
-            self._hold_again(sequence, held[offset], number)
-        for offset, number, at_ns in state[11]:
-            event = held[offset]
-            event.epoch, event.seq, event.at_ns = sequence.epoch, number, at_ns
-            sequence.suspects.append(event)
-            self._count_held(event)
-        return sequence
-
-    def _hold_again(self, sequence: Sequence, event: Event, number: int) -> None:
-        modulus = self.shared.rules.modulus
-        if modulus:
-            number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
-        event.epoch, event.seq = sequence.epoch, number
-        sequence.held[number] = event
-        self._count_held(event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from topology.event import Event
+from topology.event import NO_EPOCH, Event
 
 # Reasons of a Gap.
 TIMEOUT = "timeout"
@@ -88,6 +88,21 @@ class Malformed:
     epoch: int | None = None
     seq: int | None = None
     record: Any = None
+
+
+def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
+    """An event that could be read and cannot be used."""
+    return Malformed(
+        at_ns,
+        event.offset,
+        reason,
+        detail,
+        event.stream,
+        event.source,
+        event.epoch if event.epoch != NO_EPOCH else None,
+        event.seq,
+        event.record,
+    )
 
 
 Report = Gap | Late | Duplicate | Malformed

@@ -26,11 +26,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from topology import lane_state
 from topology.event import DATA, DEAD, Event
-from topology.lane import NEVER, Lane, Rules, Shared
+from topology.lane import NEVER, Lane
 from topology.operator import Changes, State
-from topology.outcome import Malformed, Step
+from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
+from topology.rules import Rules, Shared
 
 NOW = "now"
 POOL = "pool"
@@ -62,10 +64,12 @@ class Reorder:
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901
+        # In one piece because it runs for every event.
         step = Step(now_ns)
         released = step.released
         lanes = self._lanes
+        shared = self._shared
         rules = self.rules
         quick = not (rules.paced or rules.modulus or rules.ignore_epoch)
         for event in events:
@@ -86,26 +90,35 @@ class Reorder:
                 lane.received += 1
             current = lane.current
             number = event.seq
+            epoch = event.epoch
             if (
-                quick
-                and number == current.next
-                and number > current.hi
-                and (
-                    event.epoch == current.epoch
-                    or (event.epoch < 0 and event.ts_ns > lane.boundary_ns)
-                )
-                and not lane.later
-                and kind != DEAD
+                not quick
+                or number != current.hi + 1
+                or (epoch != current.epoch and (epoch >= 0 or event.ts_ns <= lane.boundary_ns))
+                or kind == DEAD
+                or lane.later
             ):
+                self._take(lane, event, step)
+            elif number == current.next:
                 # The plain case: in order, nothing waiting. `at_ns` is the arrival already.
-                if event.epoch < 0:
-                    event.epoch = current.epoch
+                event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number
                 current.last_ts_ns = event.ts_ns
                 if kind == DATA:
                     lane.released += 1
                 released.append(event)
+            elif lane.blocked and current.next >= 0:
+                # In order behind a hole: it waits with the others.
+                lane.hold_next(event)
+                if (
+                    lane.held > self._max_held
+                    or shared.held > self._max_held_total
+                    or shared.held_bytes > self._max_held_bytes
+                    or self._fullest is not None
+                ):
+                    self._bound(lane, at_ns, step)
+                    self._arm(lane)
             else:
                 self._take(lane, event, step)
         if self._due_ns < now_ns:
@@ -162,20 +175,11 @@ class Reorder:
     def _refuse(self, lane: Lane, event: Event, step: Step) -> None:
         if event.kind == DATA:
             lane.dead += 1
-            step.reports.append(
-                Malformed(
-                    event.at_ns,
-                    event.offset,
-                    "seq_range",
-                    f"number {event.seq} does not fit the stream's reorder.seq_bits"
-                    f" (largest {self.rules.modulus - 1}); raise seq_bits or mend the source",
-                    event.stream,
-                    event.source,
-                    event.epoch if event.epoch >= 0 else None,
-                    event.seq,
-                    event.record,
-                )
+            detail = (
+                f"number {event.seq} does not fit the stream's reorder.seq_bits"
+                f" (largest {self.rules.modulus - 1}); raise seq_bits or mend the source"
             )
+            step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
     def _new_lane(self, event: Event) -> Lane:
         if not self._lanes:
@@ -287,7 +291,9 @@ class Reorder:
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {LANE + source: lane.snapshot() for source, lane in self._lanes.items()}
+        state: State = {
+            LANE + source: lane_state.snapshot(lane) for source, lane in self._lanes.items()
+        }
         if state or self.forgotten:
             state[POOL] = self._pool()
         state[NOW] = self._now_ns
@@ -299,7 +305,7 @@ class Reorder:
         for lane in self._dirty:
             lane.dirty = False
             if self._lanes.get(lane.source) is lane:
-                changes[LANE + lane.source] = lane.snapshot()
+                changes[LANE + lane.source] = lane_state.snapshot(lane)
         if self._dirty:
             self._dirty.clear()
             changes[POOL] = self._pool()
@@ -331,6 +337,6 @@ class Reorder:
             else:
                 source = key[len(LANE) :]
                 lane = self._lanes[source] = Lane(source, self._shared)
-                lane.restore(value, by_source.get(source, {}))
+                lane_state.restore(lane, value, by_source.get(source, {}))
                 self._quiet.note(source, lane.last_arrival_ns)
                 self._arm(lane)

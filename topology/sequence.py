@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Final
 
-from topology.event import Event
+from topology.event import DEAD, Event
 from topology.lost import LostRanges
 
 UNSTARTED: Final = -1
@@ -100,6 +100,16 @@ class Sequence:
     def in_hole(self, number: int) -> bool:
         i = bisect_right(self.holes, number, key=first_of) - 1
         return i >= 0 and number <= self.holes[i].last
+
+    def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
+        """A late number has an older stamp than its followers, so one that is behind and
+        yet too new contradicts one clock and one counter: the source has restarted. The
+        answer is up to which stamp events are of before; None if nothing is refuted."""
+        last_ns = self.last_ts_ns
+        if last_ns == NO_STAMP or number >= self.next or ts_ns <= last_ns + margin_ns:
+            return None
+        older = [e.ts_ns for e in self.held.values() if e.kind != DEAD and e.ts_ns < ts_ns]
+        return max([last_ns + margin_ns, *older])
 
     def snapshot(self, list_held: bool) -> Any:
         """`list_held`: name the held events by offset, where the numbers do not tell."""

@@ -8,6 +8,10 @@ Inputs are what a reader of records made of them: events, or `Malformed` values.
 dead letter whose source and number could be read still takes its place in the
 sequence, so it leaves no hole. A stream that the topology does not name is dead,
 reason `unknown_stream`.
+
+Outcomes stand in the order of their instant. What different streams say at one instant
+has no order among them, nor have reports of different operators: which comes first may
+depend on how the input was cut. Within a stream the events' order is always the same.
 """
 
 from __future__ import annotations
@@ -153,9 +157,13 @@ class Stage:
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
     ) -> dict[str, Sequence[Event]]:
         batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
+        stream = ""
+        batch: list[Event] | None = None
         for item in inputs:
             if isinstance(item, Event):
-                batch = batches.get(item.stream)
+                if item.stream != stream:
+                    stream = item.stream
+                    batch = batches.get(stream)
                 if batch is not None:
                     batch.append(item)
                 elif item.kind != DEAD:
@@ -165,7 +173,7 @@ class Stage:
                 held_place = placeholder(item)
                 if held_place is not None and held_place.stream in batches:
                     batches[held_place.stream].append(held_place)
-        return {stream: batch for stream, batch in batches.items() if batch}
+        return {name: taken for name, taken in batches.items() if taken}
 
     def _unknown(self, event: Event) -> Malformed:
         known = ", ".join(sorted(self.chains))

@@ -108,7 +108,9 @@ def _check_once(
     # What is dead or in the late topic takes its raw record with it; the rest are copies.
     out = len(seen) + verdict.side + verdict.dead
     verdict.duplicates = len(raw) - out
-    copies = len(raw) - len(first) - sum(1 for d in letters if d["source"] is None or d["seq"] is None)
+    copies = (
+        len(raw) - len(first) - sum(1 for d in letters if d["source"] is None or d["seq"] is None)
+    )
     if not 0 <= verdict.duplicates <= copies:
         verdict.faults.append(f"the balance is off: {out} came out of {len(raw)}, {copies} copies")
 

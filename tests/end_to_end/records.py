@@ -7,8 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka import OFFSET_BEGINNING
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.setting import Setting
@@ -52,9 +59,11 @@ class Read(NamedTuple):
         return self.header("sourceId") or "", int(self.header("epoch") or 0), self.number("seqNum")
 
 
-def contract(source: str, seq: int | str, ts_ns: int | None = None) -> Headers:
+def contract(source: str, seq: int, ts_ns: int | None = None, epoch: int | None = None) -> Headers:
     """The headers of an ordinary event."""
-    headers: Headers = [("sourceId", source.encode()), ("seqNum", str(seq).encode())]
+    headers: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % seq)]
+    if epoch is not None:
+        headers.append(("epoch", b"%d" % epoch))
     if ts_ns is not None:
         headers.append(("ts", b"%d" % ts_ns))
     return headers
@@ -74,11 +83,13 @@ class Sender:
         rows: Sequence[Row],
         *,
         speed: float | None = None,
+        epoch: int | None = None,
         value: Callable[[Row], bytes] = lambda row: b"%s %d" % (row.source.encode(), row.seq),
     ) -> None:
         self._setting = setting
         self._rows = rows
         self._speed = speed
+        self._epoch = epoch
         self._value = value
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
@@ -125,7 +136,7 @@ class Sender:
             ts_ns = row.ts_ns
             if speed is not None:
                 ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
-            headers = contract(row.source, row.seq, ts_ns)
+            headers = contract(row.source, row.seq, ts_ns, self._epoch)
             _produce(producer, self._setting, row.source, self._value(row), headers)
             self.sent += 1
         assert producer.flush(FLUSH_TIMEOUT_S) == 0
@@ -196,14 +207,16 @@ class Reader:
 
     def poll(self, timeout_s: float = POLL_S) -> set[int]:
         """Take what has come; the partitions that stood at their end."""
-        ends = set()
+        ends: set[int] = set()
         for message in self._consumer.consume(CHUNK, timeout_s):
             error = message.error()
+            place = message.partition()
+            assert place is not None
             if error is None:
                 self.records.append(_read(message))
-                ends.discard(message.partition())
+                ends.discard(place)
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends.add(message.partition())
+                ends.add(place)
             elif not error.retriable() and error.code() not in _PASSING:
                 raise KafkaException(error)
         return ends
@@ -221,24 +234,15 @@ class Reader:
         self._consumer.close()
 
 
-_PASSING = frozenset(
-    {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
-)
+_PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
 """A broker that is away for a while is no fault of the reader."""
 
 
-def _read(message: Message) -> Read:
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
-    assert offset is not None
-    headers = [(name, _bytes(value)) for name, value in message.headers() or []]
-    return Read(
-        partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
-    )
-
-
-def _bytes(value: Any) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _read(message: Any) -> Read:
+    headers = [(name, value) for name, value in message.headers() or []]
+    stamp_ms = message.timestamp()[1]
+    key, value = message.key(), message.value()
+    return Read(message.partition(), message.offset(), stamp_ms, key, value, headers)
 
 
 def read_all(bootstrap: str, topic: str) -> list[Read]:

@@ -24,6 +24,7 @@ topics:
   gaps: gaps-{name}
   late: late-{name}
   dead: dead-{name}
+  clock: clock-{name}
 {topics}state: {state}
 delivery: {delivery}
 {more}"""

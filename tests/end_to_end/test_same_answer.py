@@ -69,9 +69,7 @@ def assert_equal(hurt: Setting, calm: Setting) -> None:
 def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
     rows = crowd(EVENTS, seed=3).rows
     hurt = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM)
-    calm = settle(
-        kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM, raw=hurt.raw
-    )
+    calm = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM, raw=hurt.raw)
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
     verdict = judge(hurt)
     assert not verdict.faults, verdict
@@ -89,9 +87,7 @@ def test_split_over_several_partitions(kafka: SharedKafka, tmp_path: Path) -> No
     # Known starts and a fixed wait: nothing depends on which sources share a partition.
     fixed = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
     hurt = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed)
-    calm = settle(
-        kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed, raw=hurt.raw
-    )
+    calm = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed, raw=hurt.raw)
     assert hurt.stages == SPLIT.split(", ")
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
     verdict = judge(hurt)

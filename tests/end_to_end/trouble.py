@@ -124,6 +124,6 @@ def stop_all(workers: Sequence[Worker]) -> None:
     for worker in workers:
         worker.await_orphans()
     for worker in alive:
-        worker.process.terminate()
+        worker.terminate()
     for worker in alive:
-        assert worker.stop() == 0, f"{worker.name}:\n{worker.log[-3000:]}"
+        assert worker.exit_code() == 0, f"{worker.name}:\n{worker.log[-3000:]}"

@@ -10,7 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,9 @@ class Worker:
             return []
         pid = self.process.pid
         try:
-            return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            return [
+                int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            ]
         except FileNotFoundError:
             return []
 
@@ -150,9 +152,20 @@ class Worker:
         for pid in stages:
             _signal(pid, signal.SIGKILL)
 
+    def terminate(self) -> None:
+        """SIGTERM, without a wait."""
+        self.process.terminate()
+
+    def exit_code(self) -> int | None:
+        """Wait for the end, at most STOP_TIMEOUT_S; then it is killed."""
+        with suppress(TimeoutError):
+            wait_until(lambda: not self.alive, STOP_TIMEOUT_S, f"the end of {self.name}")
+        return self.process.kill()
+
     def stop(self) -> int | None:
-        """SIGTERM and the exit code; killed if it takes longer than STOP_TIMEOUT_S."""
-        return self.process.stop(STOP_TIMEOUT_S)
+        """SIGTERM, and the exit code."""
+        self.terminate()
+        return self.exit_code()
 
     def await_orphans(self) -> None:
         """Until the stages that lost their supervisor have stopped of themselves."""

@@ -1,7 +1,7 @@
 """Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/operator.py).
 
 Each law runs over all operators and settings of `cases.py` and over seeded streams.
-`INORDER_SEEDS=10` runs ten times as many seeds; a failure names operator and seed.
+`INORDER_SEEDS=10` runs ten times as many seeds; a failure names settings and seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,20 @@ SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
 QUIET_NS = 1_000_000_000
 """The longest time the laws look at the clock after an event."""
 
-every_case = pytest.mark.parametrize("case", CASES, ids=repr)
+
+def law(holds: Callable[[Case, int], None]) -> Callable[[Case], None]:
+    """One test per operator and settings, over all seeds."""
+
+    @pytest.mark.parametrize("case", CASES, ids=repr)
+    def test(case: Case) -> None:
+        for seed in SEEDS:
+            try:
+                holds(case, seed)
+            except AssertionError as failure:
+                failure.add_note(f"{case}, seed {seed}")
+                raise
+
+    return test
 
 
 def cut(events: list[Event], rng: Random) -> Iterator[list[Event]]:
@@ -127,8 +140,7 @@ def by_stream(events: list[Went]) -> dict[str, list[Went]]:
     return streams
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None:
     whole = Run(case, seed).to_end()
     assert Run(case, seed).to_end().told.released == whole.told.released
@@ -139,8 +151,7 @@ def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None
             assert parted.told.released == whole.told.released
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_looking_at_the_clock_changes_nothing(case: Case, seed: int) -> None:
     ticking = Run(case, seed, cut)
     for _ in ticking.steps():
@@ -154,8 +165,7 @@ def test_looking_at_the_clock_changes_nothing(case: Case, seed: int) -> None:
     assert ticking.end().outcome() == calm.end().outcome()
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
@@ -168,8 +178,7 @@ def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
         assert (len(run.told.released), len(run.told.reports)) == before
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_a_restart_changes_nothing(case: Case, seed: int) -> None:
     steady = Run(case, seed).to_end()
     shaken = Run(case, seed, cut)
@@ -179,8 +188,7 @@ def test_a_restart_changes_nothing(case: Case, seed: int) -> None:
     assert shaken.end().outcome() == steady.outcome()
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     table: dict[str, Any] = {}
@@ -195,8 +203,7 @@ def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
         assert table == over_the_wire(run.operator.snapshot())
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     all_data = {event.offset for event in run.raw if event.kind == DATA}
@@ -211,8 +218,7 @@ def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
     assert all(event.held_by == 0 for event in run.released)
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
@@ -223,8 +229,7 @@ def test_bounds_hold_at_every_step(case: Case, seed: int) -> None:
         assert len(sources) <= max(case.max_sources, len(held) + 3) or case.max_sources > 99
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_time_does_not_go_back(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     spoken_ns = 0
@@ -244,8 +249,7 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
         spoken_ns = max(spoken_ns, step.now_ns)
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: int) -> None:
     if not case.replays:
         pytest.skip("the operator keeps no memory of what it has heard")
@@ -268,8 +272,7 @@ def test_what_was_heard_before_gives_only_duplicates_and_late(case: Case, seed: 
         assert isinstance(report, Gap | Late | Duplicate)
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     for _ in run.steps():
@@ -286,8 +289,7 @@ def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
             assert event.ref_time_ns >= watermark_ns
 
 
-@every_case
-@pytest.mark.parametrize("seed", SEEDS)
+@law
 def test_each_source_leaves_in_sequence(case: Case, seed: int) -> None:
     if not case.reorders or case.max_sources == 1:
         pytest.skip("REORDER's promise, while it remembers the source")

@@ -65,6 +65,8 @@ BLOCKED: Final = "blocked"
 UNBLOCKED: Final = "unblocked"
 
 KNOWN_AFTER: Final = 64
+STREAM_TAKES: Final = 8
+"""Of a source that is known the stream takes every eighth sample."""
 
 Key = tuple[int, bytes, int, int]
 Timeout = Callable[[str, int], int]
@@ -210,6 +212,7 @@ class _Merge:
         source = self.sources.setdefault(item.source, _Source(item.source))
         if item.kind in (BLOCKED, UNBLOCKED):
             source.blocked = item.kind == BLOCKED
+            source.said_bye = source.said_bye and not source.blocked
             return
         source.last_arrival_ns = (
             max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
@@ -224,7 +227,10 @@ class _Merge:
             beat_ns = source.heartbeat_ns
             source.heartbeat_ns = item.ref_ns if beat_ns is None else max(beat_ns, item.ref_ns)
             return
-        for delays in (source.delays, self.stream):
+        samples = [source.delays]
+        if source.delays.total < KNOWN_AFTER or (source.delays.total + 1) % STREAM_TAKES == 0:
+            samples.append(self.stream)
+        for delays in samples:
             delays.add(item.arrived_ns - item.ref_ns)
             delays.count()
         source.queue.append(index)

@@ -54,8 +54,9 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
         # Idle after 5: last heard at 9, so at 14.
         ("9:b8 9:a9", m.Settings(20, 5), 13, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 5), 14, "9:b8 14:a9"),
-        # A heartbeat of b frees what is below it, not what is equal; bye frees all.
-        ("9:b8 9:a9 10:~b9", EVER, 12, "9:b8"),
+        # A heartbeat of b frees what is below it in tie order; bye frees all.
+        ("9:b8 9:a9 10:~b9", EVER, 12, "9:b8 10:a9"),
+        ("9:a8 9:b9 10:~a9", EVER, 12, "9:a8"),
         ("9:b8 9:a9 10:~b10", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8", EVER, 12, "9:b8 10:a9"),
         ("9:b8 9:a9 10:!b8 11:b12 12:a13", EVER, 13, "9:b8 10:a9 12:b12"),

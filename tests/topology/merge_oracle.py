@@ -88,9 +88,7 @@ Left = tuple[int, int, bool, int]
 def by_oracle(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
     answer = oracle.merge(
         coming,
-        oracle.Settings(
-            settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected
-        ),
+        oracle.Settings(settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected),
         **told,
     )
     left = [

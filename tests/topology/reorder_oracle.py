@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from tests.oracle import waits
-from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Arrival, Answer, reorder
+from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
 from topology.description.stream import ReorderConfig
 from topology.event import DATA, NO_EPOCH, Event
 from topology.outcome import Duplicate, Gap, Late
@@ -55,7 +55,9 @@ def _source(name: str, rng: Random, n: int) -> list[Arrival]:
             if rng.random() < 0.04:
                 late_ns = rng.randint(0, 100) * MS
                 content = rng.choice((None, b"x"))
-                sent.append(Arrival((ts + delay) * MS + late_ns, name, seq, ts * MS, epoch, content))
+                sent.append(
+                    Arrival((ts + delay) * MS + late_ns, name, seq, ts * MS, epoch, content)
+                )
         seq += 1
     return sent
 
@@ -63,7 +65,7 @@ def _source(name: str, rng: Random, n: int) -> list[Arrival]:
 Verdict = tuple[str, int | None, int, str, bool]
 
 
-def by_oracle(coming: list[Arrival], rule: str, start: int, **told: int) -> tuple[Any, ...]:
+def by_oracle(coming: list[Arrival], rule: str, start: int, **told: Any) -> tuple[Any, ...]:
     answer: Answer = reorder(
         coming, RULES[rule](), max_wait_ns=MAX_WAIT_MS * MS, start=start, **told
     )
@@ -76,13 +78,14 @@ def by_oracle(coming: list[Arrival], rule: str, start: int, **told: int) -> tupl
     return fates, gaps, {source: left for source, left in answer.left.items() if left}
 
 
-def by_operator(coming: list[Arrival], rule: str, start: int, **told: int) -> tuple[Any, ...]:
-    config = ReorderConfig(
-        rule=rule,
-        miss_target_ppm=MISS_PPM,
-        max_wait=f"{MAX_WAIT_MS}ms",
-        start="auto" if start == AUTO else start,
-    )
+def by_operator(coming: list[Arrival], rule: str, start: int, **told: Any) -> tuple[Any, ...]:
+    chosen: dict[str, Any] = {
+        "rule": rule,
+        "miss_target_ppm": MISS_PPM,
+        "max_wait": f"{MAX_WAIT_MS}ms",
+        "start": "auto" if start == AUTO else start,
+    }
+    config = ReorderConfig(**chosen)
     operator = Reorder("default", config)
     events = []
     for offset, a in enumerate(coming):

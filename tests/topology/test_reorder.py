@@ -26,7 +26,12 @@ def operator(**settings: Any) -> Reorder:
 
 
 def event(
-    at: int, seq: int, ts: int | None = None, source: str = "s", epoch: int = NO_EPOCH, kind: str = ""
+    at: int,
+    seq: int,
+    ts: int | None = None,
+    source: str = "s",
+    epoch: int = NO_EPOCH,
+    kind: str = "",
 ) -> Event:
     stamp = at if ts is None else ts
     return Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
@@ -115,6 +120,22 @@ def test_a_hole_behind_another_waits_for_its_turn_and_goes_at_once() -> None:
     )
 
 
+def test_what_frees_an_overdue_hole_expires_it_a_further_arrival_of_the_instant_is_late() -> None:
+    """In a start hold the lower hole is known later, so its deadline is later."""
+    play(
+        operator(start="auto", rule="fixed"),
+        [
+            (0, 5, ["blocked"]),
+            (10, 9, []),  # 6-8 until 60
+            (40, 2, []),  # 3-4 until 90
+            (50, None, ["2", "blocked"]),
+            (70, 3, ["3", "blocked"]),
+            (70, 4, ["4", "5", "blocked", "9", "gap 6-8 timeout"]),
+            (70, 7, 1, ["7 (late gap)"]),
+        ],
+    )
+
+
 def test_the_neighbours_of_a_gap() -> None:
     reorder = operator()
     reorder.on_batch([event(0, 0, ts=100), event(5, 3, ts=130)], 5 * MS)
@@ -137,7 +158,7 @@ def test_duplicates_and_conflicts() -> None:
     play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 8, ["conflict 2"])])
 
 
-# -- the first event ----------------------------------------------------------------------------------
+# -- the first event -------------------------------------------------------------------------------
 
 
 def test_start_auto_opens_with_zero_or_after_the_hold() -> None:
@@ -176,7 +197,7 @@ def test_a_source_that_starts_later_holds_nobody() -> None:
     assert told(reorder.on_time(150 * MS)) == ["7"]
 
 
-# -- epochs -------------------------------------------------------------------------------------------
+# -- epochs ----------------------------------------------------------------------------------------
 
 
 def test_a_higher_epoch_waits_for_the_holes_of_the_one_before() -> None:
@@ -250,7 +271,7 @@ def test_a_straggler_of_before_an_inferred_restart_finds_its_hole() -> None:
     )
 
 
-# -- numbers ------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------
 
 
 def test_a_small_counter_wraps() -> None:
@@ -309,7 +330,7 @@ def test_control_events_take_their_number_and_do_not_come_late() -> None:
     assert told(reorder.on_batch([event(3, 1, kind=HEARTBEAT)], 3 * MS)) == []
 
 
-# -- bounds -------------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 def test_a_source_that_floods_gives_up_its_oldest_hole() -> None:
@@ -326,7 +347,9 @@ def test_a_source_that_floods_gives_up_its_oldest_hole() -> None:
 
 def test_over_the_total_the_fullest_source_pays() -> None:
     reorder = operator(max_held_total=3)
-    events = [event(at, seq, source=s) for at, (s, seq) in enumerate([("a", 1), ("b", 1), ("b", 2)])]
+    events = [
+        event(at, seq, source=s) for at, (s, seq) in enumerate([("a", 1), ("b", 1), ("b", 2)])
+    ]
     reorder.on_batch(events, 2 * MS)
     step = reorder.on_batch([event(3, 9, source="a")], 3 * MS)
     assert [(r.source, r.last) for r in step.reports if isinstance(r, Gap)] == [("a", 0)]
@@ -404,7 +427,7 @@ def test_dead_reports_say_what_to_do() -> None:
     assert "raise reorder.max_jump" in dead.detail
 
 
-# -- the oracle ---------------------------------------------------------------------------------------
+# -- the oracle ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [AUTO, 0, 3])

@@ -1,0 +1,107 @@
+"""A backlog on a real broker: records of the header contract, appended as they arrive.
+
+The workload's time is laid on the wall clock and runs `SPEED` times as fast, so append
+times, which are the operators' clock, keep the proportions of its delays. Values are
+200 bytes that do not compress.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from confluent_kafka import Producer
+
+from agents.topics import create, declared
+from benchmarks.workloads.rows import Row
+from producers.headers import HeaderWriter
+from topology.description import HeaderConfig, Topology, parse
+
+SPEED: Final = 5
+VALUE_BYTES: Final = 200
+VALUES: Final = 997
+FLUSH_TIMEOUT_S: Final = 60.0
+PAUSE_S: Final = 0.001
+
+TEMPLATE: Final = """\
+streams:
+  default: {{input: {raw}, output: ordered-{name}}}
+stages: [{stages}]
+application: {name}
+delivery: {delivery}
+state: {state}
+topics:
+  partitions: {partitions}
+  replication: 1
+  sequenced: sequenced-{name}
+  gaps: gaps-{name}
+  late: late-{name}
+  dead: dead-{name}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One application: its topology file, and the topology read from it."""
+
+    path: Path
+    topology: Topology
+
+    @property
+    def output(self) -> str:
+        return self.topology.stream("default").output
+
+
+def settle(
+    folder: Path,
+    bootstrap: str,
+    raw: str,
+    *,
+    stages: str = "reorder+merge",
+    delivery: str = "exactly_once",
+    state: str = "rocksdb",
+    partitions: int = 1,
+) -> Setting:
+    """Write the file and make the topics; each call is an application of its own."""
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    text = TEMPLATE.format(
+        name=name, raw=raw, stages=stages, delivery=delivery, state=state, partitions=partitions
+    )
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    topology = parse(text)
+    create(declared(topology), bootstrap, 1)
+    return Setting(path, topology)
+
+
+def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED) -> None:
+    """All rows, each when its time has come; RuntimeError if they cannot be sent."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    headers = HeaderWriter(HeaderConfig())
+    rng = Random(1)
+    values = [rng.randbytes(VALUE_BYTES) for _ in range(VALUES)]
+    began_ns = time.time_ns()
+    first_ns = rows[0].arrival_ns
+    for at, row in enumerate(rows):
+        due_ns = began_ns + int((row.arrival_ns - first_ns) / speed)
+        while time.time_ns() < due_ns:
+            producer.poll(0)
+            time.sleep(PAUSE_S)
+        ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
+        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
+        producer.produce(raw, values[at % VALUES], b"default", headers=contract)
+    if producer.flush(FLUSH_TIMEOUT_S):
+        raise RuntimeError(f"the broker at {bootstrap} did not take the backlog in time")
+

@@ -1,0 +1,213 @@
+"""The whole stage on a real broker, against a plain Faust agent and a bare loop.
+
+All read the same backlog (`benchmarks.backlog`) in one run, one after the other: ours
+fused and exactly once, fused and at least once, cut into two stages; a per-event Faust
+agent with the same operators; consume-and-forward on confluent-kafka. Figures are CPU
+and wall time of the programs alone, start-up taken off (`benchmarks.race`); the broker's
+share of the two cores counts for nobody, though it slows the wall clock of all.
+
+The goals: ours at least 10 times plain Faust, at least 100 000 events/s of CPU, at least
+half of the bare loop, wall time close to CPU time.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.backlog import produce, settle
+from benchmarks.race import Program, Spent, run
+from benchmarks.tables import Page, Table, count, thousands
+from benchmarks.workloads import crowd
+from benchmarks.workloads.rows import Row
+from infra.kafka import create_topic, missing, new_broker
+
+QUICK_RECORDS: Final = 100_000
+FULL_RECORDS: Final = 300_000
+PLAIN_SHARE: Final = 0.15
+"""Of the backlog; the cost of a per-event agent is per event, and it takes its time."""
+
+NEARLY: Final = 0.995
+TIMEOUT_S: Final = 300.0
+APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+
+OURS: Final = "fused, exactly once"
+FAUST: Final = "plain Faust agent"
+BARE: Final = "bare confluent loop"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """`program` makes it for an input topic; `share` is how much of the backlog it does."""
+
+    name: str
+    program: Callable[[Path, str, str], Program]
+    share: float = 1.0
+
+
+def ours(name: str, **settings: str) -> Contender:
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        setting = settle(folder, bootstrap, raw, **settings)  # type: ignore[arg-type]
+        command = [
+            *(sys.executable, "-m", "cli", "worker"),
+            *("--topology", str(setting.path), "--brokers", bootstrap),
+            *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
+        ]
+        return Program(_file(name), command, setting.output)
+
+    return Contender(name, program)
+
+
+def plain_faust() -> Contender:
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        setting = settle(folder, bootstrap, raw)
+        group = setting.topology.application
+        module = "benchmarks.peers.plain_faust"
+        command = [sys.executable, "-m", module, bootstrap, group, str(setting.path)]
+        return Program(_file(FAUST), command, setting.output)
+
+    return Contender(FAUST, program, PLAIN_SHARE)
+
+
+def bare_loop() -> Contender:
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        output = f"forwarded-{uuid.uuid4().hex[:8]}"
+        create_topic(bootstrap, output)
+        module = "benchmarks.peers.bare_loop"
+        return Program(
+            _file(BARE), [sys.executable, "-m", module, bootstrap, output, raw, output], output
+        )
+
+    return Contender(BARE, program)
+
+
+CONTENDERS: Final = {
+    "bare": bare_loop(),
+    "fused": ours(OURS),
+    "at-least-once": ours("fused, at least once", delivery="at_least_once"),
+    "memory": ours("fused, exactly once, state: memory", state="memory"),
+    "split": ours("reorder | merge, exactly once", stages="reorder, merge"),
+    "faust": plain_faust(),
+}
+
+
+def _file(name: str) -> str:
+    return "-".join(word.strip(",|:") for word in name.split() if word.strip(",|:"))
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A broker with the backlog, and a topic with one record to measure the start-up."""
+
+    folder: Path
+    bootstrap: str
+    raw: str
+    single: str
+    records: int
+
+    def spent(self, contender: Contender) -> tuple[Spent, Spent]:
+        """(start-up, the backlog without it)."""
+        first = contender.program(self.folder, self.bootstrap, self.single)
+        start_up = run(first, self.bootstrap, self.folder, 1, TIMEOUT_S)
+        program = contender.program(self.folder, self.bootstrap, self.raw)
+        wanted = int(self.records * NEARLY * contender.share)
+        whole = run(program, self.bootstrap, self.folder, wanted, TIMEOUT_S)
+        return start_up, whole.less(start_up)
+
+
+def prepare(folder: Path, bootstrap: str, records: int) -> Course:
+    workload = crowd(records)
+    course = Course(
+        folder, bootstrap, "raw", "single", len(workload.rows) - len(workload.doubled)
+    )
+    for topic, rows in ((course.raw, workload.rows), (course.single, [first_of(workload.rows)])):
+        create_topic(bootstrap, topic, config=APPEND_TIME)
+        produce(bootstrap, topic, rows)
+    return course
+
+
+def first_of(rows: Sequence[Row]) -> Row:
+    """A row with number 0: it needs no start hold."""
+    return next(row for row in rows if row.seq == 0)
+
+
+def table_of(found: dict[str, tuple[Spent, Spent]]) -> Table:
+    table = Table(
+        "reorder and merge of a backlog, 200-byte records, on a real broker",
+        (
+            "program",
+            "records",
+            "CPU s",
+            "wall s",
+            "CPU us/record",
+            "records/CPU s",
+            "wall/CPU",
+            "start-up CPU s",
+            "of the bare loop",
+            "times plain Faust",
+        ),
+    )
+    bare, faust = (found.get(name, (None, None))[1] for name in (BARE, FAUST))
+    for name, (start_up, spent) in found.items():
+        rate = spent.per_cpu_second
+        table.add(
+            name,
+            count(spent.records),
+            f"{spent.cpu_s:.2f}",
+            f"{spent.wall_s:.2f}",
+            f"{spent.cpu_us:.2f}",
+            thousands(rate),
+            f"{spent.wall_s / spent.cpu_s:.2f}",
+            f"{start_up.cpu_s:.2f}",
+            f"{rate / bare.per_cpu_second:.2f}" if bare else "-",
+            f"{rate / faust.per_cpu_second:.1f}" if faust else "-",
+        )
+    return table
+
+
+@click.command("kafka")
+@click.option("--full", is_flag=True, help=f"{FULL_RECORDS:,} records instead of fewer.")
+@click.option("--records", type=click.IntRange(100), help="Length of the backlog.")
+@click.option("--only", multiple=True, type=click.Choice(list(CONTENDERS)))
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and data here.")
+def command(
+    full: bool,
+    records: int | None,
+    only: tuple[str, ...],
+    markdown: Path | None,
+    folder: Path | None,
+) -> None:
+    """CPU per record of the fused stage on a real broker, and of its peers."""
+    page = Page(markdown)
+    absent = missing()
+    if absent:
+        page.say(f"left out: {absent}")
+        return
+    length = records or (FULL_RECORDS if full else QUICK_RECORDS)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        with new_broker(place / "kafka") as broker:
+            course = prepare(place, broker.bootstrap, length)
+            found = {}
+            for key in only or CONTENDERS:
+                contender = CONTENDERS[key]
+                found[contender.name] = course.spent(contender)
+                page.say(_told(contender.name, found[contender.name][1]))
+            page.table(table_of(found))
+
+
+def _told(name: str, spent: Spent) -> str:
+    return f"{name}: {thousands(spent.per_cpu_second)} records per CPU second"
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks kafka", standalone_mode=False)

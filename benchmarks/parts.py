@@ -1,0 +1,213 @@
+"""Where the time of the fused stage goes, per event and part.
+
+The very classes of the worker, without the broker and without asyncio: record batches as
+aiokafka decodes them, the inlet, the operators, what is held, headers, output batches,
+metrics, and a checkpoint every `CHECKPOINT_BATCHES` polls. Each part is timed over a
+whole poll, so the timer costs nothing. What is missing against the worker is the way
+between the threads, the sockets, and the commit.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from agents import changelog
+from agents.arrangement import arrange, topics_of
+from agents.arrival import ArrivalClock
+from agents.delivery import MAX_BATCH_BYTES
+from agents.held import HeldPages
+from agents.metrics import Metrics
+from agents.outbox import Outbox
+from agents.partition import STAMPED_FROM
+from agents.partition_metrics import PartitionMetrics
+from agents.process import GC_THRESHOLDS
+from benchmarks.backlog import SPEED, VALUE_BYTES
+from benchmarks.tables import Page, Table, thousands
+from benchmarks.workloads import crowd
+from benchmarks.workloads.rows import Row
+from producers.headers import HeaderWriter
+from topology.description import HeaderConfig, parse
+
+QUICK_EVENTS: Final = 50_000
+FULL_EVENTS: Final = 300_000
+POLL: Final = 1_000
+CHECKPOINT_BATCHES: Final = 5
+LOG_APPEND_TIME: Final = 1
+NS_PER_MS: Final = 1_000_000
+TOPOLOGY: Final = "streams: {default: {}}\nstages: [reorder+merge]\ntopics: {partitions: 1}\n"
+SOURCE: Final = TopicPartition("events.raw", 0)
+
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """CPU seconds by part."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def time(self, part: str, work: Callable[[], T]) -> T:
+        began = time.process_time()
+        done = work()
+        self.add(part, time.process_time() - began)
+        return done
+
+    def add(self, part: str, seconds: float) -> None:
+        self.seconds[part] = self.seconds.get(part, 0.0) + seconds
+
+
+class Timed:
+    """An operator whose batches are timed."""
+
+    def __init__(self, part: str, operator: Any, watch: Stopwatch) -> None:
+        self._part, self._operator, self._watch = part, operator, watch
+
+    def on_batch(self, events: Any, now_ns: int) -> Any:
+        return self._watch.time(self._part, lambda: self._operator.on_batch(events, now_ns))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
+
+
+class Nowhere:
+    """An outbox that takes nothing, to tell headers from batches."""
+
+    def add(self, *_: Any) -> None:
+        """Nothing is kept."""
+
+
+class Pipeline:
+    """The order of work in `agents.partition`, part by part."""
+
+    def __init__(self, watch: Stopwatch) -> None:
+        topology = parse(TOPOLOGY)
+        description = topology.stages[0]
+        partitions = dict.fromkeys(topics_of(topology, description), 1)
+        arrangement = arrange(topology, description, partitions)
+        self._watch = watch
+        self._stage = arrangement.operators(SOURCE)
+        self._stage.keep_moved()
+        for chain in self._stage.chains.values():
+            named = zip(chain.names, chain._operators, strict=True)
+            chain._operators = [Timed(name, operator, watch) for name, operator in named]
+        self._inlet = arrangement.inlet(SOURCE)
+        self._outlet = arrangement.outlet(SOURCE)
+        self._side = arrangement.side_outlet(SOURCE)
+        self._clock = ArrivalClock(topology.tick_lag_ns)
+        self._outbox = Outbox(lambda: BatchBuilder(MAX_BATCH_BYTES, 0))
+        self._nowhere: Any = Nowhere()
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
+        metrics = Metrics(CollectorRegistry())
+        self._metrics = PartitionMetrics(metrics, "reorder+merge", 0, self._stage.chains)
+        self.changelog_bytes = 0
+
+    def take(self, records: Sequence[Any]) -> None:
+        watch = self._watch
+        read = watch.time("inlet", lambda: self._inlet.read(records, self._clock))
+        before = sum(watch.seconds.values())
+        began = time.process_time()
+        step = self._stage.on_batch(read.events, self._clock.now_ns)
+        inside = sum(watch.seconds.values()) - before
+        watch.add("chain", time.process_time() - began - inside)
+        watch.time("held", lambda: self._held.took(read.events))
+        watch.time("metrics", lambda: self._metrics.received(read.events, read.dead))
+        before_s = watch.seconds.get("headers", 0.0)
+        watch.time("headers", lambda: self._put(step.released, self._nowhere))
+        headers_s = watch.seconds["headers"] - before_s
+        watch.time("output batches", lambda: self._put(step.released, self._outbox))
+        watch.add("output batches", -headers_s)
+        watch.time("held", lambda: self._held.let_go(step.released))
+        watch.time("held", lambda: self._held.let_go(self._stage.take_moved()))
+        watch.time("metrics", lambda: self._metrics.said(step))
+
+    def _put(self, released: Sequence[Any], outbox: Any) -> None:
+        put = self._outlet.put
+        for event in released:
+            put(event, outbox)
+
+    def checkpoint(self) -> None:
+        watch = self._watch
+        changes = watch.time("checkpoint: changes", self._stage.changes)
+        held = watch.time(
+            "checkpoint: held", lambda: dict(self._held.changes(self._clock.now_ns))
+        )
+        encoded = watch.time("checkpoint: encode", lambda: changelog.encoded({**changes, **held}))
+        self.changelog_bytes += sum(len(k) + len(v or b"") for k, v in encoded.items())
+        batches = self._outbox.take()
+        builders = [builder for some in batches.values() for builder in some]
+        watch.time("checkpoint: build batches", lambda: [each._build() for each in builders])
+
+
+def polls(rows: Sequence[Row], watch: Stopwatch) -> Iterator[list[Any]]:
+    """Records as the client decodes them, `POLL` at a time."""
+    writer = HeaderWriter(HeaderConfig())
+    value = bytes(VALUE_BYTES)
+    for begin in range(0, len(rows), POLL):
+        batch = BatchBuilder(16 << 20, 0)
+        first_ns = rows[0].arrival_ns
+        for row in rows[begin : begin + POLL]:
+            ts_ns = first_ns + (row.ts_ns - first_ns) // SPEED
+            stamp_ms = (first_ns + (row.arrival_ns - first_ns) // SPEED) // NS_PER_MS
+            headers = writer.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
+            batch.append(timestamp=stamp_ms, key=b"default", value=value, headers=headers)
+        buffer = bytes(batch._build())
+        yield watch.time("decode", lambda buffer=buffer, begin=begin: _decoded(buffer, begin))
+
+
+def _decoded(buffer: bytes, begin: int) -> list[Any]:
+    records = PartitionRecords(SOURCE, MemoryRecords(buffer), [], 0, None, None, False, 1)
+    decoded = list(records)
+    for at, record in enumerate(decoded):
+        record.offset = begin + at
+        record.timestamp_type = LOG_APPEND_TIME
+    return decoded
+
+
+def measure(events: int, delayed: float) -> tuple[Stopwatch, int]:
+    rows = crowd(events, delayed=delayed).rows
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    watch = Stopwatch()
+    pipeline = Pipeline(watch)
+    for number, records in enumerate(polls(rows, watch), start=1):
+        pipeline.take(records)
+        if number % CHECKPOINT_BATCHES == 0:
+            pipeline.checkpoint()
+    return watch, len(rows)
+
+
+@click.command("parts")
+@click.option("--full", is_flag=True, help=f"{FULL_EVENTS:,} events instead of fewer.")
+@click.option("--events", type=click.IntRange(1))
+@click.option("--delayed", type=float, multiple=True, default=(0.0, 0.01, 0.12))
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
+def command(
+    full: bool, events: int | None, delayed: tuple[float, ...], markdown: Path | None
+) -> None:
+    """CPU per event of each part of the fused stage, without a broker."""
+    page = Page(markdown)
+    length = events or (FULL_EVENTS if full else QUICK_EVENTS)
+    found = [measure(length, share) for share in delayed]
+    columns = ("part", *(f"us/event, crowd {share:.0%}" for share in delayed))
+    table = Table("the fused stage, part by part", columns)
+    for part in found[0][0].seconds:
+        table.add(part, *(f"{1e6 * watch.seconds[part] / n:.2f}" for watch, n in found))
+    totals = [(sum(watch.seconds.values()), n) for watch, n in found]
+    table.add("all", *(f"{1e6 * seconds / n:.2f}" for seconds, n in totals))
+    table.add("events per CPU second", *(thousands(n / seconds) for seconds, n in totals))
+    page.table(table)
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks parts", standalone_mode=False)

@@ -1,0 +1,132 @@
+"""How much a program spends on a backlog: CPU and wall time, start-up taken off.
+
+A program is started on a topic that holds the backlog and watched from outside: the
+committed end of its output topic tells how far it is, /proc what it and its children
+have spent. The same program on a topic with one record gives its start-up: what it took
+until that record came out. All programs are held to the same share of the output, just
+below the end, since the very last events rightly wait for time to pass.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from infra.process import NotReady, Process
+
+SAMPLE_S: Final = 0.05
+ASK_TIMEOUT_S: Final = 10.0
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+ROOT: Final = Path(__file__).absolute().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`command` reads a backlog into `output`."""
+
+    name: str
+    command: Sequence[str]
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """From the start of the process until `records` were in its output."""
+
+    records: int
+    cpu_s: float
+    wall_s: float
+
+    def less(self, start_up: Spent) -> Spent:
+        return Spent(
+            self.records - start_up.records,
+            max(self.cpu_s - start_up.cpu_s, 1e-9),
+            max(self.wall_s - start_up.wall_s, 1e-9),
+        )
+
+    @property
+    def per_cpu_second(self) -> float:
+        return self.records / self.cpu_s
+
+    @property
+    def per_second(self) -> float:
+        return self.records / self.wall_s
+
+    @property
+    def cpu_us(self) -> float:
+        return 1e6 / self.per_cpu_second
+
+
+class Outcome:
+    """The committed end of a topic, cheaply asked."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"watching-{topic}",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        found = self._consumer.list_topics(topic, timeout=ASK_TIMEOUT_S).topics[topic]
+        self._partitions = [TopicPartition(topic, number) for number in found.partitions]
+
+    def records(self) -> int:
+        ends = [
+            self._consumer.get_watermark_offsets(partition, timeout=ASK_TIMEOUT_S)
+            for partition in self._partitions
+        ]
+        return sum(end[1] for end in ends if end)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s: float) -> Spent:
+    """Start it, watch it reach `records` in its output, end it. NotReady if it does not."""
+    outcome = Outcome(bootstrap, program.output)
+    process = Process(program.name, program.command, folder, {"PYTHONPATH": str(ROOT)})
+    began_s = time.monotonic()
+    process.start()
+    try:
+        while True:
+            time.sleep(SAMPLE_S)
+            done = outcome.records()
+            wall_s, cpu_s = time.monotonic() - began_s, cpu_seconds(process.pid)
+            if done >= records:
+                return Spent(done, cpu_s, wall_s)
+            if not process.is_alive() or wall_s > timeout_s:
+                raise NotReady(
+                    f"{program.name}: {done} of {records} records after {wall_s:.0f} s;"
+                    f" {process.log} closes with\n{process.tail()}"
+                )
+    finally:
+        process.stop()
+        outcome.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of its living children."""
+    total = 0
+    for each in (pid, *_children(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / TICKS_PER_S
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *_children(child)]
+    return found

@@ -1,0 +1,120 @@
+"""End to end, an example table: whatever a record holds, it ends as the table says.
+
+`bad_input.CASES` is the table. Both stages run all of it in one go: nothing is lost, no
+case disturbs another, and the worker lives on.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.end_to_end.bad_input import CASES, CONTROL, DUPLICATE, EMITTED, LATE, Case
+from tests.end_to_end.records import Read, new_producer, read_all
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+LARGEST = 20_000_000
+SOUND = Case("sound", EMITTED)
+TIMEOUT_S = 60.0
+
+Place = tuple[str, int]
+
+
+class Log:
+    """Sends rounds of all cases, and knows which record lies at which offset."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._producer = new_producer(setting.bootstrap, **{"message.max.bytes": LARGEST})
+        self.places: dict[int, Place] = {}
+
+    def send(self, seq: int) -> None:
+        for case in CASES:
+            shaped = case if seq == 1 else SOUND
+            value, headers = shaped.record(case.what, seq, time.time_ns())
+            self._producer.produce(
+                self._setting.raw,
+                value,
+                shaped.key,
+                headers=list(headers),
+                on_delivery=self._noting((case.what, seq)),
+            )
+        assert self._producer.flush(TIMEOUT_S) == 0
+
+    def _noting(self, place: Place) -> Any:
+        def note(error: Any, message: Any) -> None:
+            assert error is None, error
+            self.places[message.offset()] = place
+
+        return note
+
+
+def settled(kafka: SharedKafka, folder: Path) -> Setting:
+    """The brokers take more than the topology allows: else a record above
+    `topics.max_record` would never get there."""
+    raw = f"raw-{folder.name}-{time.time_ns()}"
+    arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
+    kafka.create_topic(raw, 1, arrival)
+    return settle(kafka.bootstrap, folder, raw=raw, partitions=1, topics="max_record: 12MiB")
+
+
+def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settled(kafka, tmp_path)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        log, emitted = Log(setting), Emitted(setting)
+        log.send(0)
+        emitted.wait_for(len(CASES), TIMEOUT_S)  # so their time is over for certain
+        log.send(1)
+        log.send(2)
+        uncounted = sum(1 for case in CASES if case.outcome in (DUPLICATE, CONTROL))
+        emitted.wait_for(3 * len(CASES) - uncounted, TIMEOUT_S)
+        emitted.close()
+        worker.wait_ready()
+        assert worker.ask("live")[0] == 200
+        assert worker.stop() == 0, worker.log
+    assert "Traceback" not in worker.log
+    ordered = [r for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
+    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
+    dead = [orjson.loads(record.value or b"") for record in letters]
+    gaps = read_all(setting.bootstrap, setting.topology.topics.gaps)
+    missing = {(g["source"], g["first"]) for g in (orjson.loads(r.value or b"") for r in gaps)}
+    assert outcomes(log.places, ordered, dead) == {case.what: case.outcome for case in CASES}
+    assert {what for what, first in missing if first == 1} == {c.what for c in CASES if c.hole}
+    sound = {r.name for r in ordered if r.name[2] != 1}
+    assert sound == {(case.what, 0, seq) for case in CASES for seq in (0, 2)}
+    for letter in dead:
+        assert letter["topic"] == setting.raw
+        assert letter["detail"]
+        assert "payload" not in letter
+        assert "value" not in letter
+
+
+def outcomes(
+    places: dict[int, Place], ordered: list[Read], dead: list[dict[str, Any]]
+) -> dict[str, str]:
+    """What became of each case's number 1."""
+    found = {}
+    out = {record.name: record for record in ordered}
+    reasons = {places[letter["offset"]]: letter["reason"] for letter in dead}
+    assert len(reasons) == len(dead)
+    for case in CASES:
+        if (case.what, 1) in reasons:
+            found[case.what] = reasons[case.what, 1]
+        elif (case.what, 0, 1) in out:
+            value, _ = case.record(case.what, 1, 0)
+            record = out[case.what, 0, 1]
+            assert (record.key, record.value) == (case.key, value), case.what
+            found[case.what] = EMITTED if record.header("late") is None else LATE
+        else:
+            found[case.what] = case.outcome if case.outcome in (DUPLICATE, CONTROL) else "lost"
+    return found

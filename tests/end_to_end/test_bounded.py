@@ -1,0 +1,284 @@
+"""Laws of the bounds: a flood, a crowd of sources and a long silence cost what settings
+allow, and hurt nobody else.
+
+Most of it drives the chain without Kafka, in simulated time; one test floods a real
+worker. The form with ten million events is marked `chaos`.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks.workloads.rows import Row
+from infra.poll import wait_until
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import FUSED, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from topology.description import parse
+from topology.event import DATA, WATERMARK, Event
+from topology.outcome import Duplicate, Gap, Late, Malformed, Step
+from topology.stage import MERGE, REORDER, Stage
+
+US = 1_000
+MS = 1_000_000
+S = 1_000_000_000
+HOUR_NS = 3_600 * S
+START_NS = 1_700_000_000 * S
+BATCH = 1_000
+MIB = 1 << 20
+
+
+def rss_bytes(pid: int | str = "self") -> int:
+    """Memory in use now."""
+    gc.collect()
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Run:
+    """Drives a chain through events, and keeps counts instead of what it says."""
+
+    def __init__(self, text: str) -> None:
+        self.stage = Stage(parse(text), (REORDER, MERGE))
+        self.came = 0
+        self.out: Counter[str] = Counter()
+        self.gaps: Counter[str] = Counter()
+        self.watermarks = 0
+        self.longest_wait_ns: Counter[str] = Counter()
+        self.most_held = 0
+        self.most_keys = 0
+        self._keys: set[str] = set()
+
+    def take(self, events: Iterable[Event]) -> None:
+        iterator = iter(events)
+        while batch := list(islice(iterator, BATCH)):
+            self.came += len(batch)
+            self._note(self.stage.on_batch(batch, batch[-1].at_ns))
+            self.most_held = max(self.most_held, self.held)
+            for key, value in self.stage.changes().items():
+                (self._keys.discard if value is None else self._keys.add)(key)
+            self.most_keys = max(self.most_keys, len(self._keys))
+
+    def wait(self, now_ns: int) -> None:
+        self._note(self.stage.on_time(now_ns))
+
+    def end(self, now_ns: int) -> None:
+        self._note(self.stage.on_end(now_ns))
+
+    @property
+    def held(self) -> int:
+        return sum(1 for _ in self.stage.held())
+
+    def _note(self, step: Step) -> None:
+        for event in step.released:
+            if event.kind == DATA:
+                self.out[event.late or "in order"] += 1
+                wait_ns = event.at_ns - event.arrival_ns
+                if wait_ns > self.longest_wait_ns[event.source]:
+                    self.longest_wait_ns[event.source] = wait_ns
+            elif event.kind == WATERMARK:
+                self.watermarks += 1
+        for report in step.reports:
+            match report:
+                case Gap():
+                    self.gaps[report.reason] += 1
+                case Duplicate():
+                    self.out["duplicate"] += 1
+                case Late():
+                    self.out[report.reason] += 1
+                case Malformed():
+                    self.out["dead"] += 1
+
+    def assert_balanced(self) -> None:
+        assert self.came == self.out.total() + self.held
+
+
+def event(source: str, seq: int, at_ns: int) -> Event:
+    """Made 1 ms before it arrives."""
+    return Event("default", source, 0, seq, at_ns - MS, at_ns)
+
+
+# A source that sends far ahead of a hole
+
+
+def flood(count: int) -> Iterator[Event]:
+    """`flood` loses number 1 and goes on; `calm` sends every hundredth time in between."""
+    for number in range(count):
+        at_ns = START_NS + number * 10 * US
+        if number != 1:
+            yield event("flood", number, at_ns)
+        if number % 100 == 0:
+            yield event("calm", number // 100, at_ns)
+
+
+def flooded(count: int) -> Run:
+    held = 5_000
+    run = Run(f"streams: {{default: {{reorder: {{start: zero, max_wait: 1h, max_held: {held}}}}}}}")
+    before = rss_bytes()
+    run.take(flood(count))
+    assert rss_bytes() - before < 64 * MIB
+    assert run.gaps == {"overflow": 1}
+    # One batch comes on top before anybody looks; what waits behind it in the merge too.
+    assert run.most_held <= held + BATCH + held // 100
+    run.end(START_NS + HOUR_NS)
+    run.assert_balanced()
+    assert run.out == {"in order": run.came}
+    # The hole is given up once `max_held` events came after it, so nobody waits longer.
+    assert run.longest_wait_ns["calm"] <= (held + 2) * 10 * US + MS
+    return run
+
+
+def test_a_flood_ahead_of_a_hole() -> None:
+    flooded(300_000)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+def test_ten_million_ahead_of_a_hole() -> None:
+    flooded(10_000_000)
+
+
+def test_all_sources_together_have_a_bound_too() -> None:
+    """A thousand sources, each with a hole, none above its own bound."""
+    total = 20_000
+    run = Run(
+        "streams: {default: {reorder:"
+        f" {{start: zero, max_wait: 1h, max_held: 1000, max_held_total: {total}}}}}}}"
+    )
+    before = rss_bytes()
+    run.take(
+        event(f"s{source:03d}", number, START_NS + number * MS + source)
+        for number in (0, *range(2, 150))
+        for source in range(1_000)
+    )
+    assert rss_bytes() - before < 160 * MIB
+    # Those whose hole is given up wait in the merge, for those whose hole is not.
+    reorder = run.stage.chains["default"].operator(REORDER)
+    assert reorder.explain()["held"] <= total
+    assert run.gaps["overflow"] > 0
+    assert set(run.gaps) == {"overflow"}
+    run.end(START_NS + HOUR_NS)
+    run.assert_balanced()
+
+
+# Sources that come and go
+
+
+def come_and_go(count: int) -> Iterator[Event]:
+    """Each source sends three events and is never heard again; `calm` goes on."""
+    for number in range(count):
+        at_ns = START_NS + number * 100 * US
+        for seq in range(3):
+            yield event(f"s{number}", seq, at_ns + seq * US)
+        if number % 100 == 0:
+            yield event("calm", number // 100, at_ns + 10 * US)
+
+
+def test_a_hundred_thousand_sources_come_and_go() -> None:
+    sources = 2_000
+    run = Run(f"streams: {{default: {{reorder: {{start: zero, max_sources: {sources}}}}}}}")
+    run.take(come_and_go(5_000))
+    before, keys = rss_bytes(), run.most_keys
+    run.take(islice(come_and_go(100_000), run.came, None))
+    assert rss_bytes() - before < 32 * MIB
+    assert run.most_keys <= keys + 10
+    # Reorder, clock and merge keep an entry each.
+    assert run.most_keys <= 3 * (sources + 1) + 10
+    run.wait(START_NS + HOUR_NS)
+    run.assert_balanced()
+    assert run.held == 0
+    assert run.out == {"in order": run.came}
+    assert run.longest_wait_ns["calm"] <= 600 * MS
+
+
+# Silence
+
+
+@pytest.mark.parametrize("tick_ns", [50 * MS, HOUR_NS])
+def test_a_stream_that_stalls_for_an_hour(tick_ns: int) -> None:
+    """All comes out, time goes on in small steps or in one, and what comes then is in time."""
+    run = Run("streams: {default: {}}")
+    run.take(event("ab"[n % 2], n // 2, START_NS + n * MS) for n in range(1_000))
+    until_ns = START_NS + HOUR_NS
+    before = rss_bytes()
+    now_ns = START_NS + S
+    while now_ns < until_ns:
+        now_ns = min(until_ns, now_ns + tick_ns)
+        run.wait(now_ns)
+    assert run.held == 0
+    assert rss_bytes() - before < 8 * MIB
+    assert run.watermarks <= HOUR_NS // (200 * MS)
+    run.take(event("ab"[n % 2], n // 2, until_ns + n * MS) for n in range(1_000, 2_000))
+    run.end(until_ns + 10 * S)
+    assert run.out == {"in order": 2_000}
+
+
+def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
+    run = Run("streams: {default: {merge: {max_wait: 500ms, idle_after: 2s}}}")
+
+    def sent() -> Iterator[Event]:
+        for number in range(60_000):  # ten minutes, of which `stalls` is there for a second
+            at_ns = START_NS + number * 10 * MS
+            yield event("goes on", number, at_ns)
+            if number < 100:
+                yield event("stalls", number, at_ns)
+
+    run.take(sent())
+    run.end(START_NS + HOUR_NS)
+    run.assert_balanced()
+    assert run.out == {"in order": 60_100}
+    assert run.longest_wait_ns["goes on"] <= 510 * MS
+
+
+# A real worker
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Twenty thousand sources that come and go, and one far ahead of a hole."""
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=FUSED,
+        partitions=1,
+        stream="reorder: {start: zero, rule: fixed, max_wait: 20s, max_held: 2000,"
+        " max_sources: 1000}",
+    )
+    rows = []
+    for number in range(120_000):
+        at_ns = START_NS + number * 100 * US
+        if number != 1:
+            rows.append(Row(at_ns, "flood", number, at_ns))
+        if number % 6 == 0:
+            rows.append(Row(at_ns, f"s{number}", 0, at_ns))
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        worker.wait_ready()
+        (stage,) = worker.stages()
+        before = rss_bytes(stage)
+        began_s = time.monotonic()
+        Sender(setting, rows, speed=1.0).start().finish()
+        emitted = Emitted(setting)
+        emitted.wait_for(len(rows), 60.0)
+        emitted.close()
+        took_s = time.monotonic() - began_s
+        assert rss_bytes(stage) - before < 100 * MIB
+        wait_until(
+            lambda: worker.metrics()["records_held:reorder+merge"] == 0, 10.0, "an empty stage"
+        )
+        assert worker.metrics()["reorder_gaps:reorder+merge"] == 1
+        assert worker.stop() == 0, worker.log
+    assert took_s < 40.0
+    verdict = judge(setting)
+    assert not verdict.faults, verdict

@@ -1,0 +1,136 @@
+"""End to end, marked `chaos`: kills, zombies, rebalances and broker restarts by the dice.
+
+`make chaos` runs it; the seed is printed, and the same seed throws the same dice (when
+they fall depends on the machine). Settings, from the environment:
+
+    INORDER_CHAOS_SEED       default: 1
+    INORDER_CHAOS_EVENTS     events sent for each combination, default 200,000
+    INORDER_CHAOS_RATE       events per second, default 2,500
+    INORDER_CHAOS_KILLS      at least, for each combination, default 10
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from benchmarks.workloads import crowd
+from benchmarks.workloads.crowd import RATE_HZ
+from infra.kafka import ContainerBroker, KafkaBroker
+from infra.redis import RedisServer
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import FUSED, SPLIT, settle
+from tests.end_to_end.trouble import ZOMBIE_S, Trouble, stop_all
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import running
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
+
+SEED = int(os.environ.get("INORDER_CHAOS_SEED", "1"))
+EVENTS = int(os.environ.get("INORDER_CHAOS_EVENTS", "200000"))
+RATE = float(os.environ.get("INORDER_CHAOS_RATE", "2500"))
+KILLS = int(os.environ.get("INORDER_CHAOS_KILLS", "10"))
+
+PAUSE_S = (2.0, 6.0)
+"""Between two throws, drawn evenly: often less than a take-over lasts."""
+
+TIMEOUT_S = 300.0
+WORKERS = 2
+
+
+class Dice:
+    """Throws one trouble after the other; `kills` counts those that killed somebody."""
+
+    def __init__(
+        self, trouble: Trouble, broker: KafkaBroker | ContainerBroker, say: Callable[[str], None]
+    ) -> None:
+        self._random = Random(SEED)
+        self._trouble = trouble
+        self._broker = broker
+        self._say = say
+        self._began_s = time.monotonic()
+        self._next_s = self._began_s
+        self._asked = ["pause", "join_and_leave", "restart_broker"]
+        self.kills = 0
+
+    def throw_due(self) -> None:
+        self._trouble.wake_due()
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._throw()
+        self._next_s = time.monotonic() + self._random.uniform(*PAUSE_S)
+
+    def _throw(self) -> None:
+        # Each of what is asked for happens once between kills, at a moment of the dice.
+        if self._asked and self._random.random() < 0.3:
+            what = self._asked.pop(self._random.randrange(len(self._asked)))
+        else:
+            what = self._random.choice(("kill_worker", "kill_supervisor", "kill_stages"))
+            self.kills += 1
+        index = self._random.randrange(WORKERS)
+        at_s = time.monotonic() - self._began_s
+        self._say(f"{at_s:6.1f} s  {what} {index if what != 'restart_broker' else ''}")
+        if what == "restart_broker":
+            self._broker.kill()
+            self._broker.restart()
+        else:
+            getattr(self._trouble, what)(index)
+
+    @property
+    def is_done(self) -> bool:
+        return self.kills >= KILLS and not self._asked
+
+
+@pytest.mark.parametrize("stages", [SPLIT, FUSED], ids=["split", "fused"])
+@pytest.mark.parametrize("state", ["rocksdb", "redis", "memory"])
+def test_every_event_once_whatever_happens(
+    own_kafka: KafkaBroker | ContainerBroker,
+    own_redis: RedisServer,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    state: str,
+    stages: str,
+) -> None:
+    def say(line: str) -> None:
+        with capfd.disabled():
+            print(line, flush=True)
+
+    setting = settle(
+        own_kafka.bootstrap,
+        tmp_path,
+        stages=stages,
+        partitions=1 if stages == FUSED else 4,
+        state=state,
+        more=f"redis: {own_redis.url}\n",
+    )
+    rows = crowd(EVENTS, seed=SEED).rows
+    say(f"\n{stages}, {state}, seed {SEED}, {len(rows)} records at {RATE:.0f}/s")
+    trouble = Trouble(setting, tmp_path, worker_count=WORKERS)
+    with running(*trouble.workers, may_start=trouble.everybody):
+        trouble.workers[0].wait_ready()
+        sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
+        emitted = Emitted(setting)
+        dice = Dice(trouble, own_kafka, say)
+        while sender.share < 0.95 or not dice.is_done:
+            emitted.poll()
+            dice.throw_due()
+        sender.finish(TIMEOUT_S)
+        sent_s = time.monotonic()
+        expected = len({(row.source, row.seq) for row in rows})
+        emitted.wait_for(expected, TIMEOUT_S, trouble.wake_due, idle_s=2 * ZOMBIE_S + 60)
+        say(f"all out {time.monotonic() - sent_s:.1f} s after the last was sent")
+        while not trouble.is_quiet:
+            emitted.poll()
+            trouble.wake_due()
+        emitted.close()
+        stop_all(trouble.everybody)
+    verdict = judge(setting)
+    say(f"{dice.kills} kills: {verdict}")
+    assert not verdict.faults, verdict

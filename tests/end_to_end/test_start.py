@@ -1,0 +1,117 @@
+"""End to end, an example table: a worker that cannot work says so in a line, and leaves.
+
+Bad settings end it with 2, at once and without a stack trace. What may mend itself (a
+local copy that cannot be had) is told, and done without.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.ports import free_ports
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import contract, send
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+REFUSED = 2
+TIMEOUT_S = 40.0
+
+
+def refused(worker: Worker) -> str:
+    """What it says when it is refused."""
+    with running(worker):
+        code = worker.exit_code()
+    said = worker.log
+    assert code == REFUSED, said
+    assert "Traceback" not in said
+    return said
+
+
+def test_no_topics(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, make=False)
+    said = refused(Worker("a", setting.path, setting.bootstrap, tmp_path))
+    assert f"no such topic: {setting.topology.application}." in said
+    assert "run `inorder topics create`" in said
+
+
+def test_no_broker(tmp_path: Path) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    setting = settle(nobody, tmp_path, stages=FUSED, make=False)
+    said = refused(Worker("a", setting.path, nobody, tmp_path))
+    assert f"no broker answers at {nobody}" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("streams: {default: {reorder: {max_wait: 5}}}\n", "streams.default.reorder.max_wait"),
+        ("streams: {default: {}}\nstages: [merge, reorder]\n", "stages[1]"),
+        ("streams: {default: {}}\ncolour: red\n", "colour"),
+        ("streams: [\n", "line 2"),
+        ("", "streams"),
+    ],
+)
+def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    said = refused(Worker("a", path, "127.0.0.1:1", tmp_path))
+    assert str(path) in said
+    assert told in said
+
+
+def test_no_topology_file(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.yaml"
+    said = refused(Worker("a", path, "127.0.0.1:1", tmp_path))
+    assert f"{path}: No such file or directory" in said
+
+
+def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
+    setting = settle("127.0.0.1:1", tmp_path, make=False)
+    said = refused(Worker("a", setting.path, setting.bootstrap, tmp_path, "--stage", "mrege"))
+    assert "--stage mrege: the topology has reorder, merge" in said
+
+
+def once(setting: Setting, worker: Worker) -> None:
+    """Three events through, and a stop in peace."""
+    with running(worker):
+        send(setting, [("s", b"1", contract("s", seq)) for seq in range(3)])
+        emitted = Emitted(setting)
+        emitted.wait_for(3, TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+
+
+def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> None:
+    """The same application with another stream: its state says something else."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    once(setting, Worker("a", setting.path, setting.bootstrap, tmp_path))
+    text = setting.path.read_text()
+    other = text.replace("streams:\n", f"streams:\n  other: {{input: {setting.raw}}}\n")
+    assert other != text
+    setting.path.write_text(
+        other.replace("  other: {", "  other: {output: " + setting.ordered + ", ")
+    )
+    said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
+    assert "was made by" in said
+    assert "set another `application:`" in said
+
+
+def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
+    """The copy is a convenience: without it the worker goes on, and says so."""
+    redis = f"redis: redis://127.0.0.1:{free_ports(1)[0]}/0\n"
+    setting = settle(
+        kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, state="redis", more=redis
+    )
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    once(setting, worker)
+    assert "without a local copy" in worker.log
+    assert "Traceback" not in worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict

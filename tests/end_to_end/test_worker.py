@@ -1,0 +1,196 @@
+"""End to end: what a worker tells of itself, how it stops, and what it gets over.
+
+Through the supervisor's one port, as an operator or Kubernetes would ask.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.workloads import crowd
+from infra.kafka import ContainerBroker, KafkaBroker
+from infra.poll import wait_until
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Sender, contract, read_all, send
+from tests.end_to_end.replaying import run_cli
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+MS = 1_000_000
+TIMEOUT_S = 40.0
+WORDS_TIMEOUT_S = 6.0
+"""Less than the events are held."""
+
+UNREADY_S = 15.0
+"""A standstill that `/ready` bears (agents.watchdog)."""
+
+
+def lines_of(worker: Worker) -> str:
+    """`inorder explain` in words."""
+    done = run_cli("explain", worker.address)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def wait_for_words(worker: Worker, *patterns: str) -> None:
+    deadline_s = time.monotonic() + WORDS_TIMEOUT_S
+    while not all(re.search(pattern, lines_of(worker), re.MULTILINE) for pattern in patterns):
+        assert time.monotonic() < deadline_s, lines_of(worker)
+
+
+def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path) -> None:
+    """What is held at a graceful stop is neither lost nor flushed: the next one goes on."""
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=FUSED,
+        partitions=1,
+        stream="reorder: {rule: fixed, max_wait: 10s, start: zero},"
+        " merge: {max_wait: 10s, idle_after: 30s}",
+    )
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    now_ns = time.time_ns()
+
+    def tell(*events: tuple[str, int, int]) -> None:
+        """(source, number, milliseconds from now on)."""
+        records = [(name, contract(name, seq, now_ns + ms * MS)) for name, seq, ms in events]
+        send(setting, [(name, b"{}", headers) for name, headers in records])
+
+    with running(worker):
+        worker.wait_ready()
+        tell(("hole", 0, 0), ("quick", 0, 1), ("slow", 0, 2), ("hole", 2, 4))
+        wait_for_words(
+            worker,
+            r"/0: 3 held, next offset 4, end 4$",
+            r"default/hole epoch 0: 1 held behind number 1, for \d+ ms, at most \d+ ms more$",
+            r"default: 2 wait for the merge, the first from quick ",
+            r"held back by hole: its events wait behind a hole$",
+        )
+        assert b"held back" not in run_cli("explain", worker.address, "--source", "slow").stdout
+        tell(("hole", 1, 3), ("quick", 1, 1000), ("other", 0, 500), ("other", 2, 2000))
+        wait_for_words(
+            worker,
+            r"default/other epoch 0: 1 held behind number 1,",
+            r"default: 4 wait for the merge, the first from hole ",
+            r"held back by slow: it is silent, until \d+$",
+        )
+        began_s = time.monotonic()
+        assert worker.stop() == 0, worker.log
+        assert time.monotonic() - began_s < 10.0
+        worker.start()
+        emitted = Emitted(setting)
+        emitted.wait_for(8, TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    assert (verdict.unmarked, verdict.gaps) == (8, 1)
+    done = run_cli("explain", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert b"no worker answers at 127.0.0.1:1" in done.stderr
+
+
+def assert_balanced(worker: Worker, stages: list[str], records: int) -> None:
+    """in = emitted + late + duplicate + dead + held, of each stage."""
+    counted = worker.metrics()
+    for stage in stages:
+        parts = {
+            name: counted.get(f"records_{name}:{stage}", 0.0)
+            for name in ("emitted", "late", "duplicate", "dead", "held")
+        }
+        assert counted[f"records_in:{stage}"] == sum(parts.values()), (stage, parts)
+    assert counted[f"records_in:{stages[0]}"] == records
+    assert counted[f"checkpoint_commits:{stages[0]}"] > 0
+
+
+def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    rows = crowd(6_000, seed=5).rows
+    half = len(rows) // 2
+    with running(worker):
+        worker.wait_ready()
+        assert worker.ask("live") == (200, {"ok": True, "reasons": []})
+        emitted = Emitted(setting)
+        Sender(setting, rows[:half], speed=0.5, epoch=0).start().finish()
+        emitted.wait_for(len({(r.source, r.seq) for r in rows[:half]}), TIMEOUT_S)
+
+        def balanced() -> bool:
+            try:
+                assert_balanced(worker, setting.stages, half)
+            except AssertionError:
+                return False
+            return True
+
+        wait_until(balanced, TIMEOUT_S, f"the balance of {worker.metrics()}")  # gauges lag 1 s
+        before = worker.stages()
+        killed = worker.kill_stage(0)
+        wait_until(
+            lambda: len(set(worker.stages()) - {killed}) == len(before), TIMEOUT_S, "a new one"
+        )
+        wait_until(lambda: worker.ask("ready")[0] == 503, TIMEOUT_S, "not ready, a stage starts")
+        assert worker.ask("live")[0] == 200
+        Sender(setting, rows[half:], speed=0.5, epoch=0).start().finish()
+        worker.wait_ready()
+        emitted.wait_for(len({(r.source, r.seq) for r in rows}), TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+    assert "exit -9" in worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    assert verdict.raw == len(rows)
+
+
+def test_a_broker_that_says_nothing(
+    own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
+) -> None:
+    """Not ready, and why; ready again by itself once the broker is back."""
+    setting = settle(own_kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        worker.wait_ready()
+        own_kafka.pause()
+        try:
+            wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
+            told = str(worker.ask("ready")[1])
+            assert re.search(f"{setting.raw}/0: nothing heard|no place in the consumer group", told)
+            assert worker.ask("live")[0] == 200
+        finally:
+            own_kafka.resume()
+        worker.wait_ready()
+        send(setting, [("s", b"{}", contract("s", seq)) for seq in range(3)])
+        emitted = Emitted(setting)
+        emitted.wait_for(3, TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+
+
+def test_embedded_broker(tmp_path: Path) -> None:
+    """No Java, no container: the worker brings its own Kafka, which lives as long as it."""
+    setting = settle("embedded", tmp_path, stages=SPLIT, make=False)
+    worker = Worker("a", setting.path, "embedded", tmp_path)
+    rows = crowd(2_000, seed=6).rows
+    with running(worker):
+        worker.wait_ready()
+        found = re.search(r"embedded broker at (\S+)", worker.log)
+        assert found, worker.log
+        inside = Setting(found[1], setting.path, setting.topology)
+        sender = Sender(inside, rows, speed=0.5).start()
+        sender.finish()
+        emitted = Emitted(inside)
+        emitted.wait_for(len({(row.source, row.seq) for row in rows}), TIMEOUT_S)
+        emitted.close()
+        # Append times are not to be had here, so only this is promised: each once.
+        ordered = [r for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
+        assert worker.stop() == 0, worker.log
+    again = {name: n for name, n in Counter(record.name for record in ordered).items() if n > 1}
+    assert again == {}

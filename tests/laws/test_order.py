@@ -1,0 +1,236 @@
+"""Laws of REORDER (reorder_drift_merge.md 1.6), MERGE (3.4) and ALIGNMENT alone."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.cases import MAX_WAIT, aligned, sequenced
+from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.told import copies, copy_of
+from topology.alignment import Alignment
+from topology.description.stream import MergeConfig, ReorderConfig
+from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
+from topology.merge import Merge
+from topology.operator import Operator
+from topology.outcome import Gap, Late, Report
+from topology.reorder import Reorder
+
+SEEDS = range(40 * int(os.environ.get("INORDER_SEEDS", "1")))
+MAX_WAIT_NS = 50 * MS
+
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+
+def run(operator: Operator, events: list[Event]) -> tuple[list[Event], list[Report]]:
+    """To the end; control events left out."""
+    now_ns = events[-1].at_ns
+    step = operator.on_batch(copies(events), now_ns)
+    end = operator.on_end(now_ns)
+    released = [event for event in step.released + end.released if event.kind == DATA]
+    return released, step.reports + end.reports
+
+
+def reorder(**settings: Any) -> Reorder:
+    return Reorder("default", ReorderConfig(**{"max_wait": MAX_WAIT, **settings}))
+
+
+def merge(**settings: Any) -> Merge:
+    chosen = {"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}
+    return Merge("default", MergeConfig(**chosen), heartbeat_ns=0)
+
+
+def key(event: Event) -> tuple[int, str, int, int]:
+    return event.ref_time_ns, event.source, event.epoch, event.seq
+
+
+# -- REORDER ---------------------------------------------------------------------------------------
+
+
+@every_seed
+def test_what_comes_in_order_is_not_held(seed: int) -> None:
+    released, reports = run(reorder(), orderly(seed))
+    assert [event.offset for event in released] == list(range(len(released)))
+    assert all(event.at_ns == event.arrival_ns for event in released)
+    assert not reports
+
+
+@every_seed
+def test_no_event_waits_longer_than_a_hole_and_a_start(seed: int) -> None:
+    """One hold for a hole, and one for the start of the epoch or of the one before."""
+    released, _ = run(reorder(max_jump=100), raw(seed))
+    assert max(event.at_ns - event.arrival_ns for event in released) <= 3 * MAX_WAIT_NS
+    released, _ = run(reorder(start="zero"), tame(seed))
+    assert max(event.at_ns - event.arrival_ns for event in released) <= MAX_WAIT_NS
+
+
+def tame(seed: int) -> list[Event]:
+    """One epoch from 0; overtaking, loss and copies."""
+    rng = Random(seed)
+    events = []
+    for event in orderly(seed, n=90):
+        if rng.random() < 0.05:
+            continue
+        event.arrival_ns = event.at_ns = event.ts_ns + rng.choice((1, 1, 4, 30, 70)) * MS
+        events.append(event)
+    events += [copy_of(event) for event in events if rng.random() < 0.05]
+    events.sort(key=lambda event: event.arrival_ns)
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return events
+
+
+@every_seed
+def test_every_number_is_released_or_declared_lost_once(seed: int) -> None:
+    events = tame(seed)
+    released, reports = run(reorder(start="zero", late="side"), events)
+    settled: dict[str, list[int]] = defaultdict(list)
+    for event in released:
+        settled[event.source].append(event.seq)
+    for gap in reports:
+        if isinstance(gap, Gap):
+            settled[gap.source] += range(gap.first, gap.last + 1)
+    for numbers in settled.values():
+        assert sorted(numbers) == list(range(max(numbers) + 1))
+    lost = {
+        (g.source, n) for g in reports if isinstance(g, Gap) for n in range(g.first, g.last + 1)
+    }
+    assert {(r.event.source, r.event.seq) for r in reports if isinstance(r, Late)} <= lost
+
+
+@every_seed
+def test_disorder_shorter_than_the_deadline_is_undone(seed: int) -> None:
+    rng = Random(seed)
+    events = orderly(seed)
+    for event in events:
+        event.arrival_ns = event.at_ns = event.ts_ns + rng.randint(0, 49) * MS
+    events.sort(key=lambda event: event.arrival_ns)
+    released, reports = run(reorder(rule="fixed", start="zero"), events)
+    assert not reports
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for event in released:
+        numbers[event.source].append(event.seq)
+    for own in numbers.values():
+        assert own == list(range(len(own)))
+
+
+# -- MERGE -----------------------------------------------------------------------------------------
+
+
+def heard(seed: int) -> list[Event]:
+    """Each source in sequence, without control events; ref_time = ts."""
+    return [e for e in sequenced(seed) if e.kind == DATA and not e.late]
+
+
+@every_seed
+def test_who_waits_for_ever_sorts(seed: int) -> None:
+    """Until 64 delays are known a source is waited for as long as `max_wait` says."""
+    events = heard(seed)[:63]
+    names = sorted({event.source for event in events})
+    patient = merge(max_wait="1h", idle_after="2h", expected_sources=names)
+    released, reports = run(patient, events)
+    assert not reports
+    assert not any(event.late for event in released)
+    assert [key(event) for event in released] == sorted(key(event) for event in events)
+
+
+@every_seed
+def test_who_does_not_wait_lets_go_in_order_of_arrival(seed: int) -> None:
+    """And marks what is below the largest so far; one instant is sorted first."""
+    released, _ = run(merge(max_wait="0ms"), heard(seed))
+    assert all(event.at_ns >= event.arrival_ns for event in released)
+    largest = None
+    for event in released:
+        assert bool(event.late) == (largest is not None and key(event) < largest)
+        if not event.late:
+            largest = key(event)
+
+
+@every_seed
+def test_a_silent_source_changes_nothing_once_it_is_idle(seed: int) -> None:
+    first = Event("default", "aa", 0, 0, (START - 100) * MS, (START - 100) * MS)
+    events = [first, *heard(seed)]
+    alone, _ = run(merge(), events)
+    beside, _ = run(merge(expected_sources=["zz"]), events)
+    told = [(e.offset, e.late, e.at_ns) for e in alone if e.source != "aa"]
+    assert told == [(e.offset, e.late, e.at_ns) for e in beside if e.source != "aa"]
+    assert len(told) == len(events) - 1
+
+
+@every_seed
+@pytest.mark.parametrize("wait", ["delay", "thesis"])
+def test_the_hour_makes_no_difference(seed: int, wait: str) -> None:
+    events = sequenced(seed)
+    shifted = copies(events)
+    by_ns = 3_600_000_000_007
+    for event in shifted:
+        event.at_ns += by_ns
+        event.arrival_ns += by_ns
+        if event.kind not in (BLOCKED, UNBLOCKED):
+            event.ref_time_ns += by_ns
+            event.ts_ns += by_ns
+    plain, plain_reports = run(merge(wait=wait), events)
+    moved, moved_reports = run(merge(wait=wait), shifted)
+    told = [(e.offset, e.late, e.at_ns) for e in plain]
+    assert [(e.offset, e.late, e.at_ns - by_ns) for e in moved] == told
+    assert len(plain_reports) == len(moved_reports)
+
+
+# -- ALIGNMENT -------------------------------------------------------------------------------------
+
+
+@every_seed
+def test_lanes_leave_by_instant_then_lane_then_offset(seed: int) -> None:
+    events = aligned(seed)
+    alignment = Alignment(3, max_queued=10_000)
+    step = alignment.on_batch(copies(events), 0)
+    released = step.released + alignment.on_end(0).released
+    order = [(event.at_ns, event.lane, event.offset) for event in released]
+    assert order == sorted(order)
+    assert len(order) == sum(event.kind != PROGRESS for event in events)
+    assert (alignment.waivers, alignment.overtaken) == (0, 0)
+
+
+@every_seed
+def test_a_lane_that_lags_is_waived_at_the_bound_and_counted(seed: int) -> None:
+    events = aligned(seed)
+    alignment = Alignment(3, max_queued=3)
+    released: list[Event] = []
+    spoken_ns = 0
+    for event in copies(events):
+        step = alignment.on_batch([event], event.at_ns)
+        assert len(list(alignment.held())) <= 3
+        assert all(spoken_ns <= out.at_ns for out in step.released)
+        spoken_ns = step.now_ns
+        released += step.released
+    released += alignment.on_end(0).released
+    assert len(released) == sum(event.kind != PROGRESS for event in events)
+    raised = sum(event.at_ns > events[event.offset].at_ns for event in released)
+    assert raised <= alignment.overtaken
+    assert alignment.waivers or not alignment.overtaken
+
+
+def test_a_silent_lane_holds_the_others_until_it_says_progress() -> None:
+    alignment = Alignment(2, max_queued=100)
+    event = Event("default", "a", 0, 0, 5, 5)
+    assert not alignment.on_batch([event], 5).released
+    assert alignment.waiting_for() == [1]
+    progress = Event("default", "", 0, 0, 0, 6, kind=PROGRESS)
+    progress.lane = 1
+    assert [e.source for e in alignment.on_batch([progress], 6).released] == ["a"]
+    assert alignment.waiting_for() == [0]
+
+
+def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -> None:
+    alignment = Alignment(2, max_queued=1)
+    events = [Event("default", "a", 0, seq, at, at) for seq, at in enumerate((5, 6))]
+    for event in events:
+        event.lane = 1
+    assert len(alignment.on_batch(events, 6).released) == 2
+    (late,) = alignment.on_batch([Event("default", "b", 0, 0, 3, 3)], 6).released
+    assert (late.at_ns, late.arrival_ns) == (6, 3)
+    assert (alignment.waivers, alignment.overtaken) == (1, 1)

@@ -1,0 +1,86 @@
+"""Oracle: the histogram against its slow form; and the rules of the timeout on examples."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.oracle import histogram as oracle
+from topology.histogram import Histogram, bucket_of, upper_edge_ns
+from topology.timeout import FillTimes, Miss, Smoothed, Thesis
+
+MISS_PPM = (0, 1_000, 10_000, 300_000, 1_000_000)
+
+
+def test_the_edge_of_a_bucket_is_the_largest_time_in_it() -> None:
+    values = [*range(2_000), *(2**k + d for k in range(11, 62) for d in (-1, 0, 1, 12_345))]
+    for value_ns in values:
+        assert upper_edge_ns(bucket_of(value_ns)) == oracle.upper_edge(value_ns)
+    assert bucket_of(-5) == 0
+
+
+@pytest.mark.parametrize("miss_ppm", MISS_PPM)
+def test_the_edge_of_the_tail_is_the_oracles(miss_ppm: int) -> None:
+    rng = Random(miss_ppm)
+    fast, slow = Histogram(miss_ppm), oracle.Histogram()
+    for _ in range(10_000):
+        value_ns = int(rng.expovariate(1.0) * 10 ** rng.choice((3, 3, 6)))
+        fate = rng.random()
+        if fate < 0.8:
+            fast.add(value_ns)
+        elif fate < 0.9:
+            fast.trial()
+        else:
+            fast.sample(value_ns)
+        if fate < 0.8 or fate >= 0.9:
+            slow.add(value_ns)
+        if fate < 0.9:
+            slow.count()
+        if rng.random() < 0.02:
+            assert fast.edge_ns() == slow.quantile_ns(miss_ppm)
+            again = Histogram(miss_ppm)
+            again.restore(fast.snapshot())
+            assert again.edge_ns() == fast.edge_ns()
+
+
+def test_a_warm_source_goes_by_its_own_fill_times_a_new_one_by_the_pools() -> None:
+    pool = FillTimes(100_000)
+    slow, fast, new = (Miss(10_000, 0, pool) for _ in range(3))
+    assert new.wait_ns() == 10_000  # nothing is known
+    for _ in range(32):
+        for source, fill_ns in ((slow, 4_000), (fast, 100)):
+            source.opened()
+            source.filled(fill_ns)
+    assert fast.wait_ns() == 103 * 5 // 4
+    assert slow.wait_ns() == upper_edge_ns(bucket_of(4_000)) * 5 // 4
+    assert new.wait_ns() == slow.wait_ns()  # half of the pool's are slow
+
+
+def test_the_miss_rule_keeps_between_its_bounds() -> None:
+    pool = FillTimes(1_000)
+    rule = Miss(5_000, 200, pool)
+    for _ in range(100):
+        rule.opened()
+    assert rule.wait_ns() == 200  # a hundred holes and none was ever filled
+    for _ in range(40):
+        rule.filled(1_000_000)
+    assert rule.wait_ns() == 5_000
+
+
+def test_the_printed_rule_and_rfc_6298() -> None:
+    """Samples 10, 20, 40: averages 10, 14, 24."""
+    for against_new, deviation_ns in ((True, 10), (False, 16)):
+        smoothed = Smoothed(600_000, against_new)
+        for value_ns in (10, 20, 40):
+            smoothed.add(value_ns)
+        assert (smoothed.average_ns, smoothed.deviation_ns) == (24, deviation_ns)
+    rule = Thesis(1_000, 600_000, 600_000)
+    for value_ns in (10, 20, 40):
+        rule.in_order(value_ns)
+    assert rule.wait_ns() == 1_000  # cold
+    for _ in range(100):
+        rule.opened()
+    assert rule.wait_ns() == 24 + 2 * 10
+    rule.left_hold(500)
+    assert rule.wait_ns() == 500

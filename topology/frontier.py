@@ -1,0 +1,197 @@
+"""The frontier of MERGE: which source bounds what may leave, in O(log sources).
+
+Every live source bounds it by max(its newest key, now - D); while its events wait in
+REORDER behind a hole, by its newest key alone. Sources are *keyed* (bounded by their
+newest key) or *led* (bounded by time). A heap holds the keyed ones under a key that
+may be older than their newest, put right when it comes up; only the source that holds
+everything up is ever moved to the led ones, of which only the largest D counts.
+
+D of a source is the quantile of its own delays, of a source not yet known twice the
+pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source is out when it has been
+silent for `idle_after`; under `wait: thesis` also when it has been empty, while another
+was not, for as long as its pace calls for (3.1).
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush, heapreplace
+from typing import Final
+
+from topology.feed import BEHIND, COLD, KEYED, LED, OUT, WARM_DELAYS, Feed
+from topology.histogram import Histogram
+
+NEVER: Final = 1 << 62
+Bound = tuple[int, str]
+"""(reference time, source): what is at or below it may leave."""
+
+NO_BOUND: Final[Bound] = (NEVER, "")
+
+
+class Frontier:
+    """Over the feeds of a `Merge`, whose table, pool and list of changed feeds it shares."""
+
+    def __init__(
+        self,
+        feeds: dict[str, Feed],
+        dirty: list[Feed],
+        pool: Histogram,
+        max_wait_ns: int,
+        idle_after_ns: int,
+        thesis: bool,
+    ) -> None:
+        self._feeds = feeds
+        self._dirty = dirty
+        self._pool = pool
+        self._max_wait_ns = max_wait_ns
+        self._idle_after_ns = idle_after_ns
+        self._thesis = thesis
+        self._keyed: list[Bound] = []  # (newest or older, source)
+        self._led: dict[int, int] = {}  # D -> how many led sources have it
+        self.led_max_ns = -1
+        self.led_cold: set[str] = set()
+        self._cold_wait_ns = 0  # the D of all that are led by the pool
+        self._idle: list[Bound] = []  # (instant or earlier, source)
+
+    @property
+    def idle_ns(self) -> int:
+        """A source may become idle then, none before."""
+        return self._idle[0][0] if self._idle else NEVER
+
+    def enter(self, feed: Feed, newest_ns: int) -> None:
+        """The source is live and its newest time is `newest_ns`."""
+        feed.newest_ns = newest_ns
+        if feed.state == KEYED:
+            return  # its entry in the heap is older: put right when it comes up
+        if feed.state < OUT:
+            self._unlead(feed)
+        feed.state = KEYED
+        if not feed.in_keyed:
+            feed.in_keyed = True
+            heappush(self._keyed, (newest_ns, feed.source))
+        self._watch(feed)
+
+    def _watch(self, feed: Feed) -> None:
+        """For the instant at which the source has been silent for `idle_after`."""
+        if not feed.watched:
+            feed.watched = True
+            heappush(self._idle, (feed.last_arrival_ns + self._idle_after_ns, feed.source))
+
+    def leave(self, feed: Feed, state: int) -> None:
+        if feed.state == LED or feed.state == COLD:
+            self._unlead(feed)
+        feed.state = state
+        feed.mark(self._dirty)
+
+    def block(self, feed: Feed) -> None:
+        """Its events are here already, so it is waited for; unless they will be late."""
+        feed.blocked = True
+        feed.said_bye = False
+        if feed.state != BEHIND:
+            self.enter(feed, feed.newest_ns)
+
+    def unblock(self, feed: Feed) -> None:
+        feed.blocked = False
+        if feed.state < OUT:
+            self._watch(feed)
+
+    def _lead(self, feed: Feed, wait_ns: int) -> None:
+        """From now on time bounds the source, at the distance `wait_ns`."""
+        if feed.warm:
+            feed.state = LED
+        else:
+            feed.state = COLD
+            self.led_cold.add(feed.source)
+            self._cold_wait_ns = wait_ns
+        feed.led_wait_ns = wait_ns
+        self._led[wait_ns] = self._led.get(wait_ns, 0) + 1
+        self.led_max_ns = max(self.led_max_ns, wait_ns)
+
+    def _unlead(self, feed: Feed) -> None:
+        wait_ns = feed.led_wait_ns
+        if feed.state == COLD:
+            self.led_cold.discard(feed.source)
+        left = self._led[wait_ns] - 1
+        if left:
+            self._led[wait_ns] = left
+        else:
+            del self._led[wait_ns]
+            if wait_ns == self.led_max_ns:
+                self.led_max_ns = max(self._led) if self._led else -1
+
+    def wait_ns(self, feed: Feed) -> int:
+        """D of a source; one that is not known yet goes by the pool."""
+        wait_ns = self._max_wait_ns
+        if feed.warm:
+            wait_ns = min(wait_ns, feed.delays.edge_ns())
+        elif self._pool.trials >= WARM_DELAYS:
+            wait_ns = min(wait_ns, 2 * self._pool.edge_ns())
+        return wait_ns
+
+    def refresh_cold(self) -> None:
+        """The pool moves, and with it the wait for the sources led by it."""
+        for source in sorted(self.led_cold):
+            feed = self._feeds[source]
+            if self.wait_ns(feed) == self._cold_wait_ns:
+                return  # they all have the same
+            self.enter(feed, feed.newest_ns)
+
+    def limit(self, now_ns: int) -> Bound:
+        """The smallest bound of the live sources."""
+        keyed = self._keyed
+        while True:
+            by_time = (now_ns - self.led_max_ns + 1, "") if self._led else NO_BOUND
+            if not keyed or keyed[0] >= by_time:
+                return by_time
+            ref_ns, source = keyed[0]
+            feed = self._feeds.get(source)
+            if feed is None or feed.state != KEYED:
+                heappop(keyed)
+                if feed is not None:
+                    feed.in_keyed = False
+            elif feed.newest_ns > ref_ns:
+                heapreplace(keyed, (feed.newest_ns, source))
+            elif feed.blocked or self._thesis or now_ns - self.wait_ns(feed) < ref_ns:
+                return keyed[0]
+            else:
+                heappop(keyed)
+                feed.in_keyed = False
+                self._lead(feed, self.wait_ns(feed))
+
+    def retire_idle(self, now_ns: int) -> None:
+        idle = self._idle
+        while idle and idle[0][0] <= now_ns:
+            _, source = heappop(idle)
+            feed = self._feeds.get(source)
+            if feed is None:
+                continue
+            feed.watched = False
+            if feed.state >= OUT or feed.blocked:
+                continue
+            if feed.last_arrival_ns + self._idle_after_ns > now_ns:
+                self._watch(feed)
+            else:
+                self.leave(feed, OUT)
+
+    # -- the thesis's rule -------------------------------------------------------------------------
+
+    def give_up_empty(self, now_ns: int) -> None:
+        """Deadlines run in parallel, from the instant the source became empty while
+        another had a head. O(sources): the rule is here for comparison."""
+        for feed in self._feeds.values():
+            since_ns = feed.empty_since_ns
+            if feed.queue or feed.state >= OUT:
+                since_ns = NEVER
+            elif since_ns == NEVER:
+                since_ns = now_ns
+            if since_ns != feed.empty_since_ns:
+                feed.empty_since_ns = since_ns
+                feed.mark(self._dirty)
+            if not feed.blocked and feed.given_up_ns(self._max_wait_ns) <= now_ns:
+                self.leave(feed, OUT)
+
+    def first_given_up(self) -> int:
+        first_ns = NEVER
+        for feed in self._feeds.values():
+            if not feed.blocked and feed.state < OUT:
+                first_ns = min(first_ns, feed.given_up_ns(self._max_wait_ns))
+        return first_ns

@@ -1,0 +1,77 @@
+"""The state of a lane of REORDER: to plain values, and back with the events it held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.event import Event
+from topology.lane import Lane
+from topology.rules import extended
+from topology.sequence import UNSTARTED, Sequence
+
+
+def snapshot(lane: Lane) -> Any:
+    list_held = bool(lane.later) or bool(lane.current.suspects)
+    sequences = [lane.current, *lane.later]
+    return [
+        lane.last_arrival_ns,
+        lane.boundary_ns,
+        lane.last_direct_seq,
+        lane.last_direct_ns,
+        lane.blocked,
+        [lane.received, lane.released, lane.late, lane.duplicate, lane.dead],
+        lane.timeout.snapshot() if lane.timeout is not None else None,
+        lane.retired.snapshot(list_held=False) if lane.retired is not None else None,
+        [s.snapshot(list_held or s.next == UNSTARTED) for s in sequences],
+    ]
+
+
+def restore(lane: Lane, state: Any, held: dict[int, Event]) -> None:
+    """`held`: this source's waiting events by offset, in log order.
+
+    Which sequence an event waits in is listed where numbers cannot tell; else it
+    is the current one, in which each held number stands once.
+    """
+    (
+        lane.last_arrival_ns,
+        lane.boundary_ns,
+        lane.last_direct_seq,
+        lane.last_direct_ns,
+        lane.blocked,
+        counts,
+        timeout,
+        retired,
+        sequences,
+    ) = state
+    lane.received, lane.released, lane.late, lane.duplicate, lane.dead = counts
+    if timeout is not None:
+        lane.estimator().restore(timeout)
+    if retired is not None:
+        lane.retired = _restored(lane, retired, held)
+    lane.current = _restored(lane, sequences[0], held)
+    lane.later = [_restored(lane, later, held) for later in sequences[1:]]
+    if sequences[0][10] is None:
+        for event in held.values():
+            _hold_again(lane, lane.current, event, event.seq)
+
+
+def _restored(lane: Lane, state: Any, held: dict[int, Event]) -> Sequence:
+    sequence = lane.new_sequence(0, active=True)
+    sequence.restore(state)
+    for offset, number in state[10] or ():
+        _hold_again(lane, sequence, held[offset], number)
+    for offset, number, at_ns in state[11]:
+        event = held[offset]
+        event.epoch, event.seq, event.at_ns = sequence.epoch, number, at_ns
+        sequence.suspects.append(event)
+        lane.count_held(event)
+    return sequence
+
+
+def _hold_again(lane: Lane, sequence: Sequence, event: Event, number: int) -> None:
+    modulus = lane.shared.rules.modulus
+    if modulus:
+        number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
+    event.epoch, event.seq = sequence.epoch, number
+    sequence.held[number] = event
+    lane.count_held(event)
