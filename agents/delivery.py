@@ -4,9 +4,11 @@
 names application, stage, topic and partition, so that a new owner fences the old one
 merely by starting. One transaction holds outputs, state changes and the input offset.
 
-`AtLeastOnce`: outputs first, acknowledged; then the state changes with the offset in
-them. A crash in between sends some outputs again, and the next stage drops what it has
-seen.
+`AtLeastOnce`: outputs first, without a transaction, so readers see them at once; when
+they are acknowledged, the state changes with the offset in them, in a transaction of
+their own. A crash in between sends some outputs again, and the next stage drops what it
+has seen. The transaction is for the fence: the changes of a former owner that wakes from
+a pause would mix with those of the new one, and events held would be lost to both.
 
 Either way the order inside a partition is that of the batches, and `commit` returns only
 when the brokers have it. Every commit has the bound `COMMIT_TIMEOUT_S`: the client itself
@@ -67,50 +69,70 @@ class Delivery(Protocol):
 
 
 class _Producing:
-    """What both have in common: a producer, and the way batches are sent."""
+    """What both have in common: the producer of the outputs, and the one of the changelog,
+    which has a `transactional_id` (and may be the same)."""
 
-    def __init__(self, producer: AIOKafkaProducer, changelog: Target) -> None:
-        self._producer = producer
+    def __init__(
+        self, outputs: AIOKafkaProducer, changes: AIOKafkaProducer, changelog: Target
+    ) -> None:
+        self._outputs = outputs
+        self._changes = changes
         self._changelog = changelog
+
+    @property
+    def _producers(self) -> set[AIOKafkaProducer]:
+        return {self._outputs, self._changes}
 
     async def start(self) -> None:
         async with asyncio.timeout(START_TIMEOUT_S):
-            await self._producer.start()
+            for producer in self._producers:
+                await producer.start()
 
     def new_batch(self) -> Any:
-        return self._producer.create_batch()
+        return self._outputs.create_batch()
 
     async def stop(self) -> None:
         try:
             async with asyncio.timeout(STOP_TIMEOUT_S):
-                await self._producer.stop()
+                for producer in self._producers:
+                    await producer.stop()
         except TimeoutError:
             pass  # it has no open transaction that a successor's start would not end
 
-    async def _send(self, batches: Batches) -> list[asyncio.Future[Any]]:
-        """All batches on their way; a partition's own stay in order."""
-        sent: list[asyncio.Future[Any]] = []
-        for (topic, partition), builders in batches.items():
-            sent += [
-                await self._producer.send_batch(builder, topic, partition=partition)
-                for builder in builders
-            ]
-        return sent
+    async def _send_outputs(self, batches: Batches) -> list[asyncio.Future[Any]]:
+        return await _send(self._outputs, batches)
+
+    async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
+        builders = self._changelog_batches(changes)
+        counts: list[int] = [builder.record_count() for builder in builders]
+        answers = await _all(await _send(self._changes, {self._changelog: builders}))
+        return int(answers[-1].offset) + counts[-1]
 
     def _changelog_batches(self, changes: Mapping[bytes, bytes | None]) -> list[Any]:
         batches: list[Any] = []
         for key, value in changes.items():
             if not batches or not batches[-1].append(key=key, value=value, timestamp=None):
-                batches.append(self.new_batch())
+                batches.append(self._changes.create_batch())
                 batches[-1].append(key=key, value=value, timestamp=None)
         return batches
 
-    async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
-        builders = self._changelog_batches(changes)
-        counts: list[int] = [builder.record_count() for builder in builders]
-        sent = await self._send({self._changelog: builders})
-        answers = await _all(sent)
-        return int(answers[-1].offset) + counts[-1]
+
+async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
+    """All batches on their way; a partition's own stay in order."""
+    sent: list[asyncio.Future[Any]] = []
+    for (topic, partition), builders in batches.items():
+        for builder in builders:
+            answer = await producer.send_batch(builder, topic, partition=partition)
+            answer.add_done_callback(_look_at)
+            sent.append(answer)
+    return sent
+
+
+def _look_at(answer: asyncio.Future[Any]) -> None:
+    """Where a commit fails at its first part, nobody asks for the answers to the others;
+    each would be told as an error that was never retrieved."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 async def _all(sent: list[asyncio.Future[Any]]) -> list[Any]:
@@ -120,6 +142,18 @@ async def _all(sent: list[asyncio.Future[Any]]) -> list[Any]:
         if isinstance(answer, BaseException):
             raise answer
     return answers
+
+
+def _producer(bootstrap_servers: str, **own: Any) -> AIOKafkaProducer:
+    return AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        linger_ms=0,
+        max_batch_size=MAX_BATCH_BYTES,
+        compression_type=COMPRESSION,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        **own,
+    )
 
 
 class ExactlyOnce(_Producing):
@@ -133,19 +167,12 @@ class ExactlyOnce(_Producing):
         changelog: Target,
         transaction_timeout_ms: int,
     ) -> None:
-        super().__init__(
-            AIOKafkaProducer(
-                bootstrap_servers=bootstrap_servers,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                linger_ms=0,
-                max_batch_size=MAX_BATCH_BYTES,
-                compression_type=COMPRESSION,
-                retry_backoff_ms=RETRY_BACKOFF_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-            ),
-            changelog,
+        producer = _producer(
+            bootstrap_servers,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
+        super().__init__(producer, producer, changelog)
         self._group = group
 
     async def commit(self, checkpoint: Checkpoint) -> int:
@@ -156,9 +183,9 @@ class ExactlyOnce(_Producing):
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
 
     async def _commit(self, checkpoint: Checkpoint) -> int:
-        producer = self._producer
+        producer = self._changes
         await producer.begin_transaction()
-        sent = await self._send(checkpoint.outputs)
+        sent = await self._send_outputs(checkpoint.outputs)
         position = await self._send_changes(checkpoint.changes)
         # All acknowledged before the offsets join: a partition and the offsets entering one
         # transaction at the same time make the broker refuse the batch for 100 ms.
@@ -173,24 +200,27 @@ class ExactlyOnce(_Producing):
 class AtLeastOnce(_Producing):
     """See the module's docstring. The offset is in the changes."""
 
-    def __init__(self, bootstrap_servers: str, changelog: Target) -> None:
-        super().__init__(
-            AIOKafkaProducer(
-                bootstrap_servers=bootstrap_servers,
-                enable_idempotence=True,
-                linger_ms=0,
-                max_batch_size=MAX_BATCH_BYTES,
-                compression_type=COMPRESSION,
-                retry_backoff_ms=RETRY_BACKOFF_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-            ),
-            changelog,
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        transactional_id: str,
+        changelog: Target,
+        transaction_timeout_ms: int,
+    ) -> None:
+        changes = _producer(
+            bootstrap_servers,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
+        super().__init__(_producer(bootstrap_servers, enable_idempotence=True), changes, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                await _all(await self._send(checkpoint.outputs))
-                return await self._send_changes(checkpoint.changes)
+                await _all(await self._send_outputs(checkpoint.outputs))
+                await self._changes.begin_transaction()
+                position = await self._send_changes(checkpoint.changes)
+                await self._changes.commit_transaction()
+                return position
         except Exception as failed:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed

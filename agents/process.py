@@ -19,7 +19,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
@@ -127,6 +127,7 @@ class StageProcess:
             check_crcs=self._brokers.check_crcs,
         )
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_left_behind)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         host, port = await self._http.start()
@@ -176,15 +177,12 @@ class StageProcess:
         topology = self._arrangement.topology
         changelog = self._arrangement.changelog(source)
         servers = self._brokers.servers
+        group = self._arrangement.group
+        transactional_id = f"{group}.{source.topic}.{source.partition}"
+        timeout_ms = topology.transaction_timeout_ns // 1_000_000
         if topology.delivery == "at_least_once":
-            return AtLeastOnce(servers, changelog)
-        return ExactlyOnce(
-            servers,
-            f"{self._arrangement.group}.{source.topic}.{source.partition}",
-            self._arrangement.group,
-            changelog,
-            topology.transaction_timeout_ns // 1_000_000,
-        )
+            return AtLeastOnce(servers, transactional_id, changelog, timeout_ms)
+        return ExactlyOnce(servers, transactional_id, group, changelog, timeout_ms)
 
     def _store(self, source: TopicPartition) -> Store | None:
         topology = self._arrangement.topology
@@ -199,6 +197,14 @@ class StageProcess:
             directory=self._settings.state_dir,
             redis_url=topology.redis,
         )
+
+
+def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The Kafka client leaves futures that nobody asks, when a producer is fenced for one.
+    Whoever waits for the commit has been told; a line is enough here."""
+    exception = context.get("exception")
+    why = "" if exception is None else f": {type(exception).__name__}: {exception}"
+    log.info("%s%s", context["message"], why)
 
 
 EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, StateRefused)

@@ -128,11 +128,12 @@ class Frontier:
         return wait_ns
 
     def refresh_cold(self) -> None:
-        """The pool moves, and with it the wait for the sources led by it."""
-        for source in sorted(self.led_cold):
+        """The pool moves, and with it the wait for the sources led by it: all the same."""
+        cold = self.led_cold
+        if not cold or self.wait_ns(self._feeds[next(iter(cold))]) == self._cold_wait_ns:
+            return
+        for source in sorted(cold):
             feed = self._feeds[source]
-            if self.wait_ns(feed) == self._cold_wait_ns:
-                return  # they all have the same
             self.enter(feed, feed.newest_ns)
 
     def limit(self, now_ns: int) -> Bound:

@@ -301,12 +301,13 @@ class Merge:
         feed.dirty = True
         self._dirty.append(feed)
         self._quiet.note(source, at_ns)
-        if len(self._feeds) > self._max_sources:
+        while len(self._feeds) > self._max_sources:
             longest = self._quiet.longest(self._feeds, source, NEVER)
-            if longest is not None:
-                self._frontier.leave(self._feeds.pop(longest), OUT)
-                self._gone.append(longest)
-                self._instant_open = True
+            if longest is None:
+                break
+            self._frontier.leave(self._feeds.pop(longest), OUT)
+            self._gone.append(longest)
+            self._instant_open = True
         return feed
 
     # -- time --------------------------------------------------------------------------------------

@@ -191,11 +191,9 @@ class Reorder:
             lane.current.epoch = event.epoch
         self._lanes[event.source] = lane
         self._quiet.note(event.source, event.at_ns)
-        crowded = len(self._lanes) > self._max_sources
-        before_ns = NEVER if crowded else event.at_ns - self._forget_after_ns
-        longest = self._quiet.longest(self._lanes, event.source, before_ns)
-        if longest is not None:
-            self._forget(longest)
+        self._forget(event.source, event.at_ns - self._forget_after_ns)
+        while len(self._lanes) > self._max_sources and self._forget(event.source, NEVER):
+            pass
         return lane
 
     def _mark(self, lane: Lane) -> None:
@@ -272,10 +270,16 @@ class Reorder:
             if lane is not None and lane.held < -minus_held:
                 heappush(self._fullest, (-lane.held, source))
 
-    def _forget(self, source: str) -> None:
-        del self._lanes[source]
-        self._gone.append(source)
+    def _forget(self, newcomer: str, before_ns: int) -> bool:
+        """Forget the longest quiet source that holds nothing, if it was last heard before
+        that time; several where some held events when their turn came."""
+        longest = self._quiet.longest(self._lanes, newcomer, before_ns)
+        if longest is None:
+            return False
+        del self._lanes[longest]
+        self._gone.append(longest)
         self.forgotten += 1
+        return True
 
     # -- for people --------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import orjson
 
@@ -49,45 +50,61 @@ class Verdict:
         return "; ".join([told, *self.faults])
 
 
+class Evidence(NamedTuple):
+    """The topics of one application, each partition in log order."""
+
+    raw: list[Read]
+    ordered: list[Read]
+    late: list[Read]
+    dead: list[Read]
+    gaps: list[Read]
+
+
 def judge(setting: Setting, *, repeats: bool = False) -> Verdict:
-    """Read the application's topics and judge them. `repeats`: at_least_once, where a
-    record may come out again, but only with another one of it before."""
+    """Read the application's topics and judge them."""
     topics = setting.topology.topics
-    raw, ordered, late, dead, gaps = (
-        read_all(setting.bootstrap, topic)
-        for topic in (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
-    )
-    verdict = Verdict(raw=len(raw), side=len(late), dead=len(dead))
-    first = _accepted(raw)
+    names = (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
+    return judged(Evidence(*(read_all(setting.bootstrap, name) for name in names)), repeats)
+
+
+def judged(evidence: Evidence, repeats: bool = False) -> Verdict:
+    """`repeats`: at_least_once, where a record may come out again; its first coming
+    counts."""
+    verdict = Verdict(len(evidence.raw), side=len(evidence.late), dead=len(evidence.dead))
+    first = _accepted(_named(evidence.raw))
     verdict.accepted = len(first)
-    events = [record for record in ordered if not record.is_control]
-    _check_once(verdict, first, raw, events, late, dead, repeats)
-    for partition in sorted({record.partition for record in ordered}):
-        _check_order(verdict, [r for r in ordered if r.partition == partition], repeats)
-    _check_gaps(verdict, first, [orjson.loads(record.value or b"") for record in gaps], repeats)
+    _check_once(verdict, first, evidence, repeats)
+    for partition in sorted({record.partition for record in evidence.ordered}):
+        records = [record for record in evidence.ordered if record.partition == partition]
+        _check_order(verdict, records, repeats)
+    gaps = [orjson.loads(record.value or b"") for record in evidence.gaps]
+    _check_gaps(verdict, first, gaps, repeats)
     return verdict
 
 
-def _accepted(raw: Iterable[Read]) -> dict[Name, Read]:
-    """The first copy of each event whose source and number can be read."""
-    first: dict[Name, Read] = {}
+def _named(raw: Iterable[Read]) -> list[Read]:
+    """Those whose source and number can be read; the others are dead letters."""
+    named = []
     for record in raw:
-        try:
-            first.setdefault(record.name, record)
-        except (AssertionError, ValueError):
-            continue  # a dead letter, counted by the balance
+        source, seq = record.header("sourceId"), record.header("seqNum")
+        if source and seq and seq.isdigit():
+            named.append(record)
+    return named
+
+
+def _accepted(named: Iterable[Read]) -> dict[Name, Read]:
+    """The first copy of each event."""
+    first: dict[Name, Read] = {}
+    for record in named:
+        first.setdefault(record.name, record)
     return first
 
 
 def _check_once(
-    verdict: Verdict,
-    first: dict[Name, Read],
-    raw: Sequence[Read],
-    events: Sequence[Read],
-    late: Sequence[Read],
-    dead: Sequence[Read],
-    repeats: bool,
+    verdict: Verdict, first: dict[Name, Read], evidence: Evidence, repeats: bool
 ) -> None:
+    raw, late, dead = evidence.raw, evidence.late, evidence.dead
+    events = [record for record in evidence.ordered if not record.is_control]
     seen = Counter(record.name for record in events)
     again = {name: count for name, count in seen.items() if count > 1}
     verdict.repeated = sum(again.values()) - len(again)
@@ -106,13 +123,18 @@ def _check_once(
     if changed:
         verdict.faults.append(f"{len(changed)} events lost key or value: {_some(changed)}")
     # What is dead or in the late topic takes its raw record with it; the rest are copies.
-    out = len(seen) + verdict.side + verdict.dead
-    verdict.duplicates = len(raw) - out
-    copies = (
-        len(raw) - len(first) - sum(1 for d in letters if d["source"] is None or d["seq"] is None)
-    )
-    if not 0 <= verdict.duplicates <= copies:
-        verdict.faults.append(f"the balance is off: {out} came out of {len(raw)}, {copies} copies")
+    nameless = [letter for letter in letters if letter["source"] is None or letter["seq"] is None]
+    named = len(_named(raw))
+    if len(raw) - named != len(nameless):
+        verdict.faults.append(
+            f"the balance is off: {len(raw) - named} unreadable records, {len(nameless)} letters"
+        )
+    out = len(seen) + len(late) + len(letters) - len(nameless)
+    verdict.duplicates = named - out
+    if not 0 <= verdict.duplicates <= named - len(first):
+        verdict.faults.append(
+            f"the balance is off: {out} came out of {named}, of which {len(first)} are different"
+        )
 
 
 def _same(record: Read, raw: Read | None) -> bool:

@@ -125,7 +125,10 @@ def test_every_event_once_whatever_happens(
         sent_s = time.monotonic()
         expected = len({(row.source, row.seq) for row in rows})
         emitted.wait_for(expected, TIMEOUT_S, trouble.wake_due, idle_s=2 * ZOMBIE_S + 60)
-        say(f"all out {time.monotonic() - sent_s:.1f} s after the last was sent")
+        say(
+            f"all out {time.monotonic() - sent_s:.1f} s after the last was sent;"
+            f" longest silence {emitted.longest_silence_s:.1f} s"
+        )
         while not trouble.is_quiet:
             emitted.poll()
             trouble.wake_due()

@@ -114,6 +114,7 @@ def play(
         while not trouble.is_quiet:  # a zombie has to wake, and must not say anything
             emitted.poll()
             trouble.wake_due()
+        print(f"longest silence of the ordered topic: {emitted.longest_silence_s:.1f} s")
         emitted.close()
         stop_all(trouble.everybody)
 

@@ -18,16 +18,21 @@ class Emitted:
         self._aside = [Reader(setting.bootstrap, t) for t in (topics.late, topics.dead)]
         self._names: set[tuple[str, int, int]] = set()
         self._taken = 0
-        self.moved_s = time.monotonic()
+        self._moved_s = 0.0
+        self.longest_silence_s = 0.0
 
     def poll(self, timeout_s: float = 0.1) -> int:
         self._ordered.poll(timeout_s)
         for reader in self._aside:
             reader.poll(0)
-        for record in self._ordered.records[self._taken :]:
-            if not record.is_control:
-                self._names.add(record.name)
-                self.moved_s = time.monotonic()
+        new = [r.name for r in self._ordered.records[self._taken :] if not r.is_control]
+        if new:
+            now_s = time.monotonic()
+            if self._names:
+                silence_s = now_s - self._moved_s
+                self.longest_silence_s = max(self.longest_silence_s, silence_s)
+            self._moved_s = now_s
+            self._names.update(new)
         self._taken = len(self._ordered.records)
         return len(self._names) + sum(len(reader.records) for reader in self._aside)
 
@@ -41,12 +46,12 @@ class Emitted:
         """Until `count` are out; AssertionError after `timeout_s`, or when for `idle_s`
         nothing has come."""
         deadline_s = time.monotonic() + timeout_s
-        self.moved_s = time.monotonic()
+        begun_s = time.monotonic()
         while (found := self.poll()) < count:
             meanwhile()
             now_s = time.monotonic()
             assert now_s < deadline_s, f"{found} of {count} events came out in {timeout_s:g} s"
-            assert now_s - self.moved_s < idle_s, (
+            assert now_s - max(begun_s, self._moved_s) < idle_s, (
                 f"{found} of {count} events came out, then for {idle_s:g} s none"
             )
 

@@ -234,3 +234,8 @@ def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -
     (late,) = alignment.on_batch([Event("default", "b", 0, 0, 3, 3)], 6).released
     assert (late.at_ns, late.arrival_ns) == (6, 3)
     assert (alignment.waivers, alignment.overtaken) == (1, 1)
+    caught_up = Event("default", "b", 0, 1, 7, 7)
+    next_one = Event("default", "a", 0, 2, 8, 8)
+    next_one.lane = 1
+    assert alignment.on_batch([caught_up, next_one], 8).released == [caught_up]
+    assert alignment.waiting_for() == [0]  # again

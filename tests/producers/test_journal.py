@@ -93,8 +93,8 @@ def test_one_at_a_time(path: Path) -> None:
             id="another stream",
         ),
         pytest.param(
-            '{"format":1,"source":"s1","stream":"default","epoch":2147483647,"next_seq":null}',
-            "not in 0..2147483647",
+            '{"format":1,"source":"s1","stream":"default","epoch":9223372036854775807,"next_seq":null}',
+            "not in 0..9223372036854775807",
             id="epochs used up",
         ),
     ],

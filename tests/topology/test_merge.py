@@ -119,6 +119,21 @@ def test_a_source_with_64_delays_is_waited_for_by_its_own() -> None:
     assert told(merge.on_time(due_ns)) == ["a0 at 643"]
 
 
+def test_a_new_head_below_the_old_one_is_due_earlier() -> None:
+    """Only `b` keeps both; `c` was heard to 640 by a heartbeat and has nothing queued."""
+    merge = operator()
+    for n in range(64):
+        ref = 10 * n if n else -80  # one long delay: b is waited for as long as max_wait says
+        merge.on_batch([event(10 * n + 20, "b", n, ref)], (10 * n + 20) * MS)
+    merge.on_batch([event(651, "c", 0, 640, HEARTBEAT)], 651 * MS)
+    merge.on_batch([event(655, "a", 0, 654)], 655 * MS)
+    merge.on_time(655 * MS)
+    assert merge.next_deadline_ns() == (654 + 50) * MS
+    merge.on_batch([event(656, "c", 1, 645)], 656 * MS)
+    merge.on_time(656 * MS)
+    assert merge.next_deadline_ns() == (645 + 50) * MS
+
+
 def test_an_idle_source_holds_nobody_and_comes_back() -> None:
     play(
         operator(max_wait="10s"),

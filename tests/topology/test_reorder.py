@@ -122,18 +122,21 @@ def test_a_hole_behind_another_waits_for_its_turn_and_goes_at_once() -> None:
 
 def test_what_frees_an_overdue_hole_expires_it_a_further_arrival_of_the_instant_is_late() -> None:
     """In a start hold the lower hole is known later, so its deadline is later."""
-    play(
-        operator(start="auto", rule="fixed"),
-        [
-            (0, 5, ["blocked"]),
-            (10, 9, []),  # 6-8 until 60
-            (40, 2, []),  # 3-4 until 90
-            (50, None, ["2", "blocked"]),
-            (70, 3, ["3", "blocked"]),
-            (70, 4, ["4", "5", "blocked", "9", "gap 6-8 timeout"]),
-            (70, 7, 1, ["7 (late gap)"]),
-        ],
-    )
+    before: Table = [
+        (0, 5, ["blocked"]),
+        (10, 9, []),  # 6-8 until 60
+        (40, 2, []),  # 3-4 until 90
+        (50, None, ["2", "blocked"]),
+        (70, 3, ["3", "blocked"]),
+    ]
+    together = operator(start="auto", rule="fixed")
+    play(together, before)
+    step = together.on_batch([event(70, 4), event(70, 7, ts=1)], 70 * MS)
+    assert told(step) == ["4", "5", "blocked", "9", "7 (late gap)", "gap 6-8 timeout"]
+    apart = operator(start="auto", rule="fixed")
+    play(apart, before)
+    play(apart, [(70, 4, ["4", "5", "blocked", "9", "gap 6-8 timeout"])])
+    play(apart, [(70, 7, 1, ["7 (late gap)"])])
 
 
 def test_the_neighbours_of_a_gap() -> None:
@@ -377,6 +380,8 @@ def test_a_source_that_holds_something_is_not_forgotten() -> None:
     reorder = operator(max_sources=1)
     reorder.on_batch([event(0, 1, source="a"), event(1, 0, source="b")], 1 * MS)
     assert told(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
+    reorder.on_batch([event(3, 0, source="c")], 3 * MS)
+    assert reorder.forgotten == 2  # the next newcomer makes up for it
 
 
 def test_a_source_is_forgotten_after_a_time() -> None:

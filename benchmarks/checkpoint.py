@@ -1,0 +1,202 @@
+"""What a checkpoint costs: how its time and size grow, and with what.
+
+A checkpoint of the fused stage is cut as `agents.partition` cuts it: the operators'
+changes, the pages of held events, encoded. Timed is the CPU of the cut; its bytes are
+what goes to the changelog beside the outputs. Three things are turned up, one at a time:
+
+* throughput: events since the last checkpoint, from the same sources;
+* what waits: events held behind one hole, while the others go on as ever;
+* sources: how many there are, and how many of them have spoken since the last one.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import click
+
+from agents import changelog
+from agents.held import HeldPages
+from agents.partition import STAMPED_FROM
+from benchmarks.tables import Page, Table, count
+from benchmarks.workloads import crowd
+from benchmarks.workloads.rows import Row, to_events
+from topology.description import parse
+from topology.event import Event
+from topology.stage import MERGE, REORDER, Stage
+
+TOPOLOGY: Final = """\
+streams:
+  default: {reorder: {max_wait: 1h, max_held: 1000000}, merge: {max_wait: 1s}}
+stages: [reorder+merge]
+"""
+START_NS: Final = 1_700_000_000 * 1_000_000_000
+STEP_NS: Final = 100_000
+USUAL_EVENTS: Final = 1_000
+ROUNDS: Final = 5
+QUICK_SIZES: Final = (1, 100, 10_000)
+FULL_SIZES: Final = (1, 10, 100, 1_000, 10_000, 100_000)
+QUICK_SOURCES: Final = (10, 1_000)
+FULL_SOURCES: Final = (10, 100, 1_000, 10_000, 100_000)
+QUICK_THROUGHPUT: Final = (100, 1_000, 10_000)
+FULL_THROUGHPUT: Final = (100, 1_000, 10_000, 50_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One checkpoint: CPU seconds, keys and bytes of what it writes."""
+
+    seconds: float
+    keys: int
+    bytes: int
+
+
+class Checkpointing:
+    """The part of a partition that takes events and cuts checkpoints."""
+
+    def __init__(self) -> None:
+        config = parse(TOPOLOGY)
+        self._stage = Stage(config, [REORDER, MERGE])
+        self._stage.keep_moved()
+        self._held = HeldPages(config.spill_after_ns, STAMPED_FROM)
+        self._now_ns = 0
+        self._offset = 0
+
+    def take(self, rows: Sequence[Row]) -> None:
+        events = to_events(rows)
+        for event in events:
+            event.offset = self._offset
+            self._offset += 1
+        for begin in range(0, len(events), 1_000):
+            self._take(events[begin : begin + 1_000])
+
+    def _take(self, events: Sequence[Event]) -> None:
+        self._now_ns = events[-1].at_ns
+        step = self._stage.on_batch(events, self._now_ns)
+        self._held.took(events)
+        self._held.let_go(step.released)
+        self._held.let_go(self._stage.take_moved())
+
+    def cut(self) -> Cut:
+        gc.collect()
+        began = time.process_time()
+        changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
+        changes.update(self._held.changes(self._now_ns))
+        encoded = changelog.encoded(changes)
+        seconds = time.process_time() - began
+        size = sum(len(key) + len(value or b"") for key, value in encoded.items())
+        return Cut(seconds, len(encoded), size)
+
+
+def in_turn(begin: int, events: int, sources: int, skip: int = 0) -> list[Row]:
+    """`events` in order from `sources` in turn; `begin` counts on from call to call."""
+    rows = []
+    for at in range(begin, begin + events):
+        ns = START_NS + at * STEP_NS
+        rows.append(Row(ns, f"s{at % sources + skip}", at // sources, ns))
+    return rows
+
+
+def of_throughput(events: int) -> Cut:
+    """Twenty sources with every kind of trouble."""
+    rows = crowd(events * (ROUNDS + 1)).rows
+    work = Checkpointing()
+    cuts = []
+    for begin in range(0, len(rows) - events + 1, events):
+        work.take(rows[begin : begin + events])
+        cuts.append(work.cut())
+    return typical(cuts[1:])
+
+
+def of_held(held: int) -> Cut:
+    """Source `late` waits behind its number 1; ten others go on."""
+    work = Checkpointing()
+    work.take(in_turn(0, USUAL_EVENTS, 10))
+    at_ns = START_NS + USUAL_EVENTS * STEP_NS
+    waiting = [Row(at_ns + seq, "late", seq, at_ns + seq) for seq in (0, *range(2, held + 2))]
+    work.take(waiting)
+    work.cut()
+    cuts = []
+    for number in range(1, ROUNDS + 1):
+        begin = (number * 10 + 10) * USUAL_EVENTS
+        work.take(in_turn_from(begin, USUAL_EVENTS, number))
+        cuts.append(work.cut())
+    return typical(cuts)
+
+
+def in_turn_from(begin: int, events: int, number: int) -> list[Row]:
+    """The ten sources go on where they were, later in time."""
+    rows = []
+    first = number * events
+    for at in range(first, first + events):
+        ns = START_NS + (begin + at - first) * STEP_NS
+        rows.append(Row(ns, f"s{at % 10}", at // 10, ns))
+    return rows
+
+
+def of_sources(sources: int, speaking: int) -> Cut:
+    """`sources` are known, `speaking` of them have sent one event since the last one."""
+    work = Checkpointing()
+    work.take(in_turn(0, sources, sources))
+    work.cut()
+    cuts = []
+    for number in range(1, ROUNDS + 1):
+        rows = in_turn(number * sources, sources, sources)[:speaking]
+        work.take(rows)
+        cuts.append(work.cut())
+    return typical(cuts)
+
+
+def typical(cuts: Sequence[Cut]) -> Cut:
+    return Cut(
+        median(cut.seconds for cut in cuts),
+        round(median(cut.keys for cut in cuts)),
+        round(median(cut.bytes for cut in cuts)),
+    )
+
+
+def table_of(title: str, knob: str, found: Sequence[tuple[str, Cut]], note: str = "") -> Table:
+    table = Table(title, (knob, "CPU ms", "keys", "bytes"), note=note)
+    for name, cut in found:
+        table.add(name, f"{cut.seconds * 1e3:.2f}", count(cut.keys), count(cut.bytes))
+    return table
+
+
+@click.command("checkpoint")
+@click.option("--full", is_flag=True, help="Up to 100,000 held events and sources.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
+def command(full: bool, markdown: Path | None) -> None:
+    """Bytes and CPU of a checkpoint as load, waiting events and sources grow."""
+    page = Page(markdown)
+    throughput = FULL_THROUGHPUT if full else QUICK_THROUGHPUT
+    sizes = FULL_SIZES if full else QUICK_SIZES
+    page.table(
+        table_of(
+            "a checkpoint, by events since the last one",
+            "events (crowd 12 %, 20 sources)",
+            [(count(events), of_throughput(events)) for events in throughput],
+        )
+    )
+    page.table(
+        table_of(
+            "a checkpoint, by events that wait behind a hole",
+            f"events held ({count(USUAL_EVENTS)} others since the last)",
+            [(count(held), of_held(held)) for held in sizes],
+        )
+    )
+    found = []
+    for sources in FULL_SOURCES if full else QUICK_SOURCES:
+        for speaking in sorted({10, sources}):
+            name = f"{count(sources)}, of which {count(speaking)} spoke"
+            found.append((name, of_sources(sources, speaking)))
+    page.table(table_of("a checkpoint, by sources", "sources", found))
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks checkpoint", standalone_mode=False)

@@ -1,0 +1,71 @@
+"""End to end: a former owner of a partition that wakes up changes nothing any more.
+
+The deliveries themselves, without the worker around them: what a pause of the right
+length would do by chance is done here on purpose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from aiokafka import TopicPartition
+
+from agents.delivery import AtLeastOnce, Checkpoint, CommitFailed, Delivery, ExactlyOnce
+from tests.end_to_end.records import read_all
+from tests.services import SharedKafka, UniqueName
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_MS = 10_000
+
+Make = Callable[[str, str, tuple[str, int]], Delivery]
+
+
+def exactly_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
+    return ExactlyOnce(servers, name, f"group-{name}", changelog, TIMEOUT_MS)
+
+
+def at_least_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
+    return AtLeastOnce(servers, name, changelog, TIMEOUT_MS)
+
+
+def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:
+    batch = delivery.new_batch()
+    batch.append(key=word, value=word, timestamp=None)
+    return Checkpoint({(output, 0): [batch]}, {b"key": word}, TopicPartition(output, 0), 1)
+
+
+@pytest.mark.parametrize("make", [exactly_once, at_least_once])
+def test_who_comes_later_owns_the_changelog(
+    kafka: SharedKafka, unique_name: UniqueName, make: Make
+) -> None:
+    output, changelog = unique_name("output"), unique_name("changelog")
+    kafka.create_topic(output)
+    kafka.create_topic(changelog)
+    name = unique_name("id")
+
+    async def play() -> None:
+        # A fenced client leaves futures of its own behind that nobody can ask.
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        before = make(kafka.bootstrap, name, (changelog, 0))
+        after = make(kafka.bootstrap, name, (changelog, 0))
+        try:
+            await before.start()
+            await before.commit(checkpoint(before, output, b"first"))
+            await after.start()
+            with pytest.raises(CommitFailed):
+                await before.commit(checkpoint(before, output, b"from the dead"))
+            await after.commit(checkpoint(after, output, b"second"))
+        finally:
+            await before.stop()
+            await after.stop()
+
+    asyncio.run(play())
+    assert [r.value for r in read_all(kafka.bootstrap, changelog)] == [b"first", b"second"]
+    values = [record.value for record in read_all(kafka.bootstrap, output)]
+    if make is exactly_once:
+        assert values == [b"first", b"second"]
+    else:
+        assert set(values) >= {b"first", b"second"}
