@@ -1,7 +1,8 @@
 """`python -m benchmarks [NAME [ARGUMENT…]]`: one benchmark, or all of them in turn.
 
 A benchmark is a module of this package with a `main(arguments)` that prints what it
-measured; `make bench-NAME` runs it by the module's name.
+measured; `make bench-NAME` runs it by the module's name. Without options each takes its
+quick form, a minute or so; `--full` gives the figures of README.md, `--help` the rest.
 """
 
 from __future__ import annotations

@@ -104,4 +104,3 @@ def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED)
         producer.produce(raw, values[at % VALUES], b"default", headers=contract)
     if producer.flush(FLUSH_TIMEOUT_S):
         raise RuntimeError(f"the broker at {bootstrap} did not take the backlog in time")
-

@@ -5,7 +5,8 @@ changes, the pages of held events, encoded. Timed is the CPU of the cut; its byt
 what goes to the changelog beside the outputs. Three things are turned up, one at a time:
 
 * throughput: events since the last checkpoint, from the same sources;
-* what waits: events held behind one hole, while the others go on as ever;
+* what waits: events held behind one hole, and with them, in the merge, what ten other
+  sources have sent since;
 * sources: how many there are, and how many of them have spoken since the last one.
 """
 
@@ -24,6 +25,7 @@ import click
 from agents import changelog
 from agents.held import HeldPages
 from agents.partition import STAMPED_FROM
+from agents.process import GC_THRESHOLDS
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
@@ -94,12 +96,13 @@ class Checkpointing:
         return Cut(seconds, len(encoded), size)
 
 
-def in_turn(begin: int, events: int, sources: int, skip: int = 0) -> list[Row]:
-    """`events` in order from `sources` in turn; `begin` counts on from call to call."""
+def in_turn(begin: int, events: int, sources: int, begin_ns: int | None = None) -> list[Row]:
+    """Events `begin` and following, the sources in turn, each in sequence."""
+    first_ns = START_NS + begin * STEP_NS if begin_ns is None else begin_ns
     rows = []
-    for at in range(begin, begin + events):
-        ns = START_NS + at * STEP_NS
-        rows.append(Row(ns, f"s{at % sources + skip}", at // sources, ns))
+    for at in range(events):
+        number, ns = begin + at, first_ns + at * STEP_NS
+        rows.append(Row(ns, f"s{number % sources}", number // sources, ns))
     return rows
 
 
@@ -124,20 +127,10 @@ def of_held(held: int) -> Cut:
     work.cut()
     cuts = []
     for number in range(1, ROUNDS + 1):
-        begin = (number * 10 + 10) * USUAL_EVENTS
-        work.take(in_turn_from(begin, USUAL_EVENTS, number))
+        begin_ns = at_ns + held + number * USUAL_EVENTS * STEP_NS
+        work.take(in_turn(number * USUAL_EVENTS, USUAL_EVENTS, 10, begin_ns))
         cuts.append(work.cut())
     return typical(cuts)
-
-
-def in_turn_from(begin: int, events: int, number: int) -> list[Row]:
-    """The ten sources go on where they were, later in time."""
-    rows = []
-    first = number * events
-    for at in range(first, first + events):
-        ns = START_NS + (begin + at - first) * STEP_NS
-        rows.append(Row(ns, f"s{at % 10}", at // 10, ns))
-    return rows
 
 
 def of_sources(sources: int, speaking: int) -> Cut:
@@ -174,6 +167,7 @@ def table_of(title: str, knob: str, found: Sequence[tuple[str, Cut]], note: str 
 def command(full: bool, markdown: Path | None) -> None:
     """Bytes and CPU of a checkpoint as load, waiting events and sources grow."""
     page = Page(markdown)
+    gc.set_threshold(*GC_THRESHOLDS)
     throughput = FULL_THROUGHPUT if full else QUICK_THROUGHPUT
     sizes = FULL_SIZES if full else QUICK_SIZES
     page.table(

@@ -101,7 +101,9 @@ def cut(events: Sequence[Event], batch: int) -> list[Sequence[Event]]:
     return [events[begin : begin + batch] for begin in range(0, len(events), batch)]
 
 
-def _timed(on_batch: Callable[[Sequence[Event], int], Any], cuts: Iterable[Sequence[Event]]) -> float:
+def _timed(
+    on_batch: Callable[[Sequence[Event], int], Any], cuts: Iterable[Sequence[Event]]
+) -> float:
     gc.collect()
     began = time.process_time()
     for events in cuts:

@@ -77,7 +77,7 @@ def plain_faust() -> Contender:
 
 
 def bare_loop() -> Contender:
-    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+    def program(_: Path, bootstrap: str, raw: str) -> Program:
         output = f"forwarded-{uuid.uuid4().hex[:8]}"
         create_topic(bootstrap, output)
         module = "benchmarks.peers.bare_loop"
@@ -124,9 +124,9 @@ class Course:
 
 def prepare(folder: Path, bootstrap: str, records: int) -> Course:
     workload = crowd(records)
-    course = Course(
-        folder, bootstrap, "raw", "single", len(workload.rows) - len(workload.doubled)
-    )
+    raw = f"raw-{uuid.uuid4().hex[:8]}"
+    distinct = len(workload.rows) - len(workload.doubled)
+    course = Course(folder, bootstrap, raw, f"{raw}-single", distinct)
     for topic, rows in ((course.raw, workload.rows), (course.single, [first_of(workload.rows)])):
         create_topic(bootstrap, topic, config=APPEND_TIME)
         produce(bootstrap, topic, rows)

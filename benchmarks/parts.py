@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -139,9 +140,7 @@ class Pipeline:
     def checkpoint(self) -> None:
         watch = self._watch
         changes = watch.time("checkpoint: changes", self._stage.changes)
-        held = watch.time(
-            "checkpoint: held", lambda: dict(self._held.changes(self._clock.now_ns))
-        )
+        held = watch.time("checkpoint: held", lambda: dict(self._held.changes(self._clock.now_ns)))
         encoded = watch.time("checkpoint: encode", lambda: changelog.encoded({**changes, **held}))
         self.changelog_bytes += sum(len(k) + len(v or b"") for k, v in encoded.items())
         batches = self._outbox.take()
@@ -162,11 +161,13 @@ def polls(rows: Sequence[Row], watch: Stopwatch) -> Iterator[list[Any]]:
             headers = writer.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
             batch.append(timestamp=stamp_ms, key=b"default", value=value, headers=headers)
         buffer = bytes(batch._build())
-        yield watch.time("decode", lambda buffer=buffer, begin=begin: _decoded(buffer, begin))
+        yield watch.time("decode", partial(_decoded, buffer, begin))
 
 
 def _decoded(buffer: bytes, begin: int) -> list[Any]:
-    records = PartitionRecords(SOURCE, MemoryRecords(buffer), [], 0, None, None, False, 1)
+    records = PartitionRecords(
+        SOURCE, MemoryRecords(buffer), [], 0, None, None, check_crcs=False, isolation_level=1
+    )
     decoded = list(records)
     for at, record in enumerate(decoded):
         record.offset = begin + at

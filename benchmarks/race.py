@@ -80,11 +80,11 @@ class Outcome:
         self._partitions = [TopicPartition(topic, number) for number in found.partitions]
 
     def records(self) -> int:
-        ends = [
+        ends: list[tuple[int, int] | None] = [
             self._consumer.get_watermark_offsets(partition, timeout=ASK_TIMEOUT_S)
             for partition in self._partitions
         ]
-        return sum(end[1] for end in ends if end)
+        return sum(end[1] for end in ends if end is not None)
 
     def close(self) -> None:
         self._consumer.close()

@@ -19,11 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from topology.event import BLOCKED, DATA, UNBLOCKED, Event
-from topology.operator import Changes, State
+from topology.operator import NEVER, Changes, State
 from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
-
-FOREVER = 1 << 62
 
 
 class Stamped:
@@ -106,7 +104,7 @@ class Clock:
         stamped = self._sources[event.source] = Stamped(event.ts_ns, event.arrival_ns)
         self._quiet.note(event.source, event.arrival_ns)
         if len(self._sources) > self._max_sources:
-            longest = self._quiet.longest(self._sources, event.source, FOREVER)
+            longest = self._quiet.longest(self._sources, event.source, NEVER)
             if longest is not None:
                 del self._sources[longest]
                 self._gone.append(longest)

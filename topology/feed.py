@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from topology.event import Event
 from topology.histogram import Histogram
+from topology.operator import NEVER
 from topology.timeout import Smoothed
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source not heard yet."""
 
-NEVER: Final = 1 << 62
 
 WARM_DELAYS: Final = 64
 """Samples a source, or the pool, needs before its delays are believed."""

@@ -19,8 +19,8 @@ from typing import Final
 
 from topology.feed import BEHIND, COLD, KEYED, LED, OUT, WARM_DELAYS, Feed
 from topology.histogram import Histogram
+from topology.operator import NEVER
 
-NEVER: Final = 1 << 62
 Bound = tuple[int, str]
 """(reference time, source): what is at or below it may leave."""
 

@@ -31,10 +31,10 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.jumps import give_up_suspect, set_jumps_aside, suspect
 from topology.lost import LostRanges
+from topology.operator import NEVER
 from topology.outcome import (
     BEFORE_START,
     BEYOND_MEMORY,
@@ -48,15 +48,10 @@ from topology.outcome import (
     Gap,
     Late,
     Step,
-    dead_letter,
 )
 from topology.rules import Shared, extended, size_of
 from topology.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.timeout import Miss, Thesis, Timeout
-
-NEVER: Final = 1 << 62
-MAX_SUSPECTS: Final = 16
-"""Numbers kept aside per source and epoch; at the bound the oldest is given up."""
 
 
 class Lane:
@@ -118,7 +113,7 @@ class Lane:
         if target is None:
             self._past(self.retired, event, step)
             return
-        self._place(target, event, step)
+        self.place(target, event, step)
         if self.later:
             self._advance(now_ns, step)
 
@@ -190,25 +185,25 @@ class Lane:
             sequence.hi = rules.start - 1
         return sequence
 
-    def _place(self, sequence: Sequence, event: Event, step: Step) -> None:
+    def place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
         if number < sequence.next:
             self._past(sequence, event, step)
         elif number in sequence.held:
-            self._duplicate(event, step, sequence.held[number])
+            self.duplicated(event, step, sequence.held[number])
         elif number > sequence.hi and sequence.epoch < self._newest_epoch():
             self._late(event, OLD_EPOCH, 0, step)
         elif sequence.next == UNSTARTED:
             self._place_unstarted(sequence, event, step)
         elif number - sequence.hi > self.shared.rules.max_jump:
-            self._suspect(sequence, event, step)
+            suspect(self, sequence, event, step)
         else:
-            self._accept(sequence, event, step)
+            self.accept(sequence, event, step)
 
     def _newest_epoch(self) -> int:
         return self.later[-1].epoch if self.later else self.current.epoch
 
-    def _accept(self, sequence: Sequence, event: Event, step: Step) -> None:
+    def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
         if number > sequence.hi:
             if number > sequence.hi + 1:
@@ -264,7 +259,7 @@ class Lane:
         elif event.seq < sequence.lost.floor:
             self._late(event, BEYOND_MEMORY, 0, step)
         else:
-            self._duplicate(event, step, None)
+            self.duplicated(event, step, None)
 
     def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
@@ -277,7 +272,7 @@ class Lane:
             self.late += 1
             step.reports.append(Late(event.at_ns, event, reason, by_ns))
 
-    def _duplicate(self, event: Event, step: Step, first: Event | None) -> None:
+    def duplicated(self, event: Event, step: Step, first: Event | None) -> None:
         if event.kind != DATA:
             return
         self.duplicate += 1
@@ -285,54 +280,6 @@ class Lane:
             event.ts_ns != first.ts_ns or event.type != first.type or event.value != first.value
         )
         step.reports.append(Duplicate(event.at_ns, event, conflict))
-
-    # -- numbers that jump -------------------------------------------------------------------------
-
-    def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
-        """Kept aside until a second number near it confirms it within `max_wait`."""
-        max_jump = self.shared.rules.max_jump
-        for other in sequence.suspects:
-            if other.seq == event.seq:
-                self._duplicate(event, step, other)
-                return
-            if abs(other.seq - event.seq) <= max_jump:
-                self._confirm(sequence, other, event, step)
-                return
-        if len(sequence.suspects) >= MAX_SUSPECTS:
-            self._give_up_suspect(sequence, event.at_ns, step)
-        sequence.suspects.append(event)
-        self.count_held(event)
-
-    def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
-        now_ns = second.at_ns
-        sequence.suspects.remove(first)
-        self._count_unheld(first)
-        low = min(first.seq, second.seq)
-        sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP))
-        sequence.hi = low - 1
-        for event in (first, second) if first.seq == low else (second, first):
-            event.at_ns = now_ns
-            self._accept(sequence, event, step)
-        near = [e for e in sequence.suspects if e.seq - sequence.hi <= self.shared.rules.max_jump]
-        for event in near:
-            sequence.suspects.remove(event)
-            self._count_unheld(event)
-            event.at_ns = now_ns
-            self._place(sequence, event, step)
-
-    def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        event = sequence.suspects.pop(0)
-        self._count_unheld(event)
-        if event.seq - sequence.hi <= self.shared.rules.max_jump:
-            event.at_ns = now_ns
-            self._place(sequence, event, step)
-        elif event.kind != DEAD:
-            self.dead += 1
-            detail = (
-                f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
-                " confirmed it; raise reorder.max_jump if the source really skips so far"
-            )
-            step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 
     # -- holes, holding, letting go ----------------------------------------------------------------
 
@@ -365,7 +312,7 @@ class Lane:
         self.shared.held += 1
         self.shared.held_bytes += size_of(event)
 
-    def _count_unheld(self, event: Event) -> None:
+    def count_unheld(self, event: Event) -> None:
         event.held_by = 0
         self.held -= 1
         self.shared.held -= 1
@@ -474,7 +421,7 @@ class Lane:
         elif current.next != UNSTARTED and current.holes and current.holes[0].deadline_ns <= now_ns:
             self._expire(current, current.holes[0].reason, now_ns, step)
         elif current.suspects:
-            self._give_up_suspect(current, now_ns, step)
+            give_up_suspect(self, current, now_ns, step)
         if self.later:
             self._advance(now_ns, step)
 
@@ -495,32 +442,16 @@ class Lane:
             reason = current.holes[0].reason
             self._expire(current, reason if reason == JUMP else why, now_ns, step)
         elif current.suspects:
-            self._give_up_suspect(current, now_ns, step)
+            give_up_suspect(self, current, now_ns, step)
         if self.later:
             self._advance(now_ns, step)
 
     def _start(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         sequence.begin(sequence.low)
-        self._set_jumps_aside(sequence, now_ns, step)
+        set_jumps_aside(self, sequence, now_ns, step)
         if sequence.active:
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
-
-    def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """A start hold takes any number; what jumps is questioned when it ends."""
-        max_jump = self.shared.rules.max_jump
-        wide = [h for h in sequence.holes if h.last - h.first + 1 >= max_jump]
-        if not wide:
-            return
-        del sequence.holes[sequence.holes.index(wide[0]) :]
-        sequence.hi = wide[0].first - 1
-        beyond = [event for number, event in sequence.held.items() if number > sequence.hi]
-        for event in beyond:
-            del sequence.held[event.seq]
-            self._count_unheld(event)
-        for event in beyond:
-            event.at_ns = now_ns
-            self._place(sequence, event, step)
 
     def _expire_overdue(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """A hole whose deadline passed while it waited for its turn goes at once."""
@@ -552,7 +483,7 @@ class Lane:
         """The next epoch's turn, once this one has no hole open and is not about to start."""
         while self.later and not self.current.held:
             while self.current.suspects:
-                self._give_up_suspect(self.current, now_ns, step)
+                give_up_suspect(self, self.current, now_ns, step)
             if self.current.held:
                 return
             self.retired = self.current
@@ -565,19 +496,3 @@ class Lane:
                 self._start(sequence, now_ns, step)
             else:
                 self._tell(now_ns, step)
-
-    # -- for people --------------------------------------------------------------------------------
-
-    def explain(self) -> dict[str, Any]:
-        current = self.current
-        hole = current.holes[0] if current.holes else None
-        return {
-            "source": self.source,
-            "epoch": current.epoch,
-            "held": self.held,
-            "later_epochs": [sequence.epoch for sequence in self.later],
-            "reason": "start" if current.next == UNSTARTED else "hole" if hole else "jump",
-            "missing": [hole.first, hole.last] if hole is not None else None,
-            "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
-            "deadline": self.deadline_ns(),
-        }

@@ -47,17 +47,18 @@ Bounds: `max_queued` events (at the bound the smallest leaves anyway, counted in
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush, heapreplace
-from operator import attrgetter
+from heapq import heappush
 from typing import Any, Final
 
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, WATERMARK, Event
-from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, WARM_DELAYS, Feed
-from topology.frontier import NEVER, NO_BOUND, Bound, Frontier
+from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
+from topology.frontier import NO_BOUND, Bound, Frontier
 from topology.histogram import Histogram
-from topology.operator import Changes, State
+from topology.operator import NEVER, Changes, State
 from topology.outcome import MERGE, Duplicate, Late, Step
+from topology.queues import Queues
 from topology.quiet import Quiet
+from topology.watermark import Watermark
 
 STREAM: Final = "stream"
 FEED: Final = "feed/"
@@ -88,7 +89,6 @@ class Merge:
         self._expected: tuple[str, ...] = tuple(config.expected_sources)
         self._max_sources = max_sources
         self._heartbeat_ns = heartbeat_ns
-        self._correct_for_ns = correct_for_ns
 
         self._feeds: dict[str, Feed] = {}
         self._dirty: list[Feed] = []
@@ -101,7 +101,10 @@ class Merge:
             self._idle_after_ns,
             self._thesis,
         )
-        self._heads: list[Bound] = []  # (ref_time, source) of each queue's head
+        self._queues = Queues(self._feeds, self._dirty, position)
+        self._heads = self._queues.heads
+        quiet_after_ns = max(self._idle_after_ns, self._max_wait_ns)
+        self._watermark = Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
         self._quiet = Quiet()
 
         self._now_ns = 0
@@ -112,10 +115,7 @@ class Merge:
         self._beat_ns = 0
         self._settled = False  # nothing has changed since the last beat
         self._last = (NO_REF, "", 0, 0)
-        self._watermark_ns = NO_REF
         self._floor_ns = NO_REF  # the larger of the two: above it an event is in time
-        self._complete_ns = NO_REF
-        self._queued = 0
         self._gone: list[str] = []
         self.overflows = 0
 
@@ -128,6 +128,7 @@ class Merge:
         heads = self._heads
         quick = not self._thesis
         pool = self._pool
+        queues = self._queues
         position = self._position
         for event in events:
             at_ns = event.at_ns
@@ -173,8 +174,8 @@ class Merge:
                     self._instant_open = True
             queue.append(event)
             event.held_by = position
-            self._queued += 1
-            if self._queued > self._max_queued:
+            queues.count += 1
+            if queues.count > self._max_queued:
                 self._overflow(step)
             limiting = self._limiting
             if not limiting or source == limiting:
@@ -198,7 +199,7 @@ class Merge:
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        self._release_until(NO_BOUND, now_ns, step)
+        self._release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._wake_ns = NEVER
         return step
 
@@ -250,18 +251,14 @@ class Merge:
         ref_ns = event.ref_time_ns
         feed.sample(event.arrival_ns - ref_ns, self._pool)
         feed.follow(event)
-        if ref_ns < self._watermark_ns or (
+        if ref_ns < self._watermark.ns or (
             ref_ns <= self._floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self._last
         ):
             self._late(feed, event, step)
             return
-        if not feed.queue:
-            heappush(self._heads, (ref_ns, event.source))
-        feed.queue.append(event)
-        event.held_by = self._position
-        self._queued += 1
+        self._queues.add(feed, event)
         self._frontier.enter(feed, ref_ns)
-        if self._queued > self._max_queued:
+        if self._queues.count > self._max_queued:
             self._overflow(step)
 
     def _hear(self, feed: Feed, event: Event) -> None:
@@ -356,7 +353,7 @@ class Merge:
             limit = self._frontier.limit(now_ns)
             if self._heads[0] > limit:
                 break
-            self._release_until(limit, now_ns, step)
+            self._release(self._queues.take_until(limit, now_ns), step)
         self._wake_ns = self._frontier.idle_ns
         if self._heads:
             self._wake_ns = min(self._wake_ns, self._next_wake(limit))
@@ -379,95 +376,25 @@ class Merge:
 
     # -- letting go --------------------------------------------------------------------------------
 
-    def _release_until(self, limit: Bound, now_ns: int, step: Step) -> None:
-        heads = self._heads
-        limit_ns, limiting = limit
-        runs: list[list[Event]] = []
-        while heads and heads[0] <= limit:
-            source = heads[0][1]
-            feed = self._feeds[source]
-            queue = feed.queue
-            last_ns = limit_ns if source <= limiting else limit_ns - 1
-            run: list[Event] = []
-            while queue and queue[0].ref_time_ns <= last_ns:
-                event = queue.popleft()
-                event.at_ns = now_ns
-                event.held_by = 0
-                run.append(event)
-            feed.released += len(run)
-            feed.mark(self._dirty)
-            runs.append(run)
-            if queue:
-                heapreplace(heads, (queue[0].ref_time_ns, source))
-            else:
-                heappop(heads)
-        if not runs:
-            return
-        events = runs[0]
-        if len(runs) > 1:
-            # Each run is in order and the sort is stable: sources in order of name settle ties.
-            runs.sort(key=source_of_run)
-            events = [event for run in runs for event in run]
-            events.sort(key=ref_time)
-        self._queued -= len(events)
-        self._set_last(events[-1])
-        step.released.extend(events)
-
-    def _set_last(self, event: Event) -> None:
-        self._last = (event.ref_time_ns, event.source, event.epoch, event.seq)
-        self._floor_ns = max(self._watermark_ns, event.ref_time_ns)
+    def _release(self, events: list[Event], step: Step) -> None:
+        if events:
+            last = events[-1]
+            self._last = (last.ref_time_ns, last.source, last.epoch, last.seq)
+            self._floor_ns = max(self._watermark.ns, last.ref_time_ns)
+            step.released.extend(events)
 
     def _overflow(self, step: Step) -> None:
         """The bound is reached: the smallest leaves, whoever might still come before it."""
         self.overflows += 1
-        source = self._heads[0][1]
-        feed = self._feeds[source]
-        event = feed.queue.popleft()
-        event.at_ns = self._now_ns
-        event.held_by = 0
-        feed.released += 1
-        feed.mark(self._dirty)
-        self._queued -= 1
-        self._set_last(event)
-        if feed.queue:
-            heapreplace(self._heads, (feed.queue[0].ref_time_ns, source))
-        else:
-            heappop(self._heads)
-        step.released.append(event)
-
-    # -- watermarks --------------------------------------------------------------------------------
+        self._release([self._queues.take_smallest(self._now_ns)], step)
 
     def _announce(self, step: Step) -> None:
-        watermark_ns = max(self._watermark_ns, self._last[0], self._promise())
-        complete_ns = min(watermark_ns, max(self._complete_ns, self._completeness(watermark_ns)))
-        moved = watermark_ns > max(self._watermark_ns, self._last[0])
-        self._watermark_ns = self._floor_ns = watermark_ns
-        if moved or complete_ns > self._complete_ns:
-            self._complete_ns = complete_ns
-            event = Event(self._stream, "", 0, 0, watermark_ns, self._now_ns, kind=WATERMARK)
-            event.complete_ns = complete_ns
-            step.released.append(event)
-
-    def _promise(self) -> int:
-        """No event with a smaller reference time is still to come, as far as can be said."""
-        live = [feed.newest_ns for feed in self._feeds.values() if feed.state < OUT]
-        if not live:
-            usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
-            wait_ns = max(usual_ns, self._idle_after_ns, self._max_wait_ns)
-            return self._now_ns - wait_ns if not self._heads else NO_REF
-        promise_ns = min(live)
-        return min(promise_ns, self._heads[0][0]) if self._heads else promise_ns
-
-    def _completeness(self, watermark_ns: int) -> int:
-        expired_ns = watermark_ns - self._correct_for_ns
-        known_ns = []
-        for feed in self._feeds.values():
-            if feed.expired(expired_ns):
-                feed.write_off()
-                feed.mark(self._dirty)
-            if not feed.said_bye:
-                known_ns.append(feed.complete_ns)
-        return min(known_ns, default=watermark_ns)
+        said = self._watermark.announce(
+            self._stream, self._last[0], self._heads, self._now_ns, self._dirty
+        )
+        self._floor_ns = self._watermark.ns
+        if said is not None:
+            step.released.append(said)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -491,10 +418,10 @@ class Merge:
             "sources": len(self._feeds),
             "idle": sum(1 for feed in self._feeds.values() if feed.state == OUT),
             "catching_up": sum(1 for feed in self._feeds.values() if feed.state == BEHIND),
-            "queued": self._queued,
+            "queued": self._queues.count,
             "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
             "waits_for": waits_for,
-            "watermark": self._watermark_ns if self._watermark_ns != NO_REF else None,
+            "watermark": self._watermark.ns if self._watermark.ns != NO_REF else None,
             "overflows": self.overflows,
         }
 
@@ -523,8 +450,8 @@ class Merge:
             self._wake_ns,
             self._beat_ns,
             list(self._last),
-            self._watermark_ns,
-            self._complete_ns,
+            self._watermark.ns,
+            self._watermark.complete_ns,
             self.overflows,
             self._pool.snapshot(),
         ]
@@ -538,12 +465,7 @@ class Merge:
             if key != STREAM:
                 self._restore_feed(key[len(FEED) :], value)
         for event in sorted(held, key=in_sequence):
-            feed = self._feeds[event.source]
-            if not feed.queue:
-                heappush(self._heads, (event.ref_time_ns, event.source))
-            feed.queue.append(event)
-            event.held_by = self._position
-            self._queued += 1
+            self._queues.add(self._feeds[event.source], event)
         if STREAM in state:
             (
                 self._now_ns,
@@ -551,13 +473,13 @@ class Merge:
                 self._wake_ns,
                 self._beat_ns,
                 last,
-                self._watermark_ns,
-                self._complete_ns,
+                self._watermark.ns,
+                self._watermark.complete_ns,
                 self.overflows,
                 pool,
             ) = state[STREAM]
             self._last = (last[0], last[1], last[2], last[3])
-            self._floor_ns = max(self._watermark_ns, last[0])
+            self._floor_ns = max(self._watermark.ns, last[0])
             self._pool.restore(pool)
 
     def _restore_feed(self, source: str, state: Any) -> None:
@@ -572,10 +494,3 @@ class Merge:
 def in_sequence(event: Event) -> tuple[int, int, int]:
     """How the events of one source came; reference times do not fall within a source."""
     return (event.ref_time_ns, event.epoch, event.seq)
-
-
-def source_of_run(run: list[Event]) -> str:
-    return run[0].source
-
-
-ref_time = attrgetter("ref_time_ns")

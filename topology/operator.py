@@ -27,10 +27,13 @@ already seen gives only duplicates and late events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from topology.event import Event
 from topology.outcome import Step
+
+NEVER: Final = 1 << 62
+"""An instant that does not come."""
 
 Plain = Any
 """Nested lists, dicts, strings, ints, booleans and None: what any codec can carry."""

@@ -28,11 +28,12 @@ from typing import Any
 
 from topology import lane_state
 from topology.event import DATA, DEAD, Event
-from topology.lane import NEVER, Lane
-from topology.operator import Changes, State
+from topology.lane import Lane
+from topology.operator import NEVER, Changes, State
 from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
 from topology.rules import Rules, Shared
+from topology.sequence import UNSTARTED
 
 NOW = "now"
 POOL = "pool"
@@ -289,7 +290,7 @@ class Reorder:
             "sources": len(self._lanes),
             "held": self._shared.held,
             "forgotten": self.forgotten,
-            "waiting": [lane.explain() for _, lane in sorted(self._lanes.items()) if lane.held],
+            "waiting": [explained(lane) for _, lane in sorted(self._lanes.items()) if lane.held],
         }
 
     # -- state -------------------------------------------------------------------------------------
@@ -344,3 +345,19 @@ class Reorder:
                 lane_state.restore(lane, value, by_source.get(source, {}))
                 self._quiet.note(source, lane.last_arrival_ns)
                 self._arm(lane)
+
+
+def explained(lane: Lane) -> dict[str, Any]:
+    """For what the source waits, since when and until when."""
+    current = lane.current
+    hole = current.holes[0] if current.holes else None
+    return {
+        "source": lane.source,
+        "epoch": current.epoch,
+        "held": lane.held,
+        "later_epochs": [sequence.epoch for sequence in lane.later],
+        "reason": "start" if current.next == UNSTARTED else "hole" if hole else "jump",
+        "missing": [hole.first, hole.last] if hole is not None else None,
+        "since": hole.known_at_ns if hole is not None else lane.last_arrival_ns,
+        "deadline": lane.deadline_ns(),
+    }

@@ -67,7 +67,8 @@ def _forward(producer: Producer, target: str, message: Message) -> None:
 def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    run(*sys.argv[1:5], stop)
+    brokers, group, source, target = sys.argv[1:5]
+    run(brokers, group, source, target, stop)
 
 
 if __name__ == "__main__":

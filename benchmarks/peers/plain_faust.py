@@ -13,7 +13,7 @@ import logging
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import faust
 
@@ -66,7 +66,7 @@ def build(brokers: str, group: str, topology: Topology, folder: str) -> faust.Ap
         await ordered.send(
             key=message.key,
             value=message.value,
-            headers=writer.ordered(released, list(message.headers)),
+            headers=cast(Any, writer.ordered(released, list(message.headers))),
             timestamp=max(released.ref_time_ns, 0) / NS_PER_S,
         )
 

@@ -1,4 +1,4 @@
-"""End to end: the batch transport against the embedded broker and, marked kafka, a real one.
+"""End to end: the batch transport against the embedded broker.
 
 Each test runs real applications with a handler that writes down what it is told; all waits
 are for a condition, bounded by `PATIENCE_S`.
@@ -7,143 +7,27 @@ are for a condition, bounded by `PATIENCE_S`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
-from confluent_kafka import Producer
 
 import agents.application
-from agents.application import Application, StartFailed, build_app, run
-from agents.fetching import MAX_POLL_RECORDS, SESSION_TIMEOUT_S, FetchTimes
+from agents.application import StartFailed, build_app, run
+from agents.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.lanes import MAX_BATCHES, Batch
-from agents.transport import MAX_RESETS, InputLost, PartitionReset
+from agents.transport import MAX_RESETS, PartitionReset
 from infra.embedded import PARTITIONS, EmbeddedBroker
-from tests.services import SharedKafka, UniqueName
-
-PATIENCE_S = 30.0
-WORKER = Path(__file__).with_name("transport_worker.py")
-
-
-class Recorder:
-    """A handler that remembers, and does what the test asks of it."""
-
-    def __init__(self, start_at: Mapping[int, int] | None = None) -> None:
-        self.start_at = start_at or {}
-        self.calls: list[tuple[str, Any]] = []
-        self.batches: list[Batch] = []
-        self.owned: set[TopicPartition] = set()
-        self.running: set[TopicPartition] = set()
-        self.changed = asyncio.Condition()
-        self.before_assigned: Callable[[], Any] | None = None
-        self.before_batch: Callable[[Batch], Any] | None = None
-        self.before_revoked: Callable[[], Any] | None = None
-
-    async def on_assigned(
-        self, partitions: frozenset[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        await self.note("assigning", partitions)
-        if self.before_assigned is not None:
-            await self.before_assigned()
-        self.owned |= partitions
-        await self.note("assigned", partitions)
-        return {p: self.start_at[p.partition] for p in partitions if p.partition in self.start_at}
-
-    async def on_batch(self, batch: Batch) -> None:
-        assert batch.partition in self.owned, "a batch of a partition that is not ours"
-        assert batch.partition not in self.running, "two batches of one partition at once"
-        self.running.add(batch.partition)
-        try:
-            if self.before_batch is not None:
-                await self.before_batch(batch)
-        finally:
-            self.running.discard(batch.partition)
-        self.batches.append(batch)
-        await self.note("batch", batch.partition)
-
-    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        assert not self.running & partitions, "revoked under a running batch"
-        if self.before_revoked is not None:
-            await self.before_revoked()
-        self.owned -= partitions
-        await self.note("revoked", partitions)
-
-    async def note(self, what: str, detail: Any) -> None:
-        self.calls.append((what, detail))
-        async with self.changed:
-            self.changed.notify_all()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S), self.changed:
-            await self.changed.wait_for(condition)
-
-    def values(self, partition: int) -> list[bytes]:
-        return [
-            record.value
-            for batch in self.batches
-            if batch.partition.partition == partition
-            for record in batch.records
-        ]
-
-    def read(self) -> int:
-        return sum(len(batch.records) for batch in self.batches)
-
-    def ticks(self, partition: int) -> list[Batch]:
-        return [
-            batch
-            for batch in self.batches
-            if not batch.records and batch.partition.partition == partition
-        ]
-
-    def has(self, what: str) -> bool:
-        return any(call == what for call, _ in self.calls)
-
-
-@contextlib.asynccontextmanager
-async def application(
-    bootstrap: str, topics: list[str], handler: Recorder, group: str
-) -> AsyncIterator[Application]:
-    """An application that runs for the length of the block; what it raised is raised."""
-    app = build_app(group, bootstrap, topics, handler)
-    stop = asyncio.Event()
-    running = asyncio.create_task(run(app, stop))
-    try:
-        yield app
-    finally:
-        stop.set()
-        async with asyncio.timeout(PATIENCE_S):
-            await running
-
-
-async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        await run(build_app(topic, bootstrap, [topic], handler), asyncio.Event())
-
-
-def produce(bootstrap: str, topic: str, each: int, partitions: int = PARTITIONS) -> None:
-    """The values 0, 1, … into each partition."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
-    for number in range(each):
-        for partition in range(partitions):
-            producer.produce(
-                topic, b"%d" % number, key=b"k", partition=partition, headers=[("h", b"1")]
-            )
-    assert producer.flush(PATIENCE_S) == 0
-
-
-def numbers(first: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, end)]
+from tests.agents.recorder import (
+    PATIENCE_S,
+    Recorder,
+    application,
+    numbers,
+    produce,
+    run_to_failure,
+)
+from tests.services import UniqueName
 
 
 @pytest.fixture
@@ -412,195 +296,3 @@ def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
         assert times.asked_at_ns[partition] == first
 
     asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-
-    async def scenario() -> None:
-        handler = Recorder()
-        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
-        await producer.start()
-        try:
-            async with application(kafka.bootstrap, [name], handler, name):
-                await handler.until(lambda: bool(handler.ticks(0)))
-                await producer.begin_transaction()
-                await producer.send_and_wait(name, b"aborted")
-                await producer.abort_transaction()
-                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 2)  # + marker
-                await producer.begin_transaction()
-                await producer.send_and_wait(name, b"committed")
-                open_at_ns = time.time_ns()
-                await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
-                assert not [
-                    tick for tick in handler.ticks(0) if (tick.caught_up_at_ns or 0) > open_at_ns
-                ]
-                await producer.commit_transaction()
-                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 4)
-            assert handler.values(0) == [b"committed"]
-        finally:
-            await producer.stop()
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-    partition = TopicPartition(name, 0)
-
-    async def scenario() -> None:
-        produce(kafka.bootstrap, name, 100, partitions=1)
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        await admin.start()
-        await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
-        await admin.close()
-        handler = Recorder(start_at={0: 10})
-        async with application(kafka.bootstrap, [name], handler, name):
-            await handler.until(lambda: handler.read() == 40)
-        assert handler.batches[0].skipped == 50
-        assert handler.batches[0].next_offset == 60
-        assert handler.values(0) == numbers(60, 100)
-
-        beyond = Recorder(start_at={0: 500})
-        with pytest.raises(InputLost, match="made anew"):
-            await run_to_failure(kafka.bootstrap, name, beyond)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_a_topic_deleted_under_the_worker_ends_the_run(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name)
-
-    async def delete_once_read(handler: Recorder) -> None:
-        await handler.until(lambda: bool(handler.ticks(0)))
-        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        await admin.start()
-        await admin.delete_topics([name])
-        await admin.close()
-
-    async def scenario() -> None:
-        produce(kafka.bootstrap, name, 10, partitions=1)
-        handler = Recorder(start_at={0: 10})
-        deleting = asyncio.create_task(delete_once_read(handler))
-        with pytest.raises(InputLost, match=r"is gone|made anew"):  # brokers may auto-create
-            await run_to_failure(kafka.bootstrap, name, handler)
-        await deleting
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_a_record_larger_than_every_fetch_size_comes(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name, config={"max.message.bytes": str(24 << 20)})
-    size = 18 << 20
-
-    async def scenario() -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=24 << 20)
-        await producer.start()
-        await producer.send_and_wait(name, b"x" * size)
-        await producer.send_and_wait(name, b"after")
-        await producer.stop()
-        handler = Recorder()
-        async with application(kafka.bootstrap, [name], handler, name):
-            await handler.until(lambda: handler.read() == 2)
-        assert [len(value) for value in handler.values(0)] == [size, 5]
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
-    kafka: SharedKafka, unique_name: UniqueName
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name, partitions=4)
-
-    async def scenario() -> None:
-        first, second = Recorder(), Recorder()
-        order: list[str] = []
-
-        async def let_go() -> None:
-            await asyncio.sleep(0)
-            order.append("first revoked")
-
-        async def take() -> None:
-            order.append("second assigned")
-
-        async with application(kafka.bootstrap, [name], first, name):
-            await first.until(lambda: len(first.owned) == 4)
-            first.before_revoked, second.before_assigned = let_go, take
-            async with application(kafka.bootstrap, [name], second, name):
-                await second.until(lambda: len(second.owned) == 2)
-                await first.until(lambda: len(first.owned) == 2)
-                assert order[:2] == ["first revoked", "second assigned"]
-                assert not first.owned & second.owned
-                produce(kafka.bootstrap, name, 100)
-                await first.until(lambda: first.read() == 200)
-                await second.until(lambda: second.read() == 200)
-            await first.until(lambda: len(first.owned) == 4)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.kafka
-def test_after_kill_9_the_other_worker_takes_over(
-    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
-) -> None:
-    name = unique_name("raw")
-    kafka.create_topic(name, partitions=4)
-    with contextlib.ExitStack() as stack:
-        workers = [
-            stack.enter_context(worker(kafka.bootstrap, name, tmp_path / f"{number}.jsonl"))
-            for number in range(2)
-        ]
-        logs = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
-        wait_for(lambda: [len(owned(log)) for log in logs] == [2, 2])
-        workers[0].send_signal(signal.SIGKILL)
-        killed_at = time.monotonic()
-        wait_for(lambda: len(owned(logs[1])) == 4)
-        assert time.monotonic() - killed_at < SESSION_TIMEOUT_S + 6.0
-        workers[1].send_signal(signal.SIGTERM)
-        assert workers[1].wait(PATIENCE_S) == 0
-        assert owned(logs[1]) == set()
-
-
-@contextlib.contextmanager
-def worker(bootstrap: str, topic: str, log: Path) -> Any:
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), bootstrap, topic, str(log)],
-        env={**os.environ, "PYTHONPATH": str(WORKER.parents[2])},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(PATIENCE_S)
-
-
-def owned(log: Path) -> set[int]:
-    """What a worker holds, after the last line that it has written whole."""
-    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    return set(json.loads(whole[-1])) if whole else set()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.end_to_end.bad_input import CASES, CONTROL, DUPLICATE, EMITTED, LATE, Case
 from tests.end_to_end.records import Read, new_producer, read_all
+from tests.end_to_end.replaying import dump, replay
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
@@ -92,6 +93,11 @@ def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path)
     assert {what for what, first in missing if first == 1} == {c.what for c in CASES if c.hole}
     sound = {r.name for r in ordered if r.name[2] != 1}
     assert sound == {(case.what, 0, seq) for case in CASES for seq in (0, 2)}
+    lines = tmp_path / "raw.jsonl"
+    assert dump(setting, lines) == len(log.places)
+    replayed = replay(setting, lines)
+    assert replayed.summary["dead"] == len(dead)
+    assert {said[:3] for said, _ in replayed.events} == {record.name for record in ordered}
     for letter in dead:
         assert letter["topic"] == setting.raw
         assert letter["detail"]

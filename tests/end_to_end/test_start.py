@@ -13,6 +13,7 @@ import pytest
 from infra.ports import free_ports
 from tests.end_to_end.judge import judge
 from tests.end_to_end.records import contract, send
+from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
@@ -76,6 +77,19 @@ def test_a_stage_that_is_not_there(tmp_path: Path) -> None:
     setting = settle("127.0.0.1:1", tmp_path, make=False)
     said = refused(Worker("a", setting.path, setting.bootstrap, tmp_path, "--stage", "mrege"))
     assert "--stage mrege: the topology has reorder, merge" in said
+
+
+def test_a_dump_of_what_is_not_there(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, make=False)
+    asked = ("dump", "--topology", str(setting.path), "--brokers", setting.bootstrap)
+    for more, told in (
+        ((), f"has no topic {setting.raw}; run `inorder topics create`"),
+        (("--topic", "others"), f"--topic others: write one of {setting.raw}"),
+    ):
+        done = run_cli(*asked, *more)
+        assert done.returncode == REFUSED
+        assert told in done.stderr.decode()
+        assert done.stdout == b""
 
 
 def once(setting: Setting, worker: Worker) -> None:

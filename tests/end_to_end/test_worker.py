@@ -150,6 +150,15 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
     assert verdict.raw == len(rows)
 
 
+def test_a_stop_before_it_has_begun(kafka: SharedKafka, tmp_path: Path) -> None:
+    """A stage that is told to stop while it starts owned nothing yet: all is well."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        wait_until(lambda: bool(worker.stages()), TIMEOUT_S, "a stage that starts")
+        assert worker.stop() == 0, worker.log
+
+
 def test_a_broker_that_says_nothing(
     own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
 ) -> None:

@@ -1,0 +1,127 @@
+"""What the transport's tests share: a handler that writes down what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from aiokafka.structs import TopicPartition
+from confluent_kafka import Producer
+
+from agents.application import Application, build_app, run
+from agents.lanes import Batch
+from infra.embedded import PARTITIONS
+
+PATIENCE_S = 30.0
+
+
+class Recorder:
+    """A handler that remembers, and does what the test asks of it."""
+
+    def __init__(self, start_at: Mapping[int, int] | None = None) -> None:
+        self.start_at = start_at or {}
+        self.calls: list[tuple[str, Any]] = []
+        self.batches: list[Batch] = []
+        self.owned: set[TopicPartition] = set()
+        self.running: set[TopicPartition] = set()
+        self.changed = asyncio.Condition()
+        self.before_assigned: Callable[[], Any] | None = None
+        self.before_batch: Callable[[Batch], Any] | None = None
+        self.before_revoked: Callable[[], Any] | None = None
+
+    async def on_assigned(
+        self, partitions: frozenset[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
+        await self.note("assigning", partitions)
+        if self.before_assigned is not None:
+            await self.before_assigned()
+        self.owned |= partitions
+        await self.note("assigned", partitions)
+        return {p: self.start_at[p.partition] for p in partitions if p.partition in self.start_at}
+
+    async def on_batch(self, batch: Batch) -> None:
+        assert batch.partition in self.owned, "a batch of a partition that is not ours"
+        assert batch.partition not in self.running, "two batches of one partition at once"
+        self.running.add(batch.partition)
+        try:
+            if self.before_batch is not None:
+                await self.before_batch(batch)
+        finally:
+            self.running.discard(batch.partition)
+        self.batches.append(batch)
+        await self.note("batch", batch.partition)
+
+    async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        assert not self.running & partitions, "revoked under a running batch"
+        if self.before_revoked is not None:
+            await self.before_revoked()
+        self.owned -= partitions
+        await self.note("revoked", partitions)
+
+    async def note(self, what: str, detail: Any) -> None:
+        self.calls.append((what, detail))
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S), self.changed:
+            await self.changed.wait_for(condition)
+
+    def values(self, partition: int) -> list[bytes]:
+        return [
+            record.value
+            for batch in self.batches
+            if batch.partition.partition == partition
+            for record in batch.records
+        ]
+
+    def read(self) -> int:
+        return sum(len(batch.records) for batch in self.batches)
+
+    def ticks(self, partition: int) -> list[Batch]:
+        return [
+            batch
+            for batch in self.batches
+            if not batch.records and batch.partition.partition == partition
+        ]
+
+    def has(self, what: str) -> bool:
+        return any(call == what for call, _ in self.calls)
+
+
+@contextlib.asynccontextmanager
+async def application(
+    bootstrap: str, topics: list[str], handler: Recorder, group: str
+) -> AsyncIterator[Application]:
+    """An application that runs for the length of the block; what it raised is raised."""
+    app = build_app(group, bootstrap, topics, handler)
+    stop = asyncio.Event()
+    running = asyncio.create_task(run(app, stop))
+    try:
+        yield app
+    finally:
+        stop.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await running
+
+
+async def run_to_failure(bootstrap: str, topic: str, handler: Recorder) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await run(build_app(topic, bootstrap, [topic], handler), asyncio.Event())
+
+
+def produce(bootstrap: str, topic: str, each: int, partitions: int = PARTITIONS) -> None:
+    """The values 0, 1, … into each partition."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for number in range(each):
+        for partition in range(partitions):
+            producer.produce(
+                topic, b"%d" % number, key=b"k", partition=partition, headers=[("h", b"1")]
+            )
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def numbers(first: int, end: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, end)]

@@ -1,0 +1,226 @@
+"""End to end: the batch transport against a real broker, where the embedded one differs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from agents.fetching import SESSION_TIMEOUT_S
+from agents.transport import InputLost
+from tests.agents.recorder import (
+    PATIENCE_S,
+    Recorder,
+    application,
+    numbers,
+    produce,
+    run_to_failure,
+)
+from tests.services import SharedKafka, UniqueName
+
+WORKER = Path(__file__).with_name("transport_worker.py")
+
+
+@pytest.mark.kafka
+def test_only_committed_records_and_no_tick_while_a_transaction_is_open(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name)
+
+    async def scenario() -> None:
+        handler = Recorder()
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
+        await producer.start()
+        try:
+            async with application(kafka.bootstrap, [name], handler, name):
+                await handler.until(lambda: bool(handler.ticks(0)))
+                await producer.begin_transaction()
+                await producer.send_and_wait(name, b"aborted")
+                await producer.abort_transaction()
+                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 2)  # + marker
+                await producer.begin_transaction()
+                await producer.send_and_wait(name, b"committed")
+                open_at_ns = time.time_ns()
+                await asyncio.sleep(0.5)  # ten ticks' time; that none comes is the point
+                assert not [
+                    tick for tick in handler.ticks(0) if (tick.caught_up_at_ns or 0) > open_at_ns
+                ]
+                await producer.commit_transaction()
+                await handler.until(lambda: handler.ticks(0)[-1].next_offset == 4)
+            assert handler.values(0) == [b"committed"]
+        finally:
+            await producer.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_what_retention_took_is_told_and_a_topic_made_anew_ends_the_run(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name)
+    partition = TopicPartition(name, 0)
+
+    async def scenario() -> None:
+        produce(kafka.bootstrap, name, 100, partitions=1)
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await admin.start()
+        await admin.delete_records({partition: RecordsToDelete(before_offset=60)})
+        await admin.close()
+        handler = Recorder(start_at={0: 10})
+        async with application(kafka.bootstrap, [name], handler, name):
+            await handler.until(lambda: handler.read() == 40)
+        assert handler.batches[0].skipped == 50
+        assert handler.batches[0].next_offset == 60
+        assert handler.values(0) == numbers(60, 100)
+
+        beyond = Recorder(start_at={0: 500})
+        with pytest.raises(InputLost, match="made anew"):
+            await run_to_failure(kafka.bootstrap, name, beyond)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_a_topic_deleted_under_the_worker_ends_the_run(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name)
+
+    async def delete_once_read(handler: Recorder) -> None:
+        await handler.until(lambda: bool(handler.ticks(0)))
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await admin.start()
+        await admin.delete_topics([name])
+        await admin.close()
+
+    async def scenario() -> None:
+        produce(kafka.bootstrap, name, 10, partitions=1)
+        handler = Recorder(start_at={0: 10})
+        deleting = asyncio.create_task(delete_once_read(handler))
+        with pytest.raises(InputLost, match=r"is gone|made anew"):  # brokers may auto-create
+            await run_to_failure(kafka.bootstrap, name, handler)
+        await deleting
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_a_record_larger_than_every_fetch_size_comes(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name, config={"max.message.bytes": str(24 << 20)})
+    size = 18 << 20
+
+    async def scenario() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=24 << 20)
+        await producer.start()
+        await producer.send_and_wait(name, b"x" * size)
+        await producer.send_and_wait(name, b"after")
+        await producer.stop()
+        handler = Recorder()
+        async with application(kafka.bootstrap, [name], handler, name):
+            await handler.until(lambda: handler.read() == 2)
+        assert [len(value) for value in handler.values(0)] == [size, 5]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name, partitions=4)
+
+    async def scenario() -> None:
+        first, second = Recorder(), Recorder()
+        order: list[str] = []
+
+        async def let_go() -> None:
+            await asyncio.sleep(0)
+            order.append("first revoked")
+
+        async def take() -> None:
+            order.append("second assigned")
+
+        async with application(kafka.bootstrap, [name], first, name):
+            await first.until(lambda: len(first.owned) == 4)
+            first.before_revoked, second.before_assigned = let_go, take
+            async with application(kafka.bootstrap, [name], second, name):
+                await second.until(lambda: len(second.owned) == 2)
+                await first.until(lambda: len(first.owned) == 2)
+                assert order[:2] == ["first revoked", "second assigned"]
+                assert not first.owned & second.owned
+                produce(kafka.bootstrap, name, 100)
+                await first.until(lambda: first.read() == 200)
+                await second.until(lambda: second.read() == 200)
+            await first.until(lambda: len(first.owned) == 4)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_after_kill_9_the_other_worker_takes_over(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    name = unique_name("raw")
+    kafka.create_topic(name, partitions=4)
+    with contextlib.ExitStack() as stack:
+        workers = [
+            stack.enter_context(worker(kafka.bootstrap, name, tmp_path / f"{number}.jsonl"))
+            for number in range(2)
+        ]
+        logs = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
+        wait_for(lambda: [len(owned(log)) for log in logs] == [2, 2])
+        workers[0].send_signal(signal.SIGKILL)
+        killed_at = time.monotonic()
+        wait_for(lambda: len(owned(logs[1])) == 4)
+        assert time.monotonic() - killed_at < SESSION_TIMEOUT_S + 6.0
+        workers[1].send_signal(signal.SIGTERM)
+        assert workers[1].wait(PATIENCE_S) == 0
+        assert owned(logs[1]) == set()
+
+
+@contextlib.contextmanager
+def worker(bootstrap: str, topic: str, log: Path) -> Any:
+    process = subprocess.Popen(
+        [sys.executable, str(WORKER), bootstrap, topic, str(log)],
+        env={**os.environ, "PYTHONPATH": str(WORKER.parents[2])},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(PATIENCE_S)
+
+
+def owned(log: Path) -> set[int]:
+    """What a worker holds, after the last line that it has written whole."""
+    lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+    whole = [line for line in lines if line.endswith("\n")]
+    return set(json.loads(whole[-1])) if whole else set()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)

@@ -1,0 +1,95 @@
+"""Examples: every benchmark runs in a form of a second or two, and says what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import checkpoint, core, merge, parts, reorder
+from benchmarks.__main__ import found
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """What a benchmark prints, run with these options."""
+
+    def run(main: Callable[[Sequence[str]], None], *options: str) -> str:
+        main(options)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_all_are_found() -> None:
+    assert list(found()) == ["checkpoint", "core", "kafka", "merge", "parts", "reorder"]
+
+
+def test_reorder_shows_every_rule_and_plots_them(said: Said, tmp_path: Path) -> None:
+    options = ("--set", "D1", "--group", "synthetic", "--divisor", "200", "--plots", str(tmp_path))
+    text = said(reorder.main, *options)
+    assert "D1: 2 499 events, 312 descents injected" in text
+    for rule in ("miss 1e-3", "fixed 500 ms", "thesis, event clock", "rfc, arrival clock"):
+        assert rule in text
+    assert (tmp_path / "reorder-D1.png").exists()
+
+
+def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
+    subject = reorder.subjects(100)[1]
+    rows = subject.rows()
+    wanted = [p for p in reorder.points(subject, ["fixed"], dense=True)][::4]
+    measured = [one.holding for one in reorder.measure(subject, rows, wanted)]
+    lates = [holding.late for holding in measured]
+    holds = [holding.mean_ns for holding in measured]
+    assert lates == sorted(lates, reverse=True)
+    assert lates[0] > 0
+    assert holds == sorted(holds)
+
+
+def test_figures_of_the_specification_stand_beside_ours() -> None:
+    subject = reorder.subjects(100)[0]
+    point = next(p for p in reorder.points(subject, ["miss"], dense=True) if p.knob == "1e-3")
+    table = reorder.compared(subject, reorder.measure(subject, subject.rows(), [point]))
+    assert table is not None
+    assert [row[2] for row in table.rows] == ["12"]
+
+
+def test_merge_stands_beside_the_specification(said: Said) -> None:
+    text = said(merge.main, "--seconds", "1")
+    assert "mixed_rates, 20 sources" in text
+    assert "723 / 0.041" in text
+
+
+def test_core_measures_all_operators_and_batches() -> None:
+    rates = core.measure(events=500, rounds=1)
+    assert len(rates) == len(core.RUNS) * len(core.DELAYED) * len(core.BATCHES) + 3
+    assert all(rate > 0 for rate in rates.values())
+
+
+def test_core_prints_a_row_for_each(said: Said, tmp_path: Path) -> None:
+    file = tmp_path / "figures.md"
+    said(core.main, "--events", "300", "--rounds", "1", "--markdown", str(file))
+    assert "| fused stage | pure |" in file.read_text()
+
+
+def test_parts_cover_the_way_of_an_event(said: Said) -> None:
+    text = said(parts.main, "--events", "12000", "--delayed", "0.12")
+    for part in ("decode", "inlet", "reorder", "merge", "headers", "checkpoint: held"):
+        assert part in text
+
+
+def test_a_checkpoint_does_not_grow_with_what_waits_or_with_silent_sources() -> None:
+    few, many = checkpoint.of_held(100), checkpoint.of_held(20_000)
+    assert many.keys <= few.keys + 2
+    assert many.bytes < 3 * few.bytes
+    assert checkpoint.of_sources(2_000, 10).keys == checkpoint.of_sources(100, 10).keys
+    assert checkpoint.of_sources(2_000, 2_000).keys > 2_000
+
+
+def test_checkpoint_prints_its_three_tables(said: Said) -> None:
+    text = said(checkpoint.main)
+    assert "by events since the last one" in text
+    assert "1 000, of which 10 spoke" in text

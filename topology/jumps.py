@@ -1,0 +1,87 @@
+"""Numbers that jump: one corrupt number must not turn all that follows into late events.
+
+A number more than `max_jump` above the highest is kept aside. A second one within
+`max_jump` of it confirms it (one gap, reason `jump`), if it comes within `max_wait`; else
+the first is dead, reason `seq_jump`, and takes no place (reorder_drift_merge.md 1.5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from topology.event import DEAD, Event
+from topology.outcome import JUMP, Step, dead_letter
+from topology.sequence import Hole, Sequence
+
+if TYPE_CHECKING:
+    from topology.lane import Lane
+
+MAX_SUSPECTS: Final = 16
+"""Numbers kept aside per source and epoch; at the bound the oldest is given up."""
+
+
+def suspect(lane: Lane, sequence: Sequence, event: Event, step: Step) -> None:
+    """Keep the event aside, or take it as the confirmation of another."""
+    max_jump = lane.shared.rules.max_jump
+    for other in sequence.suspects:
+        if other.seq == event.seq:
+            lane.duplicated(event, step, other)
+            return
+        if abs(other.seq - event.seq) <= max_jump:
+            _confirm(lane, sequence, other, event, step)
+            return
+    if len(sequence.suspects) >= MAX_SUSPECTS:
+        give_up_suspect(lane, sequence, event.at_ns, step)
+    sequence.suspects.append(event)
+    lane.count_held(event)
+
+
+def _confirm(lane: Lane, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
+    now_ns = second.at_ns
+    sequence.suspects.remove(first)
+    lane.count_unheld(first)
+    low = min(first.seq, second.seq)
+    sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP))
+    sequence.hi = low - 1
+    for event in (first, second) if first.seq == low else (second, first):
+        event.at_ns = now_ns
+        lane.accept(sequence, event, step)
+    max_jump = lane.shared.rules.max_jump
+    for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
+        sequence.suspects.remove(event)
+        lane.count_unheld(event)
+        event.at_ns = now_ns
+        lane.place(sequence, event, step)
+
+
+def give_up_suspect(lane: Lane, sequence: Sequence, now_ns: int, step: Step) -> None:
+    """The oldest one; the sequence may have come near it meanwhile."""
+    event = sequence.suspects.pop(0)
+    lane.count_unheld(event)
+    if event.seq - sequence.hi <= lane.shared.rules.max_jump:
+        event.at_ns = now_ns
+        lane.place(sequence, event, step)
+    elif event.kind != DEAD:
+        lane.dead += 1
+        detail = (
+            f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
+            " confirmed it; raise reorder.max_jump if the source really skips so far"
+        )
+        step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
+
+
+def set_jumps_aside(lane: Lane, sequence: Sequence, now_ns: int, step: Step) -> None:
+    """A start hold takes any number; what jumps is questioned when it ends."""
+    max_jump = lane.shared.rules.max_jump
+    wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
+    if not wide:
+        return
+    del sequence.holes[sequence.holes.index(wide[0]) :]
+    sequence.hi = wide[0].first - 1
+    beyond = [event for number, event in sequence.held.items() if number > sequence.hi]
+    for event in beyond:
+        del sequence.held[event.seq]
+        lane.count_unheld(event)
+    for event in beyond:
+        event.at_ns = now_ns
+        lane.place(sequence, event, step)

@@ -1,0 +1,74 @@
+"""What MERGE can promise: the watermark W and the complete frontier C.
+
+W: no event with a smaller reference time leaves any more, except marked late. It is the
+smallest newest time of the live sources, at least the last released. It is not raised by
+D: an event that no other event has passed is not made late by a clock alone. Only when
+every source is idle does W follow the clock, at the distance of `idle_after` or of the
+largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
+
+C: every source known has been heard, without a hole, up to here. A lost number holds C
+until it comes or `correct_for` has passed.
+
+Cost: O(sources) per announcement.
+"""
+
+from __future__ import annotations
+
+from topology.event import WATERMARK, Event
+from topology.feed import NO_REF, OUT, WARM_DELAYS, Feed
+from topology.frontier import Bound
+from topology.histogram import Histogram
+
+
+class Watermark:
+    """Over the feeds of a `Merge`. `ns` and `complete_ns` never go back."""
+
+    __slots__ = ("_correct_for_ns", "_feeds", "_pool", "_quiet_after_ns", "complete_ns", "ns")
+
+    def __init__(
+        self, feeds: dict[str, Feed], pool: Histogram, quiet_after_ns: int, correct_for_ns: int
+    ) -> None:
+        self._feeds = feeds
+        self._pool = pool
+        self._quiet_after_ns = quiet_after_ns
+        self._correct_for_ns = correct_for_ns
+        self.ns = NO_REF
+        self.complete_ns = NO_REF
+
+    def announce(
+        self, stream: str, last_ns: int, heads: list[Bound], now_ns: int, dirty: list[Feed]
+    ) -> Event | None:
+        """The control event, if W moved beyond what the last event said, or C moved."""
+        watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
+        complete_ns = self._completeness(watermark_ns, dirty)
+        complete_ns = min(watermark_ns, max(self.complete_ns, complete_ns))
+        moved = watermark_ns > max(self.ns, last_ns)
+        self.ns = watermark_ns
+        if not moved and complete_ns <= self.complete_ns:
+            return None
+        self.complete_ns = complete_ns
+        event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
+        event.complete_ns = complete_ns
+        return event
+
+    def _promise(self, heads: list[Bound], now_ns: int) -> int:
+        """No event with a smaller reference time is still to come, as far as can be said."""
+        live = [feed.newest_ns for feed in self._feeds.values() if feed.state < OUT]
+        if live:
+            promise_ns = min(live)
+            return min(promise_ns, heads[0][0]) if heads else promise_ns
+        if heads:
+            return NO_REF
+        usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
+        return now_ns - max(usual_ns, self._quiet_after_ns)
+
+    def _completeness(self, watermark_ns: int, dirty: list[Feed]) -> int:
+        expired_ns = watermark_ns - self._correct_for_ns
+        known_ns = []
+        for feed in self._feeds.values():
+            if feed.expired(expired_ns):
+                feed.write_off()
+                feed.mark(dirty)
+            if not feed.said_bye:
+                known_ns.append(feed.complete_ns)
+        return min(known_ns, default=watermark_ns)
