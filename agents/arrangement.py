@@ -42,12 +42,17 @@ class Arrangement:
     lanes: int
 
     @property
+    def operator_names(self) -> list[str]:
+        """Those of the stage that this version has; the others have no work without queries."""
+        return [name for name in self.stage.operators if name in BUILT]
+
+    @property
     def is_first(self) -> bool:
-        return self.stage.operators[0] == REORDER
+        return self.operator_names[0] == REORDER
 
     @property
     def is_last(self) -> bool:
-        return self.stage.operators[-1] == MERGE
+        return MERGE in self.operator_names
 
     @property
     def inputs(self) -> list[str]:
@@ -70,11 +75,11 @@ class Arrangement:
 
     def fingerprint(self, source: TopicPartition) -> list[str]:
         """What the state of a partition depends on beside the settings of its operators."""
-        return [*self.stage.operators, *sorted(self.streams_of(source.topic))]
+        return [*self.operator_names, *sorted(self.streams_of(source.topic))]
 
     def operators(self, source: TopicPartition) -> Stage:
         streams = self.streams_of(source.topic)
-        return Stage(self.topology, self.stage.operators, self.lanes, streams)
+        return Stage(self.topology, self.operator_names, self.lanes, streams)
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
@@ -127,7 +132,7 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
     wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
     if stage.operators[0] != REORDER:
         wanted.update(upstream_inputs(topology))
-    if stage.operators[-1] == MERGE:
+    if MERGE in stage.operators:
         wanted.update(stream.output for stream in topology.streams.values())
     else:
         wanted.add(topics.sequenced)

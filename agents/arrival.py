@@ -40,7 +40,7 @@ class ArrivalClock:
         else:
             self.without_append_time = True
             arrival_ns = read_at_ns
-        if arrival_ns < self._ticked_ns:
+        if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
             self.overtaken += 1
         if arrival_ns > self.now_ns:
             self.now_ns = arrival_ns

@@ -2,6 +2,9 @@
 
 A dead letter whose source and number could be read also yields the event that takes its
 place in the sequence, so that it leaves no hole.
+
+A record above `topics.max_record` is dead, as what is written on must fit into topics of
+known bounds. Key, value and headers count together, with the most that their framing takes.
 """
 
 from __future__ import annotations
@@ -21,6 +24,11 @@ Record = Any
 """An aiokafka `ConsumerRecord`, or a spilled one read back."""
 
 NO_CLOCK: Final = 0
+HEADER_FRAMING_BYTES: Final = 16
+"""At most, in a Kafka record and in a changelog's msgpack alike."""
+
+MAX_CHARACTER_BYTES: Final = 4
+"""Of a header's name, in UTF-8."""
 
 
 @dataclass(slots=True)
@@ -74,26 +82,40 @@ class RawInlet:
 
     def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
-        value = record.value
-        item = self._reader.read(record.headers, stamp_ns, arrival_ns, record.offset, record, value)
-        if value is not None and len(value) > self._max_record_bytes and isinstance(item, Event):
-            return self._too_large(item)
+        item = self._reader.read(
+            record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
+        )
+        if isinstance(item, Event):
+            size = largest_size(record)
+            if size > self._max_record_bytes:
+                return self._too_large(item, size)
         return item
 
-    def _too_large(self, event: Event) -> Malformed:
+    def _too_large(self, event: Event, size: int) -> Malformed:
         return Malformed(
             event.arrival_ns,
             event.offset,
-            "value_huge",
-            f"the value has {len(event.value)} bytes, topics.max_record allows"
-            f" {self._max_record_bytes}; raise it (and the brokers' message.max.bytes) or send"
-            " a reference to the payload",
+            "record_huge",
+            f"key, value and headers take {size} bytes, topics.max_record allows"
+            f" {self._max_record_bytes}; raise it (and what `inorder topics create` then tells of)"
+            " or send a reference to the payload",
             event.stream,
             event.source,
             event.epoch,
             event.seq,
             event.record,
         )
+
+
+def largest_size(record: Record) -> int:
+    """What the record takes at most, in bytes, wherever it is written again."""
+    key, value = record.key, record.value
+    size = (len(key) if key else 0) + (len(value) if value else 0)
+    for name, content in record.headers:
+        size += HEADER_FRAMING_BYTES + MAX_CHARACTER_BYTES * len(name)
+        if content:
+            size += len(content)
+    return size
 
 
 class SequencedInlet:

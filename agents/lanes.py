@@ -65,7 +65,6 @@ class Lane:
     ) -> None:
         self.partition = partition
         self.expected = 0  # batches on their way here, waiting, or being worked on
-        self.completed = 0
         self.ticked_at_ns = 0
         self._work = work
         self._on_room = on_room
@@ -104,7 +103,6 @@ class Lane:
                     continue
                 await self._work(self._waiting.popleft())
                 self.expected -= 1
-                self.completed += 1
                 self._on_room()
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must hear of it
             self._is_closing = True

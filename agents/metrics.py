@@ -64,16 +64,6 @@ class Metrics:
         # Operators.
         self.gaps = self._counter("reorder_gaps", "Holes declared missing", *_PLACE, "reason")
         self.missing = self._counter("reorder_missing", "Numbers declared missing", *_PLACE)
-        self.reorder_held = self._gauge("reorder_held", "Events behind a hole", *_PLACE)
-        self.reorder_sources = self._gauge("reorder_sources", "Sources known", *_PLACE)
-        self.merge_held = self._gauge("merge_held", "Events waiting for other sources", *_PLACE)
-        self.merge_idle = self._gauge("merge_idle_sources", "Sources waited for no more", *_PLACE)
-        self.watermark_lag = self._gauge(
-            "merge_watermark_lag_seconds", "Arrival clock less watermark", *_PLACE
-        )
-        self.complete_lag = self._gauge(
-            "merge_complete_lag_seconds", "Arrival clock less complete frontier", *_PLACE
-        )
         self.wait = WaitHistogram(
             "inorder_wait_seconds", "From arrival to release", ("stage", "stream"), registry
         )
@@ -118,24 +108,8 @@ class Metrics:
         """The partition has been given up: its gauges go, its counters stay."""
         for key in [key for key in self._places if (key[0], key[2]) == (stage, partition)]:
             del self._places[key]
-            for gauge in self._gauges:
-                if gauge is not self.input_lag:
-                    gauge.remove(*map(str, key))
+            self.held.remove(*map(str, key))
         self.input_lag.remove(stage, str(partition))
-
-    @property
-    def _gauges(self) -> tuple[Gauge, ...]:
-        """Those that belong to a partition."""
-        return (
-            self.held,
-            self.reorder_held,
-            self.reorder_sources,
-            self.merge_held,
-            self.merge_idle,
-            self.watermark_lag,
-            self.complete_lag,
-            self.input_lag,
-        )
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"inorder_{name}", text, labels, registry=self._registry)
@@ -193,6 +167,8 @@ class PlaceMetrics:
                 metrics.missing.labels(*self._place).inc(report.last - report.first + 1)
             case Malformed():
                 self._count(metrics.dead, report.reason)
+                if report.kind:  # a control record that cannot be used counts as one read
+                    self._records_in.inc()
             case Late() | Duplicate() if report.event.kind != DATA:
                 self._count(metrics.control, report.event.kind)
             case Late():

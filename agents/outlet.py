@@ -17,13 +17,13 @@ from aiokafka.partitioner import murmur2
 
 from agents.arrival import NS_PER_MS
 from agents.outbox import Outbox
-from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event
+from topology.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
 from topology.outcome_lines import JsonObject, dead_line, gap_line
 
 POSITIVE: Final = 0x7FFFFFFF
-MADE_BY_STAGES: Final = frozenset({BLOCKED, UNBLOCKED, PROGRESS, WATERMARK})
+MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
 
 Target = tuple[str, int]
 

@@ -268,6 +268,8 @@ class Partition:
     def _work(self, read: Read) -> None:
         events = read.events
         step = self.stage.on_batch(events, self.clock.now_ns)
+        if not self._is_first:
+            self.clock.now_ns = max(self.clock.now_ns, step.now_ns)
         self._held.took(events)
         self._metrics.received(events, read.dead)
         for dead in read.dead:
@@ -291,7 +293,7 @@ class Partition:
             outlet.put(event, outbox)
         for report in step.reports:
             side.put(report, outbox)
-        self._held.let_go(step.released)
+        self._held.let_go(step.released, step.reports)
         self._held.let_go(self.stage.take_moved())
         self._metrics.said(step)
 

@@ -6,6 +6,10 @@ in `RESTART_WINDOW_S`, since whatever it could not retry within its bounds is be
 a fresh start; one that refuses its settings (exit 2) ends the worker. If the supervisor
 itself is killed, its children see that and stop.
 
+A stage process that hangs cannot end itself: one that does not answer on its port for
+`stuck_after`, or has not told its port `START_TIMEOUT_S` after its start, is killed by its
+id, and so started anew. Only time in which the supervisor was awake counts.
+
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
 `/metrics` with the families of all, `/explain` with what all hold.
@@ -38,6 +42,13 @@ STOP_TIMEOUT_S: Final = 40.0
 """For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
 ASK_TIMEOUT_S: Final = 2.0
+ASK_PAUSE_S: Final = 0.5
+LONGEST_SILENCE_S: Final = 5.0
+"""Counted between two questions: a machine that slept holds this against nobody."""
+
+START_TIMEOUT_S: Final = 120.0
+"""For a stage to tell its port; it waits for brokers meanwhile."""
+
 OK: Final = 0
 FAILED: Final = 1
 REFUSED: Final = 2
@@ -52,6 +63,9 @@ class Child:
     process: asyncio.subprocess.Process | None = None
     address: str | None = None
     started_s: deque[float] = field(default_factory=deque)
+    silent_s: float = 0.0
+    hung: str = ""
+    """Why it was killed, until it has told its port anew."""
 
     @property
     def runs(self) -> bool:
@@ -61,7 +75,10 @@ class Child:
 class Supervisor:
     """`commands`: what to run for each stage. `run` returns the exit code."""
 
-    def __init__(self, commands: Mapping[str, Sequence[str]], host: str, port: int) -> None:
+    def __init__(
+        self, commands: Mapping[str, Sequence[str]], host: str, port: int, stuck_after_s: float
+    ) -> None:
+        self._stuck_after_s = stuck_after_s
         self._children = [Child(stage, command) for stage, command in commands.items()]
         self._stopping = asyncio.Event()
         self._code = OK
@@ -112,6 +129,7 @@ class Supervisor:
 
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(time.monotonic())
+        child.silent_s = 0.0
         process = child.process = await asyncio.create_subprocess_exec(
             *child.command, stdout=asyncio.subprocess.PIPE
         )
@@ -120,6 +138,8 @@ class Supervisor:
         assert process.stdout is not None
         first = await process.stdout.readline()
         child.address = first.decode().strip() or None
+        if child.address is not None:
+            child.silent_s, child.hung = 0.0, ""
         code = await process.wait()
         if code == -signal.SIGTERM and child.address is None:
             code = OK  # told to stop before it had begun: it owned nothing yet
@@ -156,11 +176,32 @@ class Supervisor:
     async def _ask_all(self) -> None:
         """Keep the children's answers at hand, so that ours need not wait for them."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        asked_s = time.monotonic()
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
+                await asyncio.gather(*(self._ask_one(session, child) for child in self._children))
+                since_s, asked_s = asked_s, time.monotonic()
                 for child in self._children:
-                    self._answers[child.stage] = await self._ask(session, child)
-                await asyncio.sleep(ASK_TIMEOUT_S / 4)
+                    self._look_after(child, min(asked_s - since_s, LONGEST_SILENCE_S))
+                await asyncio.sleep(ASK_PAUSE_S)
+
+    async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
+        self._answers[child.stage] = await self._ask(session, child)
+
+    def _look_after(self, child: Child, elapsed_s: float) -> None:
+        """Kill it where it has been silent for too long."""
+        if not child.runs or "fault" not in self._answers[child.stage]:
+            child.silent_s = 0.0
+            return
+        child.silent_s += elapsed_s
+        told = child.address is not None
+        patience_s = self._stuck_after_s if told else max(START_TIMEOUT_S, self._stuck_after_s)
+        if child.silent_s >= patience_s:
+            what = "does not answer" if told else "has not told its port"
+            child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"
+            log.error("stage %s: %s", child.stage, child.hung)
+            assert child.process is not None
+            child.process.kill()
 
     async def _ask(self, session: aiohttp.ClientSession, child: Child) -> dict[str, Any]:
         if not child.runs or child.address is None:
@@ -180,7 +221,9 @@ class Supervisor:
         reasons = []
         for child in self._children:
             answer = self._answers.get(child.stage, {"fault": "starting"})
-            if "fault" in answer:
+            if child.hung:
+                reasons.append(f"{child.stage}: {child.hung}")
+            elif "fault" in answer:
                 # A stage that is being started anew is alive; whether it gets ready is seen.
                 if path == "ready":
                     reasons.append(f"{child.stage}: {answer['fault']}")

@@ -5,6 +5,8 @@
   retention by time: a stamp may be years off, which would fail the transaction or make
   the broker delete the record at once.
 * Changelogs are compacted, one for each stage and input topic.
+* What a stage writes is what it read and its stamps: derived topics and changelogs take
+  larger records than the input does, so no stamp makes a record too large.
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
 declaration is told. When it returns, every topic has its leaders.
@@ -28,8 +30,11 @@ from topology.description import Topology
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
 FOREVER_MS: Final = str(2**63 - 1)
-OVERHEAD_BYTES: Final = 1 << 16
-"""Room for headers and framing beyond `topics.max_record`."""
+FRAMING_BYTES: Final = 1 << 16
+"""Room for what frames a record, beyond `topics.max_record`."""
+
+STAMPS_BYTES: Final = 1 << 16
+"""Room for the headers that stages add, and for what a changelog notes of a record."""
 
 ARRIVAL: Final = {"message.timestamp.type": "LogAppendTime"}
 DERIVED: Final = {
@@ -67,23 +72,25 @@ class Outcome:
 def declared(topology: Topology) -> list[TopicSpec]:
     """Every topic the topology needs, in order of the flow."""
     topics = topology.topics
-    largest = {"max.message.bytes": str(topics.max_record_bytes + OVERHEAD_BYTES)}
+    largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
+    read = {"max.message.bytes": str(largest_read_bytes)}
+    written = {"max.message.bytes": str(largest_read_bytes + STAMPS_BYTES)}
     streams = topology.streams.values()
     specs = [
-        TopicSpec(name, topics.partitions, {**ARRIVAL, **largest})
+        TopicSpec(name, topics.partitions, {**ARRIVAL, **read})
         for name in sorted({stream.input for stream in streams})
     ]
     specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
     if not topology.fused:
-        specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **largest}))
+        specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **written}))
     whole = [*sorted({stream.output for stream in streams}), topics.late]
-    specs += [TopicSpec(name, topics.partitions, {**DERIVED, **largest}) for name in whole]
+    specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
     specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
     for stage in topology.stages:
         if stage.operators[0] in BUILT:
             for topic in inputs_of(topology, stage):
                 name = changelog_topic(topology.application, stage.name, topic)
-                specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **largest}))
+                specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **written}))
     return specs
 
 

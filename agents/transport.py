@@ -22,7 +22,8 @@ What a `Handler` can rely on
    `MAX_POLL_INTERVAL_S`. If the next rebalance comes first it is cancelled, and
    `on_revoked` follows for the same partitions.
 4. Where `on_batch` raises `PartitionReset`, its partition is revoked and assigned anew and
-   read from where `on_assigned` says, up to `MAX_RESETS` times in a row.
+   read from where `on_assigned` says, up to `MAX_RESETS` times in a row without that place
+   moving on: what was worked on and did not come through is no progress.
 5. Records are read committed. Retention that overtook the position shows as
    `Batch.skipped`. A topic that is gone, or whose log ends before the position and so was
    made anew, is an `InputLost`.
@@ -59,7 +60,7 @@ REVOKE_TIMEOUT_S = 10.0
 """For the batch under work, and again for `on_revoked`; both fit into the rebalance."""
 
 MAX_RESETS = 5
-"""Resets of a partition without a batch completed between them."""
+"""Resets of a partition that begin no further than the one before."""
 
 
 class InputLost(Exception):
@@ -119,6 +120,7 @@ class BatchConsumer(driver.Consumer):
         self._lanes: dict[TopicPartition, Lane] = {}
         self._owned: frozenset[TopicPartition] = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
+        self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
         self._resets: dict[TopicPartition, int] = {}
         self._polling = asyncio.Lock()  # never a seek while a poll is under way
         self._room = asyncio.Event()
@@ -179,10 +181,16 @@ class BatchConsumer(driver.Consumer):
         async with self._polling:
             await self._thread.seek_all({p: offsets.get(p) for p in partitions})
         for partition in partitions:
+            self._note_progress(partition, offsets.get(partition, 0))
             self._lanes[partition] = Lane(
                 partition, self.handler.on_batch, self._room.set, self._on_lane_error
             )
         self._room.set()
+
+    def _note_progress(self, partition: TopicPartition, offset: int) -> None:
+        if offset > self._began_at.get(partition, 0):
+            self._began_at[partition] = offset
+            self._resets.pop(partition, None)
 
     async def _reset(self, partition: TopicPartition) -> None:
         only = frozenset({partition})
@@ -191,7 +199,7 @@ class BatchConsumer(driver.Consumer):
 
     def _on_lane_error(self, lane: Lane, exc: Exception) -> None:
         partition = lane.partition
-        resets = 1 if lane.completed else self._resets.get(partition, 0) + 1
+        resets = self._resets.get(partition, 0) + 1
         if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
             self.failure.set(exc)
         elif self._lanes.get(partition) is lane:

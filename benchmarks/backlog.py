@@ -102,5 +102,8 @@ def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED)
         ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
         contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
         producer.produce(raw, values[at % VALUES], b"default", headers=contract)
+        if at == 0:  # by the time it is confirmed the connection stands
+            producer.flush(FLUSH_TIMEOUT_S)
+            began_ns = time.time_ns()
     if producer.flush(FLUSH_TIMEOUT_S):
         raise RuntimeError(f"the broker at {bootstrap} did not take the backlog in time")

@@ -61,7 +61,7 @@ def measure(events: int, rounds: int) -> Rates:
             for what, run in RUNS.items():
                 each = [run(config, rows, batch) for _ in range(rounds)]
                 rates[f"{what}/{delayed:.0%}/{batch}"] = len(rows) / median(each)
-    rates.update(memory(config))
+    rates.update(memory(config, min(events, MEMORY_COUNT)))
     return rates
 
 
@@ -111,13 +111,12 @@ def _timed(
     return time.process_time() - began
 
 
-def memory(config: Topology) -> Rates:
+def memory(config: Topology, every: int) -> Rates:
     """Bytes beside the events themselves."""
     first_ns = 1_700_000_000 * 1_000_000_000
     behind_hole = [Row(first_ns, "s", 0, first_ns)]
-    behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, MEMORY_COUNT)]
-    in_order = [Row(first_ns + at, f"s{at}", 0, first_ns + at) for at in range(MEMORY_COUNT)]
-    every = MEMORY_COUNT
+    behind_hole += [Row(first_ns + at, "s", at, first_ns + at) for at in range(2, every)]
+    in_order = [Row(first_ns + at, f"s{at}", 0, first_ns + at) for at in range(every)]
     return {
         "memory/an event held": _grown(config, behind_hole) / every,
         "memory/a source": _grown(config, in_order) / every,

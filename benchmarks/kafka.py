@@ -35,6 +35,7 @@ PLAIN_SHARE: Final = 0.15
 """Of the backlog; the cost of a per-event agent is per event, and it takes its time."""
 
 NEARLY: Final = 0.995
+START_UP_STEP_NS: Final = 500_000_000
 TIMEOUT_S: Final = 300.0
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
@@ -104,7 +105,7 @@ def _file(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A broker with the backlog, and a topic with one record to measure the start-up."""
+    """A broker with the backlog, and a topic with two records to measure the start-up."""
 
     folder: Path
     bootstrap: str
@@ -127,15 +128,18 @@ def prepare(folder: Path, bootstrap: str, records: int) -> Course:
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     distinct = len(workload.rows) - len(workload.doubled)
     course = Course(folder, bootstrap, raw, f"{raw}-single", distinct)
-    for topic, rows in ((course.raw, workload.rows), (course.single, [first_of(workload.rows)])):
+    for topic, rows in ((course.raw, workload.rows), (course.single, first_of(workload.rows))):
         create_topic(bootstrap, topic, config=APPEND_TIME)
         produce(bootstrap, topic, rows)
     return course
 
 
-def first_of(rows: Sequence[Row]) -> Row:
-    """A row with number 0: it needs no start hold."""
-    return next(row for row in rows if row.seq == 0)
+def first_of(rows: Sequence[Row]) -> list[Row]:
+    """Two rows of one source from number 0 on, which needs no start hold; the second ends
+    the instant of the first."""
+    first = next(row for row in rows if row.seq == 0)
+    later_ns = [time_ns + START_UP_STEP_NS for time_ns in (first.arrival_ns, first.ts_ns)]
+    return [first, Row(later_ns[0], first.source, 1, later_ns[1])]
 
 
 def table_of(found: dict[str, tuple[Spent, Spent]]) -> Table:

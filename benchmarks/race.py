@@ -2,8 +2,8 @@
 
 A program is started on a topic that holds the backlog and watched from outside: the
 committed end of its output topic tells how far it is, /proc what it and its children
-have spent. The same program on a topic with one record gives its start-up: what it took
-until that record came out. All programs are held to the same share of the output, just
+have spent. The same program on a topic with two records gives its start-up: what it took
+until the first came out. All programs are held to the same share of the output, just
 below the end, since the very last events rightly wait for time to pass.
 """
 

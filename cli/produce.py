@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final, Literal, TypedDict
 
 import click
 
+from agents.brokers import BrokersUnavailable, brokers_at
 from cli.input_file import InputError
 from cli.progress import counting
-from cli.rows import read_rows
+from cli.rows import Row, read_rows
 from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
+from topology.description import HeaderConfig
 
 UNREADABLE: Final = 3
 MAX_TOLD: Final = 20
-"""Malformed rows that are told one by one; the others are counted."""
+"""Malformed rows that are told one by one."""
 
 
 @click.command("produce")
@@ -43,52 +46,79 @@ def command(
         pace = Pace(rate, speed)
     except ValueError as error:
         raise Refused(str(error)) from error
-    malformed: list[Malformed] = []
+    left_out = LeftOut()
+    keying = _keying(topic, topology_path)
     try:
+        brokers_at(brokers)  # an absent one would be waited for, record by record
+        replayer = Replayer(brokers, topic, pace=pace, on_malformed=left_out.refused, **keying)
         with counting("published", sys.stderr) as advance:
-            done = _replayer(brokers, topic, pace, topology_path, malformed).publish(
-                _rows(events, advance, malformed)
-            )
+            done = replayer.publish(sound(read_rows(events), advance, left_out))
     except InputError as error:
         failure = click.ClickException(str(error))
         failure.exit_code = UNREADABLE
         raise failure from error
-    except ProducerError as error:
+    except (BrokersUnavailable, ProducerError) as error:
         raise click.ClickException(str(error)) from error
-    for row in malformed:
-        click.echo(f"row {row.row}: {row.reason}: {row.detail}", err=True)
+    for line in left_out.told():
+        click.echo(line, err=True)
     click.echo(
         f"published {done.delivered} records in {done.seconds:.1f} s"
-        f" ({done.malformed} malformed rows and {done.clock} clock rows left out)",
+        f" ({left_out.count} malformed rows and {done.clock} clock rows left out)",
         err=True,
     )
 
 
-def _replayer(
-    brokers: str, topic: str, pace: Pace, topology_path: str | None, malformed: list[Malformed]
-) -> Replayer:
-    def note(row: Malformed) -> None:
-        if len(malformed) < MAX_TOLD:
-            malformed.append(row)
+class Keying(TypedDict, total=False):
+    """How the topology has its records keyed and their headers named."""
 
+    key_by: Literal["source", "stream"]
+    headers: HeaderConfig
+
+
+def _keying(topic: str, topology_path: str | None) -> Keying:
     if topology_path is None:
-        return Replayer(brokers, topic, pace=pace, on_malformed=note)
+        return {}
     topology = load(topology_path)
     headers = next(
         (stream.headers for stream in topology.streams.values() if stream.input == topic), None
     )
     if headers is None:
         raise Refused(f"--topic {topic}: no stream of {topology_path} reads it")
-    key_by: Literal["source", "stream"] = "stream" if topology.fused else "source"
-    return Replayer(brokers, topic, pace=pace, key_by=key_by, headers=headers, on_malformed=note)
+    return {"key_by": "stream" if topology.fused else "source", "headers": headers}
 
 
-def _rows(
-    events: str, advance: Callable[[int], None], malformed: list[Malformed]
+class LeftOut:
+    """Malformed rows: all are counted, the first `MAX_TOLD` told one by one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.row = 0  # the one being published
+        self._first: list[Malformed] = []
+
+    def add(self, row: Malformed) -> None:
+        self.count += 1
+        if len(self._first) < MAX_TOLD:
+            self._first.append(row)
+
+    def refused(self, row: Malformed) -> None:
+        """What the replayer tells; it counts only the rows that it was given."""
+        self.add(replace(row, row=self.row))
+
+    def told(self) -> list[str]:
+        lines = [f"row {row.row}: {row.reason}: {row.detail}" for row in self._first]
+        if self.count > len(self._first):
+            lines.append(f"and {self.count - len(self._first)} more")
+        return lines
+
+
+def sound(
+    rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut
 ) -> Iterator[dict[str, Any]]:
-    for row in read_rows(events):
+    """The rows that could be made out."""
+    for row in rows:
         advance(1)
+        left_out.row = row.number
         if row.fault is None:
             yield row.values
-        elif len(malformed) < MAX_TOLD:
-            malformed.append(Malformed(row.number, row.fault.reason, row.fault.detail))
+        else:
+            left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))

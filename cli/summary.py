@@ -70,6 +70,9 @@ class Summary:
                 self._of(report.event.source)["duplicate"] += 1
             case Malformed():
                 self._of(report.source)["dead"] += 1
+                if report.kind:  # a control line that cannot be used is a dead line
+                    self._of(report.source)["in"] += 1
+                    self._control -= 1
 
     def holds(self, events: Iterable[Event]) -> None:
         for event in events:

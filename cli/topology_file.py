@@ -10,6 +10,8 @@ import click
 from topology.description import Topology, TopologyError, parse
 
 REFUSED: Final = 2
+EMBEDDED: Final = "embedded"
+"""In place of brokers: one inside the worker's process."""
 
 
 class Refused(click.ClickException):
@@ -43,7 +45,26 @@ topology_option = click.option(
     metavar="FILE",
     help="The topology file (YAML).",
 )
+
+
+def _outside(_: click.Context, __: click.Parameter, brokers: str) -> str:
+    if brokers == EMBEDDED:
+        raise Refused(
+            "--brokers embedded: only `inorder worker` starts a broker of its own; write the"
+            " HOST:PORT that the worker then names"
+        )
+    return brokers
+
+
 brokers_option = click.option(
+    "--brokers",
+    required=True,
+    envvar="INORDER_BROKERS",
+    metavar="HOST:PORT[,…]",
+    callback=_outside,
+    help="Kafka brokers.",
+)
+brokers_or_embedded_option = click.option(
     "--brokers",
     required=True,
     envvar="INORDER_BROKERS",

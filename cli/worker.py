@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -16,16 +15,23 @@ from agents.arrangement import BUILT
 from agents.http import HttpUnavailable, address
 from agents.supervisor import Supervisor
 from cli.logs import set_up
-from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
+from cli.topology_file import (
+    EMBEDDED,
+    Refused,
+    brokers_or_embedded_option,
+    load,
+    redis_option,
+    topology_option,
+)
 from infra.embedded import EmbeddedBroker
 from topology.description import Topology
 
-EMBEDDED: Final = "embedded"
+NS_PER_S = 1_000_000_000
 
 
 @click.command("worker")
 @topology_option
-@brokers_option
+@brokers_or_embedded_option
 @click.option(
     "--stage",
     "names",
@@ -75,7 +81,8 @@ def command(
         if redis is not None:
             os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
         try:
-            code = asyncio.run(Supervisor(commands, host, port).run())
+            stuck_after_s = topology.stuck_after_ns / NS_PER_S
+            code = asyncio.run(Supervisor(commands, host, port, stuck_after_s).run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error
     sys.exit(code)
@@ -87,9 +94,13 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
+    built = [stage.name for stage in topology.stages if stage.operators[0] in BUILT]
+    idle = [name for name in names if name not in built]
+    if idle:
+        raise Refused(f"--stage {idle[0]}: it has no work in this version; leave it out")
     if names:
         return list(dict.fromkeys(names))
-    return [stage.name for stage in topology.stages if stage.operators[0] in BUILT]
+    return built
 
 
 def stage_command(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.event import BLOCKED, DATA, UNBLOCKED, Event
+from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.operator import NEVER, Changes, State
 from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
@@ -56,13 +56,16 @@ class Clock:
         max_ahead_ns = self._max_ahead_ns
         for event in events:
             kind = event.kind
-            if kind != DATA and kind in (BLOCKED, UNBLOCKED):
+            if kind != DATA and kind in (BLOCKED, UNBLOCKED, DEAD):
                 released.append(event)
                 continue
             ts_ns = event.ts_ns
             arrival_ns = event.arrival_ns
             if ts_ns > arrival_ns + max_ahead_ns:
                 self._refuse(event, step)
+                if not event.late:
+                    event.kind = DEAD  # it left in order: its number is not missing
+                    released.append(event)
                 continue
             event.ref_time_ns = ts_ns
             released.append(event)

@@ -41,7 +41,8 @@ WATERMARK: Final = "watermark"
 """From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C."""
 
 DEAD: Final = "dead"
-"""Inside REORDER only: a dead letter that holds its place in the sequence."""
+"""A dead letter that takes its place in the sequence: nobody is to wait for the number, or
+to take it for lost."""
 
 NO_EPOCH: Final = -1
 """`Event.epoch` until REORDER settles it, where the record names none."""

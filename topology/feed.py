@@ -32,16 +32,45 @@ BEHIND: Final = 4
 """Catching up, its last event was late: holds nobody back until one is in time."""
 
 
+MAX_MISSING: Final = 1_000
+"""Ranges of missing numbers remembered per source; at the bound the newest are joined, so C
+may stand still for longer than it must, and never says too much."""
+
+
+class Missing:
+    """Numbers `first` to `last` of an epoch, between events of these reference times."""
+
+    __slots__ = ("after_ns", "before_ns", "epoch", "first", "last")
+
+    def __init__(self, epoch: int, first: int, last: int, before_ns: int, after_ns: int) -> None:
+        self.epoch = epoch
+        self.first = first
+        self.last = last
+        self.before_ns = before_ns
+        self.after_ns = after_ns
+
+    def without(self, number: int) -> list[Missing]:
+        """What is left of it when `number` has come."""
+        epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
+        left = []
+        if self.first < number:
+            left.append(Missing(epoch, self.first, number - 1, before_ns, after_ns))
+        if number < self.last:
+            left.append(Missing(epoch, number + 1, self.last, before_ns, after_ns))
+        return left
+
+    def snapshot(self) -> Any:
+        return [self.epoch, self.first, self.last, self.before_ns, self.after_ns]
+
+
 class Feed:
     """`newest_ns` is the newest reference time heard in sequence, `epoch` and `seq` the
     newest number; C needs `_missing`: how many numbers below it never came."""
 
     __slots__ = (
-        "_gap_ns",
         "_missing",
         "_pace",
         "_spoke_ns",
-        "_whole_ns",
         "blocked",
         "delays",
         "dirty",
@@ -85,9 +114,7 @@ class Feed:
         self._spoke_ns = -1
         self.epoch = -1
         self.seq = -1
-        self._missing = 0
-        self._gap_ns = 0
-        self._whole_ns = NO_REF
+        self._missing: list[Missing] = []
 
     @property
     def received(self) -> int:
@@ -125,33 +152,38 @@ class Feed:
             self.seq,
         )
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: Event, ref_time_ns: int) -> None:
         """A number in sequence: were there some between it and the last? Before its
         time raises `newest_ns`."""
         if event.epoch == self.epoch and event.seq > self.seq + 1:
-            if not self._missing:
-                self._whole_ns = self.newest_ns
-            self._missing += event.seq - self.seq - 1
-            self._gap_ns = event.ref_time_ns
+            self._missing.append(
+                Missing(self.epoch, self.seq + 1, event.seq - 1, self.newest_ns, ref_time_ns)
+            )
+            if len(self._missing) > MAX_MISSING:
+                last = self._missing.pop()
+                self._missing[-1].last = last.last
+                self._missing[-1].after_ns = last.after_ns
         self.epoch = event.epoch
         self.seq = event.seq
 
-    def fill(self) -> None:
+    def fill(self, event: Event) -> None:
         """A lost number came after all."""
-        if self._missing:
-            self._missing -= 1
+        for i, missing in enumerate(self._missing):
+            if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
+                self._missing[i : i + 1] = missing.without(event.seq)
+                return
 
     def expired(self, before_ns: int) -> bool:
-        """Numbers are missing, all lost before that time: past correcting."""
-        return self._missing > 0 and self._gap_ns < before_ns
+        """Numbers are missing that were lost before that time: past correcting."""
+        return bool(self._missing) and self._missing[0].after_ns < before_ns
 
-    def write_off(self) -> None:
-        self._missing = 0
+    def write_off(self, before_ns: int) -> None:
+        self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
 
     @property
     def complete_ns(self) -> int:
         """Heard without a hole up to here."""
-        return self._whole_ns if self._missing else self.newest_ns
+        return self._missing[0].before_ns if self._missing else self.newest_ns
 
     # -- the thesis's rule -------------------------------------------------------------------------
 
@@ -184,7 +216,7 @@ class Feed:
             self.blocked,
             self.said_bye,
             [self.released, self.late, self.duplicate],
-            [self.epoch, self.seq, self._missing, self._gap_ns, self._whole_ns],
+            [self.epoch, self.seq, [missing.snapshot() for missing in self._missing]],
             self.delays.snapshot(),
             self.empty_since_ns,
             self._spoke_ns,
@@ -206,7 +238,8 @@ class Feed:
             pace,
         ) = state
         self.released, self.late, self.duplicate = counts
-        self.epoch, self.seq, self._missing, self._gap_ns, self._whole_ns = whole
+        self.epoch, self.seq, ranges = whole
+        self._missing = [Missing(*each) for each in ranges]
         self.delays.restore(delays)
         self.warm = self.delays.trials >= WARM_DELAYS
         if pace is not None:

@@ -50,7 +50,7 @@ from typing import Any, Final
 
 from topology import rfc3339
 from topology.description import HeaderConfig
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, NO_EPOCH, PROGRESS, UNBLOCKED, Event
+from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.outcome import Malformed
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -69,7 +69,7 @@ NOT_PLAIN: Final = 2**63
 """Above every bound: sends the record to the close look."""
 
 PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
-STAGE_KINDS: Final = frozenset({BLOCKED, UNBLOCKED, PROGRESS})
+STAGE_KINDS: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED})
 
 UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 

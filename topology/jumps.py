@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from topology.event import DEAD, Event
+from topology.event import DATA, DEAD, Event
 from topology.outcome import JUMP, Step, dead_letter
 from topology.sequence import Hole, Sequence
 
@@ -62,7 +62,7 @@ def give_up_suspect(lane: Lane, sequence: Sequence, now_ns: int, step: Step) -> 
         event.at_ns = now_ns
         lane.place(sequence, event, step)
     elif event.kind != DEAD:
-        lane.dead += 1
+        lane.dead += event.kind == DATA
         detail = (
             f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
             " confirmed it; raise reorder.max_jump if the source really skips so far"

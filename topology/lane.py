@@ -328,13 +328,12 @@ class Lane:
 
     def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
         sequence.next = event.seq + 1
-        if event.kind == DEAD:
-            return
-        sequence.last_ts_ns = event.ts_ns
         event.at_ns = now_ns
+        step.released.append(event)
+        if event.kind != DEAD:
+            sequence.last_ts_ns = event.ts_ns
         if event.kind == DATA:
             self.released += 1
-        step.released.append(event)
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """Release what is contiguous. As `_release` for each, with the counting at the end."""
@@ -349,13 +348,12 @@ class Lane:
                 shared.held_bytes -= len(event.value)
             if paced:
                 self.estimator().left_hold(now_ns - event.arrival_ns)
-            if event.kind == DEAD:
-                continue
-            sequence.last_ts_ns = event.ts_ns
             event.at_ns = now_ns
+            step.released.append(event)
+            if event.kind != DEAD:
+                sequence.last_ts_ns = event.ts_ns
             if event.kind == DATA:
                 self.released += 1
-            step.released.append(event)
         shared.held -= number - sequence.next
         self.held -= number - sequence.next
         sequence.next = number

@@ -30,7 +30,8 @@ def restore(lane: Lane, state: Any, held: dict[int, Event]) -> None:
     """`held`: this source's waiting events by offset, in log order.
 
     Which sequence an event waits in is listed where numbers cannot tell; else it
-    is the current one, in which each held number stands once.
+    is the current one, in which each held number stands once. What the numbers do not call
+    held is not taken; held numbers whose event is gone from the log are missing again.
     """
     (
         lane.last_arrival_ns,
@@ -53,14 +54,19 @@ def restore(lane: Lane, state: Any, held: dict[int, Event]) -> None:
     if sequences[0][10] is None:
         for event in held.values():
             _hold_again(lane, lane.current, event, event.seq)
+    for sequence in (lane.current, *lane.later):
+        sequence.mend(lane.last_arrival_ns)
 
 
 def _restored(lane: Lane, state: Any, held: dict[int, Event]) -> Sequence:
     sequence = lane.new_sequence(0, active=True)
     sequence.restore(state)
     for offset, number in state[10] or ():
-        _hold_again(lane, sequence, held[offset], number)
+        if offset in held:
+            _hold_again(lane, sequence, held[offset], number)
     for offset, number, at_ns in state[11]:
+        if offset not in held:
+            continue
         event = held[offset]
         event.epoch, event.seq, event.at_ns = sequence.epoch, number, at_ns
         sequence.suspects.append(event)
@@ -72,6 +78,9 @@ def _hold_again(lane: Lane, sequence: Sequence, event: Event, number: int) -> No
     modulus = lane.shared.rules.modulus
     if modulus:
         number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
+    if not sequence.awaits(number):
+        event.held_by = 0  # whoever noted it as held is mistaken: the numbers say otherwise
+        return
     event.epoch, event.seq = sequence.epoch, number
     sequence.held[number] = event
     lane.count_held(event)

@@ -50,7 +50,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
 
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
 from topology.frontier import NO_BOUND, Bound, Frontier
 from topology.histogram import Histogram
@@ -206,11 +206,13 @@ class Merge:
     # -- taking events in --------------------------------------------------------------------------
 
     def _take(self, event: Event, step: Step) -> None:
+        kind = event.kind
         feed = self._feeds.get(event.source)
         if feed is None:
+            if kind == DEAD:
+                return
             feed = self._new_feed(event.source, event.at_ns)
         feed.mark(self._dirty)
-        kind = event.kind
         if kind == DATA:
             self._take_data(feed, event, step)
             return
@@ -221,14 +223,17 @@ class Merge:
             self._frontier.unblock(feed)
         elif feed.has_heard(event):
             return
+        elif kind == DEAD:
+            self._frontier.unblock(feed)
+            feed.follow(event, feed.newest_ns)
         elif kind == HEARTBEAT:
             self._hear(feed, event)
-            feed.follow(event)
+            feed.follow(event, event.ref_time_ns)
             if feed.state != BEHIND or event.ref_time_ns >= self._floor_ns:
                 self._frontier.enter(feed, max(feed.newest_ns, event.ref_time_ns))
         elif kind == BYE:
             self._hear(feed, event)
-            feed.follow(event)
+            feed.follow(event, event.ref_time_ns)
             feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
             if feed.state != BEHIND:
                 self._frontier.leave(feed, OUT)
@@ -236,7 +241,7 @@ class Merge:
 
     def _take_data(self, feed: Feed, event: Event, step: Step) -> None:
         if event.late:
-            feed.fill()
+            feed.fill(event)
             feed.late += 1
             if feed.state < OUT:
                 feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
@@ -250,7 +255,7 @@ class Merge:
         self._hear(feed, event)
         ref_ns = event.ref_time_ns
         feed.sample(event.arrival_ns - ref_ns, self._pool)
-        feed.follow(event)
+        feed.follow(event, event.ref_time_ns)
         if ref_ns < self._watermark.ns or (
             ref_ns <= self._floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self._last
         ):

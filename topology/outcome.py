@@ -88,6 +88,8 @@ class Malformed:
     epoch: int | None = None
     seq: int | None = None
     record: Any = None
+    kind: str = ""
+    """Of a control event that cannot be used; empty for all others."""
 
 
 def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:
@@ -102,6 +104,7 @@ def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed
         event.epoch if event.epoch != NO_EPOCH else None,
         event.seq,
         event.record,
+        event.kind,
     )
 
 

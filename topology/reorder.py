@@ -174,13 +174,14 @@ class Reorder:
         self._arm(lane)
 
     def _refuse(self, lane: Lane, event: Event, step: Step) -> None:
-        if event.kind == DATA:
-            lane.dead += 1
-            detail = (
-                f"number {event.seq} does not fit the stream's reorder.seq_bits"
-                f" (largest {self.rules.modulus - 1}); raise seq_bits or mend the source"
-            )
-            step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
+        if event.kind == DEAD:
+            return
+        lane.dead += event.kind == DATA
+        detail = (
+            f"number {event.seq} does not fit the stream's reorder.seq_bits"
+            f" (largest {self.rules.modulus - 1}); raise seq_bits or mend the source"
+        )
+        step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
     def _new_lane(self, event: Event) -> Lane:
         if not self._lanes:

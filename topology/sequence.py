@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from topology.event import DEAD, Event
 from topology.lost import LostRanges
+from topology.outcome import TIMEOUT
 
 UNSTARTED: Final = -1
 NO_STAMP: Final = -(1 << 63)
@@ -100,6 +101,39 @@ class Sequence:
     def in_hole(self, number: int) -> bool:
         i = bisect_right(self.holes, number, key=first_of) - 1
         return i >= 0 and number <= self.holes[i].last
+
+    def awaits(self, number: int) -> bool:
+        """The numbers say that an event of this number is held, and there is none yet."""
+        low = self.low if self.next == UNSTARTED else self.next
+        return low <= number <= self.hi and number not in self.held and not self.in_hole(number)
+
+    def mend(self, now_ns: int) -> None:
+        """After a restore: numbers whose events are gone are holes that are due at once."""
+        low = self.low if self.next == UNSTARTED else self.next
+        missing = sum(hole.last - hole.first + 1 for hole in self.holes)
+        if self.hi < 0 or len(self.held) + missing == self.hi - low + 1:
+            return
+        numbers = sorted(self.held)
+        if self.next == UNSTARTED:
+            low = self.low = numbers[0] if numbers else 0
+            self.hi = -1
+        self.hi = numbers[-1] if numbers else low - 1
+        known = self.holes
+        self.holes = []
+        for number in numbers:
+            if low < number:
+                due_ns = [h.deadline_ns for h in known if h.first < number and h.last >= low]
+                since_ns = [h.known_at_ns for h in known if h.first < number and h.last >= low]
+                self.holes.append(
+                    Hole(
+                        low,
+                        number - 1,
+                        min(since_ns, default=now_ns),
+                        min(due_ns, default=now_ns),
+                        TIMEOUT,
+                    )
+                )
+            low = number + 1
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """A late number has an older stamp than its followers, so one that is behind and

@@ -25,7 +25,7 @@ from topology.clock import Clock
 from topology.event import DEAD, NO_EPOCH, Event
 from topology.merge import Merge
 from topology.operator import Changes, Operator, State
-from topology.outcome import Malformed, Report, Step
+from topology.outcome import Malformed, Report, Step, dead_letter
 from topology.reorder import Reorder
 
 REORDER = "reorder"
@@ -177,18 +177,11 @@ class Stage:
 
     def _unknown(self, event: Event) -> Malformed:
         known = ", ".join(sorted(self.chains))
-        return Malformed(
-            event.arrival_ns,
-            event.offset,
-            "unknown_stream",
+        detail = (
             f"stream {event.stream!r} is not in the topology file (it has: {known});"
-            " add it under `streams:` or correct the streamId header",
-            event.stream,
-            event.source,
-            event.epoch if event.epoch != NO_EPOCH else None,
-            event.seq,
-            event.record,
+            " add it under `streams:` or correct the streamId header"
         )
+        return dead_letter(event, event.arrival_ns, "unknown_stream", detail)
 
     def snapshot(self) -> State:
         state = self._prefixed({name: chain.snapshot() for name, chain in self.chains.items()})

@@ -67,7 +67,7 @@ class Watermark:
         known_ns = []
         for feed in self._feeds.values():
             if feed.expired(expired_ns):
-                feed.write_off()
+                feed.write_off(expired_ns)
                 feed.mark(dirty)
             if not feed.said_bye:
                 known_ns.append(feed.complete_ns)

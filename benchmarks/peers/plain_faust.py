@@ -2,7 +2,8 @@
 
 The operators are ours and the same as in the worker, so the difference is the shell: one
 Faust event, one `on_batch` and one `send` for each record, offsets committed by Faust,
-state in memory and lost with the process. At least once at best.
+state in memory and lost with the process, and no tick, so the last events of a quiet
+stream stay held. At least once at best.
 
     python -m benchmarks.peers.plain_faust BROKERS GROUP TOPOLOGY
 """

@@ -114,13 +114,13 @@ def test_gauges_go_with_the_partition_and_counters_stay(
     for partition in (3, 4):
         place = metrics.place("reorder", "pitch", partition)
         place.read(5)
-        metrics.reorder_held.labels("reorder", "pitch", str(partition)).set(7)
+        metrics.held.labels("reorder", "pitch", str(partition)).set(7)
         metrics.input_lag.labels("reorder", str(partition)).set(9)
     metrics.forget("reorder", 3)
     metrics.forget("reorder", 5)  # never had
     lag = {"stage": "reorder", "partition": "3"}
-    assert value(registry, "inorder_reorder_held") is None
-    assert value(registry, "inorder_reorder_held", partition="4") == 7
+    assert value(registry, "inorder_records_held") is None
+    assert value(registry, "inorder_records_held", partition="4") == 7
     assert registry.get_sample_value("inorder_input_lag_records", lag) is None
     assert value(registry, "inorder_records_in_total") == 5
     metrics.place("reorder", "pitch", 3).read(1)

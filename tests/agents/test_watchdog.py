@@ -190,3 +190,23 @@ def test_what_is_revoked_is_forgotten() -> None:
 def test_patience_that_makes_no_sense_is_refused(patience: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Patience(**patience)
+
+
+@pytest.mark.parametrize(
+    ("after_s", "state"), [(0, State.NOT_READY), (59, State.NOT_READY), (60, State.STOP)]
+)
+def test_without_a_place_in_the_group(after_s: int, state: State) -> None:
+    dog = Watchdog()
+    dog.leaving(0)
+    for second in range(after_s + 1):
+        dog.leaving(second * S_NS)  # told again, it counts from the first time
+    verdict = dog.verdict(after_s * S_NS)
+    assert verdict.state is state
+    assert verdict.reasons == (f"no place in the consumer group for {after_s} s",)
+
+
+def test_a_place_without_partitions_is_a_place() -> None:
+    dog = Watchdog()
+    dog.leaving(0)
+    dog.joined(S_NS)
+    assert dog.verdict(100 * S_NS) == Verdict(State.READY)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import checkpoint, core, merge, parts, reorder
+from benchmarks import checkpoint, core, merge, parts, reorder, subjects
 from benchmarks.__main__ import found
 
 Said = Callable[..., str]
@@ -38,9 +38,9 @@ def test_reorder_shows_every_rule_and_plots_them(said: Said, tmp_path: Path) -> 
 
 
 def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
-    subject = reorder.subjects(100)[1]
+    subject = subjects.subjects(100)[1]
     rows = subject.rows()
-    wanted = [p for p in reorder.points(subject, ["fixed"], dense=True)][::4]
+    wanted = list(reorder.points(subject, ["fixed"], dense=True))[::4]
     measured = [one.holding for one in reorder.measure(subject, rows, wanted)]
     lates = [holding.late for holding in measured]
     holds = [holding.mean_ns for holding in measured]
@@ -50,7 +50,7 @@ def test_a_longer_fixed_wait_leaves_less_and_holds_more() -> None:
 
 
 def test_figures_of_the_specification_stand_beside_ours() -> None:
-    subject = reorder.subjects(100)[0]
+    subject = subjects.subjects(100)[0]
     point = next(p for p in reorder.points(subject, ["miss"], dense=True) if p.knob == "1e-3")
     table = reorder.compared(subject, reorder.measure(subject, subject.rows(), [point]))
     assert table is not None

@@ -132,6 +132,11 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
             return True
 
         wait_until(balanced, TIMEOUT_S, f"the balance of {worker.metrics()}")  # gauges lag 1 s
+        counted = worker.metrics()
+        for stage in setting.stages:
+            seconds = counted[f"checkpoint_commit_seconds_sum:{stage}"]
+            commits = counted[f"checkpoint_commits:{stage}"]
+            print(f"{stage}: {commits:.0f} checkpoints of {1000 * seconds / commits:.0f} ms")
         before = worker.stages()
         killed = worker.kill_stage(0)
         wait_until(

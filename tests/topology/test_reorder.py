@@ -42,6 +42,7 @@ def told(step: Step) -> list[str]:
     lines = []
     for e in step.released:
         number = e.kind if e.kind in (BLOCKED, UNBLOCKED) else f"{e.seq}"
+        number += " (dead)" if e.kind == DEAD else ""
         lines.append(f"{number} (late {e.late})" if e.late else number)
     for report in step.reports:
         if isinstance(report, Gap):
@@ -323,7 +324,7 @@ def test_a_second_number_near_it_confirms_the_jump() -> None:
 def test_a_dead_letter_holds_its_place() -> None:
     reorder = operator()
     events = [event(0, 0), event(1, 2), event(2, 1, kind=DEAD)]
-    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "2"]
+    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "1 (dead)", "2"]
 
 
 def test_control_events_take_their_number_and_do_not_come_late() -> None:
@@ -421,7 +422,7 @@ def test_a_restart_keeps_a_dead_letters_place() -> None:
     reorder.on_batch([event(0, 0), event(1, 2, kind=DEAD), event(2, 3)], 2 * MS)
     again = operator()
     again.restore(reorder.snapshot(), [event(1, 2, kind=DEAD), event(2, 3)])
-    assert told(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "3"]
+    assert told(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "2 (dead)", "3"]
 
 
 def test_dead_reports_say_what_to_do() -> None:

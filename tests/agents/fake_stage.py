@@ -1,0 +1,55 @@
+"""A stage process as the supervisor sees it, without a broker: tells its port, answers.
+
+`/explain` names its process. With `--mute` it never tells its port.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+LIVES_S = 60.0
+"""Should the test that started it be gone."""
+
+METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        documents: dict[str, Any] = {
+            "/live": {"ok": True, "reasons": []},
+            "/ready": {"ok": True, "reasons": []},
+            "/explain": [{"pid": os.getpid()}],
+        }
+        document = documents.get(self.path)
+        body = METRICS if document is None else json.dumps(document)
+        self.send_response(200)
+        kind = "text/plain" if document is None else "application/json"
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if "--mute" in sys.argv:
+        time.sleep(LIVES_S)
+        return
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    server.timeout = 1.0
+    print("{}:{}".format(*server.server_address), flush=True)
+    deadline_s = time.monotonic() + LIVES_S
+    while time.monotonic() < deadline_s:
+        server.handle_request()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Law: what the pages note as held is what the operators hold, after every step.
+
+A stage runs over seeded worlds with every kind of trouble, dead letters and corrupt numbers
+among it; the changes of its pages are applied to a dict as a changelog would, and after each
+step the notes in it must be the operators' own account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from agents.changelog import encode
+from agents.held import HeldPages, Note, Spilled, apply_note
+from agents.partition import STAMPED_FROM
+from tests.simulation.world import World
+from topology.description import parse
+from topology.event import DEAD, Event
+from topology.stage import Stage
+
+TOPOLOGY = parse("streams: {default: {reorder: {max_jump: 1000}}}")
+SECOND_NS = 1_000_000_000
+FOREVER_NS = 1 << 62
+
+
+def troubled(seed: int) -> list[Event]:
+    """A world's events over many pages; some numbers are corrupt, some letters dead."""
+    rng = Random(seed)
+    events = list(World(seed).events())
+    for number, event in enumerate(events):
+        event.offset = number * 37
+        event.stream = "default"
+        event.record = SimpleNamespace(
+            offset=event.offset,
+            timestamp=event.arrival_ns // 1_000_000,
+            timestamp_type=1,
+            key=b"",
+            value=b"",
+            headers=(),
+        )
+        dice = rng.random()
+        if dice < 0.01:
+            event.seq += 10_000_000
+        elif dice < 0.03:
+            event.kind = DEAD
+    return events
+
+
+def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    at = 0
+    while at < len(events):
+        size = rng.choice((1, 3, 40))
+        yield events[at : at + size]
+        at += size
+
+
+class Book:
+    """A stage with pages, as `agents.partition` keeps them, and the changelog they make."""
+
+    def __init__(self, operators: tuple[str, ...], spill_after_ns: int) -> None:
+        self.stage = Stage(TOPOLOGY, operators)
+        self.stage.keep_moved()
+        self.pages = HeldPages(spill_after_ns, STAMPED_FROM)
+        self.log: dict[str, Any] = {}
+
+    def take(self, batch: list[Event]) -> None:
+        now_ns = batch[-1].at_ns
+        step = self.stage.on_batch(batch, now_ns)
+        self.pages.took(batch)
+        self.pages.let_go(step.released, step.reports)
+        self.pages.let_go(self.stage.take_moved())
+        for key, value in self.pages.changes(now_ns):
+            if value is None:
+                del self.log[key]
+            else:
+                self.log[key] = value
+
+    def noted(self) -> dict[int, Note]:
+        """As a restore reads it: through the codec."""
+        pages = [
+            msgspec.msgpack.decode(encode(page), type=list[Note])
+            for key, page in self.log.items()
+            if key.startswith("page/")
+        ]
+        return {note.offset: note for page in pages for note in page}
+
+
+@pytest.mark.parametrize("operators", [("reorder", "merge"), ("reorder",)])
+@pytest.mark.parametrize("seed", range(12))
+def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
+    book = Book(operators, FOREVER_NS)
+    for batch in batches(troubled(seed), Random(seed)):
+        book.take(batch)
+        held = {event.offset: event.held_by for event in book.stage.held()}
+        assert {offset: note.place for offset, note in book.noted().items()} == held
+        assert len(book.pages) == len(held)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_held_for_long_is_written_whole_and_once(seed: int) -> None:
+    book = Book(("reorder", "merge"), spill_after_ns=SECOND_NS // 20)
+    written: set[str] = set()
+    for batch in batches(troubled(seed), Random(seed)):
+        before = set(book.log)
+        book.take(batch)
+        whole = {key for key in set(book.log) - before if key.startswith("record/")}
+        assert not whole & written
+        written |= whole
+        held = {event.offset for event in book.stage.held()}
+        kept = [value for key, value in book.log.items() if key.startswith("record/")]
+        assert all(isinstance(value, Spilled) and value.offset in held for value in kept)
+    assert written
+
+
+def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
+    book = Book(("reorder", "merge"), FOREVER_NS)
+    events = troubled(5)
+    for batch in batches(events[: len(events) // 2], Random(5)):
+        book.take(batch)
+    notes = book.noted()
+    assert notes
+    for event in book.stage.held():
+        note = notes[event.offset]
+        again = Event("default", event.source, -1, event.seq, event.ts_ns, 0, event.offset)
+        apply_note(again, note)
+        assert (again.held_by, again.arrival_ns, again.at_ns) == (
+            event.held_by,
+            event.arrival_ns,
+            event.at_ns,
+        )
+        if event.held_by >= STAMPED_FROM:
+            stamped = (event.epoch, event.seq, event.ref_time_ns, event.error_ns)
+            assert (again.epoch, again.seq, again.ref_time_ns, again.error_ns) == stamped

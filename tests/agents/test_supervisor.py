@@ -1,0 +1,144 @@
+"""End to end: the supervisor over real child processes that stand in for stages.
+
+No broker: a child tells its port and answers (tests.agents.fake_stage).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from agents import supervisor as supervising
+from agents.http import HttpUnavailable
+from agents.supervisor import Supervisor
+from infra.ports import free_ports
+
+CHILD = str(Path(__file__).with_name("fake_stage.py"))
+PATIENCE_S = 30.0
+STUCK_AFTER_S = 0.5
+Ask = Callable[[str], Awaitable[tuple[int, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "ASK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(supervising, "ASK_PAUSE_S", 0.05)
+
+
+@asynccontextmanager
+async def supervised(*stages: str, options: tuple[str, ...] = ()) -> AsyncIterator[Ask]:
+    """A supervisor over children of these names; at the end it is told to stop."""
+    (port,) = free_ports(1)
+    commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
+    running = asyncio.create_task(Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run())
+    timeout = aiohttp.ClientTimeout(total=5.0)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout) as session:
+
+        async def ask(path: str) -> tuple[int, Any]:
+            assert not running.done(), "the supervisor has ended"
+            try:
+                async with session.get(path) as response:
+                    return response.status, await response.json()
+            except aiohttp.ClientConnectionError:
+                return 0, None
+
+        await until(lambda: answers(ask, "/live"))
+        try:
+            yield ask
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
+            async with asyncio.timeout(PATIENCE_S):
+                assert await running == 0
+
+
+async def until(true: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := await true()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+async def answers(ask: Ask, path: str) -> Any:
+    """What it says, once it says it is well."""
+    status, body = await ask(path)
+    return body if status == 200 else None
+
+
+async def faults(ask: Ask, path: str) -> Any:
+    status, body = await ask(path)
+    return body["reasons"] if status == 503 else None
+
+
+async def pids(ask: Ask) -> list[int]:
+    return [part["pid"] for part in await answers(ask, "/explain") or []]
+
+
+def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", "merge") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            first = await pids(ask)
+            assert len(set(first)) == 2
+            os.kill(first[0], signal.SIGSTOP)
+            (reason,) = await until(lambda: faults(ask, "/live"))
+            assert reason.startswith("reorder: does not answer for ")
+            await until(lambda: answers(ask, "/live"))
+            await until(lambda: answers(ask, "/ready"))
+            second = await pids(ask)
+            assert second[0] not in first
+            assert second[1] == first[1]  # the other one was left alone
+            assert not Path(f"/proc/{first[0]}").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_never_tells_its_port_is_started_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
+
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--mute",)) as ask:
+            assert await faults(ask, "/ready") == ["reorder: starting"]
+            (reason,) = await until(lambda: faults(ask, "/live"))
+            assert reason.startswith("reorder: has not told its port for ")
+            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first,) = await pids(ask)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: faults(ask, "/ready"))
+            assert await answers(ask, "/live")
+            await until(lambda: answers(ask, "/ready"))
+            assert await pids(ask) not in ([], [first])
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (port,) = free_ports(1)
+            other = Supervisor({"merge": ["/nowhere"]}, "127.0.0.1", port, STUCK_AFTER_S)
+            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+            async with server:
+                with pytest.raises(HttpUnavailable):
+                    await other.run()
+
+    asyncio.run(scenario())
