@@ -108,7 +108,6 @@ def test_a_child_that_never_tells_its_port_is_started_anew(
 
     async def scenario() -> None:
         async with supervised("reorder", options=("--mute",)) as ask:
-            assert await faults(ask, "/ready") == ["reorder: starting"]
             (reason,) = await until(lambda: faults(ask, "/live"))
             assert reason.startswith("reorder: has not told its port for ")
             await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
@@ -132,13 +131,11 @@ def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -
 
 def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
     async def scenario() -> None:
-        async with supervised("reorder") as ask:
-            await until(lambda: answers(ask, "/ready"))
-            (port,) = free_ports(1)
-            other = Supervisor({"merge": ["/nowhere"]}, "127.0.0.1", port, STUCK_AFTER_S)
-            server = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
-            async with server:
-                with pytest.raises(HttpUnavailable):
-                    await other.run()
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            commands = {"merge": ["/there/is/no/such/command"]}
+            with pytest.raises(HttpUnavailable, match=str(port)):
+                await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
 
     asyncio.run(scenario())

@@ -186,6 +186,41 @@ def test_a_reset_restores_and_reads_again_and_not_for_ever(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
+    embedded_broker: EmbeddedBroker, topic: str, commits: bool
+) -> None:
+    """A batch can be worked on before the commit of the one before it fails."""
+    wanted = MAX_RESETS + 3
+
+    async def scenario() -> None:
+        produce(embedded_broker.bootstrap, topic, 2 * wanted)
+        handler = Recorder()
+        resets = worked_on = 0
+
+        async def reset(batch: Batch) -> None:
+            nonlocal resets, worked_on
+            if batch.partition.partition != 2:
+                return
+            worked_on += 1
+            if worked_on == 2 and resets < wanted:
+                worked_on = 0
+                resets += 1
+                handler.start_at = {2: resets if commits else 0}
+                raise PartitionReset("as after an abort")
+
+        handler.before_batch = reset
+        if commits:
+            async with application(embedded_broker.bootstrap, [topic], handler, topic):
+                await handler.until(lambda: resets == wanted and worked_on > 2)
+        else:
+            with pytest.raises(PartitionReset):
+                await run_to_failure(embedded_broker.bootstrap, topic, handler)
+            assert resets == MAX_RESETS + 1
+
+    asyncio.run(scenario())
+
+
 def test_stop_is_quick_lets_the_batch_end_and_revokes(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:

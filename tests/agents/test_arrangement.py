@@ -1,0 +1,61 @@
+"""Examples: which topics a stage reads and writes, however the chain is cut."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.arrangement import ArrangementError, arrange, topics_of
+from agents.outlet import OrderedOutlet, SequencedOutlet
+from topology.description import parse
+from topology.stage import Stage
+
+
+@pytest.mark.parametrize(
+    ("stages", "name", "reads", "outlet", "operators"),
+    [
+        ("[reorder, merge]", "reorder", "events.raw", SequencedOutlet, ["reorder", "clock"]),
+        ("[reorder, merge]", "merge", "events.sequenced", OrderedOutlet, ["merge"]),
+        ("[reorder+merge]", "reorder+merge", "events.raw", OrderedOutlet, None),
+        ("[reorder, merge+window]", "merge+window", "events.sequenced", OrderedOutlet, ["merge"]),
+        (
+            "[reorder+merge+window+pattern]",
+            "reorder+merge+window+pattern",
+            "events.raw",
+            OrderedOutlet,
+            ["reorder", "clock", "merge"],
+        ),
+    ],
+)
+def test_a_cut_reads_and_writes(
+    stages: str, name: str, reads: str, outlet: type, operators: list[str] | None
+) -> None:
+    topology = parse(f"streams: {{default: {{}}}}\nstages: {stages}")
+    stage = next(stage for stage in topology.stages if stage.name == name)
+    partitions = dict.fromkeys(topics_of(topology, stage), 4)
+    arrangement = arrange(topology, stage, partitions)
+    source = TopicPartition(reads, 1)
+    assert arrangement.inputs == [reads]
+    assert type(arrangement.outlet(source)) is outlet
+    running = arrangement.operators(source)
+    assert isinstance(running, Stage)
+    if operators is not None:
+        assert running.chains["default"].names == operators
+    assert (running.alignment is not None) == (reads == "events.sequenced")
+    assert ("events.ordered" in partitions) == (outlet is OrderedOutlet)
+
+
+def test_lanes_are_counted_over_all_inputs() -> None:
+    topology = parse("streams: {a: {input: raw.a}, b: {input: raw.b}}")
+    stage = topology.stages[1]
+    partitions = dict.fromkeys(topics_of(topology, stage), 4) | {"raw.a": 2, "raw.b": 3}
+    assert arrange(topology, stage, partitions).lanes == 5
+
+
+def test_a_changelog_with_too_few_partitions_is_refused() -> None:
+    topology = parse("streams: {default: {}}")
+    stage = topology.stages[0]
+    partitions = dict.fromkeys(topics_of(topology, stage), 4)
+    partitions["inorder.reorder.events.raw.changelog"] = 2
+    with pytest.raises(ArrangementError, match="run `inorder topics create`"):
+        arrange(topology, stage, partitions)

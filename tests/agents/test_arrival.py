@@ -1,0 +1,72 @@
+"""Examples: how the arrival clock moves with records and ticks, and who counts as overtaken."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+
+CREATE_TIME = 0
+LAG_NS = 10 * NS_PER_MS
+
+
+def arrive(clock: ArrivalClock, *stamps_ms: int) -> list[int]:
+    """Arrivals in ms."""
+    return [clock.arrive(ms, LOG_APPEND_TIME, 99 * NS_PER_MS) // NS_PER_MS for ms in stamps_ms]
+
+
+def test_arrival_is_the_running_maximum_of_append_time() -> None:
+    clock = ArrivalClock(LAG_NS)
+    assert arrive(clock, 5, 7, 6, 8) == [5, 7, 7, 8]
+    assert (clock.overtaken, clock.without_append_time) == (0, False)
+
+
+@pytest.mark.parametrize("kind", [CREATE_TIME, None])
+def test_without_append_time_arrival_is_when_it_was_read(kind: int | None) -> None:
+    clock = ArrivalClock(LAG_NS)
+    assert clock.arrive(5, kind, 70) == 70
+    assert clock.arrive(6, kind, 60) == 70
+    assert clock.without_append_time
+
+
+@pytest.mark.parametrize(
+    ("caught_up_ms", "moved", "now_ms"),
+    [(109, False, 100), (110, False, 100), (111, True, 101), (150, True, 140)],
+)
+def test_a_tick_moves_time_to_where_it_was_caught_up_less_the_lag(
+    caught_up_ms: int, moved: bool, now_ms: int
+) -> None:
+    clock = ArrivalClock(LAG_NS)
+    arrive(clock, 100)
+    assert clock.tick(caught_up_ms * NS_PER_MS) is moved
+    assert clock.now_ns == now_ms * NS_PER_MS
+
+
+@pytest.mark.parametrize(
+    ("stamp_ms", "arrival_ms", "overtaken"), [(39, 40, 1), (40, 40, 1), (41, 41, 0)]
+)
+def test_what_a_tick_has_passed_arrives_at_the_tick_and_is_counted(
+    stamp_ms: int, arrival_ms: int, overtaken: int
+) -> None:
+    """At the tick's own instant too: what was due then has fired."""
+    clock = ArrivalClock(LAG_NS)
+    assert clock.tick(50 * NS_PER_MS)
+    assert arrive(clock, stamp_ms) == [arrival_ms]
+    assert clock.overtaken == overtaken
+
+
+def test_a_step_back_of_the_broker_is_not_taken_for_a_tick() -> None:
+    clock = ArrivalClock(LAG_NS)
+    clock.tick(50 * NS_PER_MS)
+    assert arrive(clock, 60, 55) == [60, 60]
+    assert clock.overtaken == 0
+
+
+def test_a_restored_clock_goes_on_alike() -> None:
+    clock, restored = ArrivalClock(LAG_NS), ArrivalClock(LAG_NS)
+    clock.tick(50 * NS_PER_MS)
+    arrive(clock, 30, 60)
+    restored.restore(clock.snapshot())
+    for each in (clock, restored):
+        assert arrive(each, 40, 61) == [60, 61]
+        assert (each.overtaken, each.now_ns) == (2, 61 * NS_PER_MS)

@@ -1,0 +1,63 @@
+"""Examples: what a changelog record says, and the names of the topics."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from agents import changelog
+from agents.changelog import Progress, changelog_topic, decode, encode, encoded
+from agents.held import Note, Spilled
+from agents.topics import FRAMING_BYTES, STAMPS_BYTES, declared
+from tests.agents.records import SOUND
+from topology.description import parse
+
+
+def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
+    state = [1, -(2**63), 2**63 - 1, "straße", None, [True], {"a": []}]
+    changes = encoded({"state/reorder/lane/s1": state, "page/7": None})
+    assert changes.keys() == {b"state/reorder/lane/s1", b"page/7"}
+    assert changes[b"page/7"] is None
+    assert decode(changes[b"state/reorder/lane/s1"] or b"") == state
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Progress(2**62, [1, 2, 3], ["reorder", "pitch"]),
+        Note(2**62, 3),
+        Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
+        Spilled(17, -1, None, None, None, []),
+        Spilled(17, 5, 1, b"k", b"\xff\x00", [(name, value) for name, value in SOUND]),
+    ],
+)
+def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
+    assert msgspec.msgpack.decode(encode(value), type=type(value)) == value
+
+
+def test_keys_of_one_kind_never_begin_another() -> None:
+    prefixes = [changelog.STATE, changelog.PAGE, changelog.RECORD, changelog.PROGRESS.decode()]
+    clashes = [(a, b) for a in prefixes for b in prefixes if a != b and a.startswith(b)]
+    assert clashes == []
+
+
+def test_a_fused_stage_has_a_name_that_kafka_takes() -> None:
+    assert changelog_topic("app", "reorder+merge", "raw") == "app.reorder-merge.raw.changelog"
+
+
+@pytest.mark.parametrize("stages", ["[reorder, merge]", "[reorder+merge]"])
+def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> None:
+    topology = parse(
+        f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\ntopics: {{max_record: 1MiB}}"
+    )
+    rooms = {
+        spec.name: int(spec.config["max.message.bytes"]) - 2**20
+        for spec in declared(topology)
+        if "max.message.bytes" in spec.config
+    }
+    assert rooms.pop("raw") == FRAMING_BYTES
+    assert set(rooms.values()) == {FRAMING_BYTES + STAMPS_BYTES}
+    changelogs = {name for name in rooms if name.endswith(".changelog")}
+    assert len(changelogs) == (1 if topology.fused else 2)
+    assert {"events.ordered", "events.late"} <= rooms.keys()
+    assert ("events.sequenced" in rooms) is not topology.fused

@@ -1,0 +1,142 @@
+"""Examples: what records become at the door of a stage, and what is too large for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.arrival import NS_PER_MS, ArrivalClock
+from agents.inlet import (
+    HEADER_FRAMING_BYTES,
+    MAX_CHARACTER_BYTES,
+    RawInlet,
+    SequencedInlet,
+    UnknownLane,
+    lanes_of,
+    largest_size,
+)
+from agents.outbox import Headers
+from tests.agents.records import SOUND, FakeRecord
+from topology.description import HeaderConfig
+from topology.event import DEAD, PROGRESS, Event
+from topology.header_writer import HeaderWriter
+from topology.headers import HeaderReader
+
+MAX = 1_000
+READER = HeaderReader(HeaderConfig())
+
+
+def raw(max_record_bytes: int = MAX) -> RawInlet:
+    return RawInlet(READER, max_record_bytes)
+
+
+def test_a_record_becomes_an_event_that_arrives_at_its_append_time() -> None:
+    clock = ArrivalClock(0)
+    records = [FakeRecord(3), FakeRecord(4, timestamp=5)]
+    read = raw().read(records, clock)
+    assert read.dead == []
+    first, second = read.events
+    assert (first.source, first.seq, first.ts_ns, first.offset) == ("s1", 7, 5_000_000, 3)
+    assert first.record is records[0]
+    assert (first.arrival_ns, second.arrival_ns) == (6 * NS_PER_MS, 6 * NS_PER_MS)
+    assert clock.now_ns == 6 * NS_PER_MS
+
+
+def test_without_ts_the_records_own_time_counts() -> None:
+    (event,) = raw().read([FakeRecord(headers=SOUND[:2])], ArrivalClock(0)).events
+    assert event.ts_ns == 6 * NS_PER_MS
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason", "holds_place"),
+    [(SOUND[1:], "source_missing", False), ((*SOUND[:2], ("ts", b"x")), "ts_unreadable", True)],
+)
+def test_a_dead_letter_holds_its_place_where_that_is_known(
+    headers: Headers, reason: str, holds_place: bool
+) -> None:
+    read = raw().read([FakeRecord(9, headers)], ArrivalClock(0))
+    assert [dead.reason for dead in read.dead] == [reason]
+    assert [(e.kind, e.seq, e.offset) for e in read.events] == [(DEAD, 7, 9)] * holds_place
+    again = raw().read_again(FakeRecord(9, headers))
+    assert (again is not None and again.kind == DEAD) is holds_place
+
+
+PLAIN = sum(HEADER_FRAMING_BYTES + 4 * len(name) + len(value or b"") for name, value in SOUND)
+
+
+@pytest.mark.parametrize(
+    ("record", "size"),
+    [
+        (FakeRecord(key=None, value=None), PLAIN),
+        (FakeRecord(key=b"key", value=b"value"), PLAIN + 8),
+        (FakeRecord(key=b"", value=b"", headers=[]), 0),
+        (FakeRecord(key=None, value=None, headers=[("ü", None)]), HEADER_FRAMING_BYTES + 4),
+    ],
+)
+def test_key_value_and_headers_count_together(record: FakeRecord, size: int) -> None:
+    assert largest_size(record) == size
+
+
+ROOM = MAX - PLAIN
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"key": None, "value": b"v" * ROOM},
+        {"key": b"k" * ROOM, "value": None},
+        {"key": b"k" * (ROOM // 2), "value": b"v" * (ROOM - ROOM // 2)},
+        {
+            "key": None,
+            "value": None,
+            "headers": (
+                *SOUND,
+                ("x", b"h" * (ROOM - HEADER_FRAMING_BYTES - MAX_CHARACTER_BYTES)),
+            ),
+        },
+    ],
+    ids=["value", "key", "both", "a header"],
+)
+def test_a_record_above_the_limit_is_dead_and_holds_its_place(fields: dict[str, Any]) -> None:
+    record = FakeRecord(9, **fields)
+    assert raw().read([record], ArrivalClock(0)).dead == []
+    read = raw(MAX - 1).read([record], ArrivalClock(0))
+    (dead,) = read.dead
+    assert (dead.reason, dead.source, dead.seq, dead.offset) == ("record_huge", "s1", 7, 9)
+    assert f"take {MAX} bytes" in dead.detail
+    assert str(MAX - 1) in dead.detail
+    assert [(event.kind, event.seq) for event in read.events] == [(DEAD, 7)]
+
+
+def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
+    """As the stage upstream writes it."""
+    event = Event("pitch", "s1", 2, 7, 30, 35, kind=kind)
+    event.at_ns = at_ns
+    writer = HeaderWriter(HeaderConfig())
+    if kind:
+        return FakeRecord(headers=writer.control(event, lane), value=None, key=None)
+    headers = (*SOUND, ("streamId", b"pitch"), ("epoch", b"2"))
+    return FakeRecord(headers=writer.stamp(event, headers, lane))
+
+
+def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
+    clock = ArrivalClock(0)
+    inlet = SequencedInlet(READER, lanes=4)
+    read = inlet.read([sequenced(3), sequenced(1, PROGRESS)], clock)
+    event, progress = read.events
+    assert (event.stream, event.epoch, event.lane) == ("pitch", 2, 3)
+    assert (event.arrival_ns, event.at_ns, event.ref_time_ns) == (35, 40, 30)
+    assert (progress.kind, progress.lane, progress.at_ns) == (PROGRESS, 1, 40)
+    again = inlet.read_again(sequenced(3))
+    assert again is not None
+    assert (again.lane, again.at_ns) == (3, 40)
+
+
+def test_a_lane_that_was_not_there_at_the_start_is_loud() -> None:
+    with pytest.raises(UnknownLane, match="lane 4.*had 4 partitions.*restart"):
+        SequencedInlet(READER, lanes=4).read([sequenced(4)], ArrivalClock(0))
+
+
+def test_lanes_of_several_topics_follow_each_other() -> None:
+    assert lanes_of({"b": 3, "a": 2, "c": 1}) == {"a": 0, "b": 2, "c": 5}

@@ -1,0 +1,40 @@
+"""Examples: batches by target, in order, and what the outbox says it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.outbox import Outbox
+from tests.agents.records import FakeBatch, put_into
+
+RAW, LATE = ("raw", 0), ("late", 3)
+
+
+def test_records_lie_in_batches_by_target_in_their_order() -> None:
+    outbox = Outbox(lambda: FakeBatch(room=2))
+    for number in range(5):
+        outbox.add(RAW, b"k", b"%d" % number, number, [("h", b"1")])
+        if number == 1:
+            outbox.add(LATE, None, None, None, [])
+    assert (outbox.records, outbox.bytes) == (6, 5)
+    batches = outbox.take()
+    assert [len(batch.records) for batch in batches[RAW]] == [2, 2, 1]
+    assert [batch.closed for batch in batches[RAW]] == [True, True, False]
+    assert [put.value for put in put_into(batches[RAW])] == [b"0", b"1", b"2", b"3", b"4"]
+    (late,) = put_into(batches[LATE])
+    assert (late.key, late.value, late.timestamp, late.headers) == (None, None, None, [])
+
+
+def test_after_take_it_is_empty_and_begins_new_batches() -> None:
+    outbox = Outbox(FakeBatch)
+    outbox.add(RAW, None, b"first", 0, [])
+    first = outbox.take()
+    assert (outbox.records, outbox.bytes, outbox.take()) == (0, 0, {})
+    outbox.add(RAW, None, b"second", 0, [])
+    assert [put.value for put in put_into(outbox.take()[RAW])] == [b"second"]
+    assert [put.value for put in put_into(first[RAW])] == [b"first"]
+
+
+def test_what_fits_into_no_batch_is_loud() -> None:
+    with pytest.raises(ValueError, match="raw"):
+        Outbox(lambda: FakeBatch(room=0)).add(RAW, None, b"", 0, [])

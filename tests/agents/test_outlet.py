@@ -1,0 +1,161 @@
+"""Examples: which record becomes of each answer of a stage, and where it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from agents.outbox import Outbox
+from agents.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
+from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
+from topology.description import HeaderConfig
+from topology.description.topology import TopicsConfig
+from topology.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
+from topology.header_writer import HeaderWriter
+from topology.outcome import Duplicate, Gap, Late, Malformed, Report
+
+WRITER = HeaderWriter(HeaderConfig())
+TARGETS = {"pitch": ("out", 3), "court": ("out", 1), "field": ("out", 3)}
+TOPICS = TopicsConfig()
+PARTITIONS = {TOPICS.gaps: 8, TOPICS.dead: 8, TOPICS.late: 8}
+MS = 1_000_000
+
+
+def event(stream: str = "pitch", kind: str = "", **fields: Any) -> Event:
+    made = Event(stream, "s1", 0, 7, 5 * MS, 6 * MS, offset=4, record=FakeRecord(4), kind=kind)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("stream", "murmur2"),
+    [
+        ("21", -973_932_308),
+        ("foobar", -790_332_482),
+        ("abc", 479_470_107),
+        ("a-little-bit-long-string", -985_981_536),
+    ],
+)
+def test_the_partition_of_a_stream_is_that_of_other_kafka_clients(
+    stream: str, murmur2: int
+) -> None:
+    """The hashes are those that Kafka's own tests of its Java client hold (UtilsTest)."""
+    for partitions in (1, 8, 10_000):
+        assert partition_of(stream, partitions) == (murmur2 & 0x7FFFFFFF) % partitions
+
+
+def sequenced(what: Event) -> tuple[tuple[str, int], Put]:
+    outbox = Outbox(FakeBatch)
+    SequencedOutlet(WRITER, 5, TARGETS).put(what, outbox)
+    (found,) = taken(outbox)
+    return found
+
+
+def test_an_event_on_the_sequenced_topic_keeps_its_record_and_bears_its_lane() -> None:
+    target, put = sequenced(event(at_ns=9 * MS))
+    assert target == ("out", 3)
+    assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
+    assert put.headers[: len(SOUND)] == list(SOUND)
+    assert (put.header("lane"), put.header("at")) == (b"5", b"%d" % (9 * MS))
+
+
+def test_a_producers_heartbeat_is_stamped_and_a_stages_word_has_no_value() -> None:
+    _, heartbeat = sequenced(event(kind=HEARTBEAT))
+    assert heartbeat.value == b"{}"
+    assert heartbeat.headers[: len(SOUND)] == list(SOUND)
+    target, blocked = sequenced(event("court", kind=BLOCKED, record=None))
+    assert target == ("out", 1)
+    assert (blocked.key, blocked.value, blocked.timestamp) == (b"s1", None, 0)
+    assert (blocked.header("kind"), blocked.header("lane")) == (b"blocked", b"5")
+
+
+def test_a_record_without_a_time_is_written_with_time_zero() -> None:
+    assert sequenced(event(record=FakeRecord(timestamp=-1)))[1].timestamp == 0
+
+
+def test_progress_is_said_once_to_every_partition_in_use() -> None:
+    outbox = Outbox(FakeBatch)
+    SequencedOutlet(WRITER, 5, TARGETS).progress(8 * MS, outbox)
+    found = taken(outbox)
+    assert [target for target, _ in found] == [("out", 1), ("out", 3)]
+    for _, put in found:
+        assert (put.key, put.value) == (None, None)
+        assert (put.header("kind"), put.header("at")) == (PROGRESS.encode(), b"%d" % (8 * MS))
+
+
+def test_the_ordered_topic_has_reference_time_and_watermarks_and_nothing_else() -> None:
+    outbox = Outbox(FakeBatch)
+    outlet = OrderedOutlet(WRITER, TARGETS)
+    outlet.put(event(ref_time_ns=3 * MS, late="gap"), outbox)
+    outlet.put(event(kind=HEARTBEAT), outbox)
+    outlet.put(event(kind=WATERMARK, ref_time_ns=8 * MS, complete_ns=2 * MS, record=None), outbox)
+    outlet.put(event(ref_time_ns=-3 * MS), outbox)
+    outlet.progress(8 * MS, outbox)
+    (_, passed), (_, watermark), (_, ancient) = taken(outbox)
+    assert (passed.key, passed.value, passed.timestamp) == (b"s1", b"{}", 3)
+    assert (passed.header("refTs"), passed.header("late")) == (b"%d" % (3 * MS), b"gap")
+    assert (watermark.key, watermark.value, watermark.timestamp) == (b"pitch", None, 8)
+    assert (watermark.header("refTs"), watermark.header("complete")) == (b"8000000", b"2000000")
+    assert (ancient.timestamp, ancient.header("refTs")) == (0, b"%d" % (-3 * MS))
+
+
+def said(report: Report, late: str = "pass") -> list[tuple[tuple[str, int], Put]]:
+    outbox = Outbox(FakeBatch)
+    SideOutlet(("raw", 2), TOPICS, PARTITIONS, {"pitch": late}).put(report, outbox)
+    return taken(outbox)
+
+
+def test_a_gap_is_json_beside_its_stream() -> None:
+    ((target, put),) = said(Gap(9, "pitch", "s1", 0, 3, 5, "timeout", 8, 1, 2))
+    assert target == (TOPICS.gaps, partition_of("pitch", 8))
+    assert (put.key, put.timestamp, put.headers) == (b"s1", None, [])
+    document = orjson.loads(put.value or b"")
+    assert (document["kind"], document["first"], document["last"]) == ("gap", 3, 5)
+
+
+def test_a_dead_letter_has_coordinates_and_never_the_payload() -> None:
+    dead = Malformed(9, 17, "seq_missing", "write it", None, "s1", record=FakeRecord(value=b"xyz"))
+    ((target, put),) = said(dead)
+    assert target == (TOPICS.dead, partition_of("", 8))
+    assert orjson.loads(put.value or b"") == {
+        "kind": "dead",
+        "stream": None,
+        "source": "s1",
+        "epoch": None,
+        "seq": None,
+        "reason": "seq_missing",
+        "at": 9,
+        "detail": "write it",
+        "topic": "raw",
+        "partition": 2,
+        "offset": 17,
+    }
+    assert said(Malformed(9, 17, "source_missing", "…"))[0][1].key == b""
+
+
+@pytest.mark.parametrize(
+    ("reason", "policy", "written"),
+    [
+        ("gap", "side", True),
+        ("merge", "side", True),
+        ("gap", "drop", False),
+        ("merge", "drop", False),
+        ("beyond_memory", "drop", True),
+        ("before_start", "drop", True),
+        ("old_epoch", "pass", True),
+    ],
+)
+def test_late_events_by_reason_and_policy(reason: str, policy: str, written: bool) -> None:
+    found = said(Late(9, event(), reason), policy)
+    assert len(found) == written
+    for target, put in found:
+        assert target == (TOPICS.late, partition_of("pitch", 8))
+        assert (put.key, put.value, put.timestamp) == (b"s1", b"{}", 6)
+        assert put.headers == [*SOUND, ("reason", reason.encode())]
+
+
+def test_a_duplicate_is_counted_only() -> None:
+    assert said(Duplicate(9, event(), conflict=True)) == []
