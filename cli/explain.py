@@ -19,7 +19,9 @@ NS_PER_MS: Final = 1_000_000
 @click.command("explain")
 @click.argument("worker", metavar="HOST:PORT")
 @click.option("--source", help="Only what concerns this source.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option(
+    "--json", "as_json", is_flag=True, envvar="INORDER_EXPLAIN_JSON", help="For programs."
+)
 def command(worker: str, source: str | None, as_json: bool) -> None:
     """Say what the worker at HOST:PORT holds, since when, and what it waits for."""
     answer = asked(worker)
@@ -90,7 +92,18 @@ def _until(lane: dict[str, Any], now_ns: int) -> str:
 
 
 def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> list[str]:
-    if merge is None or merge["head"] is None:
+    if merge is None:
+        return []
+    wandering = [
+        f"  {stream}/{name}: came by several partitions of the input; key its records by source"
+        for name in merge.get("wandering", ())
+        if source in (None, name)
+    ]
+    return wandering + _merge_head(stream, merge, source)
+
+
+def _merge_head(stream: str, merge: dict[str, Any], source: str | None) -> list[str]:
+    if merge["head"] is None:
         return []
     head = merge["head"]
     first = f"the first from {head['source']} (ref_time {head['ref_time']})"

@@ -30,7 +30,10 @@ MAX_TOLD: Final = 20
 @click.option("--rate", type=float, help="Events per second.")
 @click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
 @click.option(
-    "--topology", "topology_path", help="For its header names, and how records are keyed."
+    "--topology",
+    "topology_path",
+    envvar="INORDER_PRODUCE_TOPOLOGY",
+    help="For its header names, and how records are keyed.",
 )
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(

@@ -45,7 +45,13 @@ class Unreadable(click.ClickException):
 @topology_option
 @click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
 @click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
-@click.option("--json", "as_json", is_flag=True, help="The summary as one line of JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_REPLAY_JSON",
+    help="The summary as one line of JSON.",
+)
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: str) -> None:
     """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order."""

@@ -8,9 +8,9 @@ over all lanes. A lane that has nothing to say sends `progress`, so a worker tha
 or lags is waited for and not taken for silence (DESIGN.md 5).
 
 Time downstream is the `at` of that smallest lane and nothing else; `on_time` moves
-nothing. At `max_queued` waiting records the lane that holds the others up is waived,
-which is counted (`waivers`); what it brings later counts as arriving now, and it is
-waited for again once it has caught up.
+nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload, the lane
+that holds the others up is waived, which is counted (`waivers`); what it brings later
+counts as arriving now, and it is waited for again once it has caught up.
 
 Cost: O(log lanes) per record, O(lanes) for one that moves the frontier; memory: the
 waiting records.
@@ -26,6 +26,7 @@ from typing import Any, Final
 from topology.event import PROGRESS, Event
 from topology.operator import Changes, State
 from topology.outcome import Step
+from topology.rules import size_of
 
 UNHEARD: Final = -1
 STATE: Final = "lanes"
@@ -34,9 +35,13 @@ STATE: Final = "lanes"
 class Alignment:
     """`lanes`: how many partitions the upstream topic has."""
 
-    def __init__(self, lanes: int, max_queued: int, position: int = 1) -> None:
+    def __init__(
+        self, lanes: int, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
+    ) -> None:
         self._position = position
         self._max_queued = max_queued
+        self._max_queued_bytes = max_queued_bytes
+        self._bytes = 0
         self._newest_ns = [UNHEARD] * lanes
         self._waived = [False] * lanes
         self._queues: list[deque[Event]] = [deque() for _ in range(lanes)]
@@ -54,7 +59,7 @@ class Alignment:
             # Only these can move the frontier, or are too many.
             moves = lane == self._frontier[1] or self._waived[lane]
             self._queue(event)
-            if moves or self._queued > self._max_queued:
+            if moves or self._is_full():
                 self._advance(released)
         return Step(self._now_ns, released)
 
@@ -86,21 +91,27 @@ class Alignment:
         self._newest_ns[lane] = max(self._newest_ns[lane], event.at_ns)
         if self._waived[lane] and event.at_ns > self._now_ns:
             self._waived[lane] = False
-        if event.kind == PROGRESS:
-            return
-        queue = self._queues[lane]
+        if event.kind != PROGRESS:
+            self._hold(event)
+
+    def _hold(self, event: Event) -> None:
+        queue = self._queues[event.lane]
         if not queue:
-            heappush(self._heads, (event.at_ns, lane))
+            heappush(self._heads, (event.at_ns, event.lane))
         queue.append(event)
         event.held_by = self._position
         self._queued += 1
+        self._bytes += size_of(event)
+
+    def _is_full(self) -> bool:
+        return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
         """Release up to the frontier; at the bound, do without the lane it stands on."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)
-            if self._queued <= self._max_queued:
+            if not self._is_full():
                 break
             self._waived[self._frontier[1]] = True
             self.waivers += 1
@@ -123,6 +134,7 @@ class Alignment:
             event.held_by = 0
             released.append(event)
             self._queued -= 1
+            self._bytes -= size_of(event)
             if queue:
                 heapreplace(heads, (queue[0].at_ns, lane))
             else:
@@ -147,10 +159,4 @@ class Alignment:
             self._waived[: len(waived)] = waived
             self._frontier = self._smallest_newest()
         for event in held:
-            lane = event.lane
-            queue = self._queues[lane]
-            if not queue:
-                heappush(self._heads, (event.at_ns, lane))
-            queue.append(event)
-            event.held_by = self._position
-            self._queued += 1
+            self._hold(event)

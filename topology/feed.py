@@ -78,6 +78,7 @@ class Feed:
         "empty_since_ns",
         "epoch",
         "in_keyed",
+        "lane",
         "last_arrival_ns",
         "late",
         "led_wait_ns",
@@ -88,6 +89,7 @@ class Feed:
         "seq",
         "source",
         "state",
+        "wandered",
         "warm",
         "watched",
     )
@@ -106,6 +108,8 @@ class Feed:
         self.watched = False
         self.said_bye = False
         self.dirty = False
+        self.lane = -1  # the upstream partition it came by last
+        self.wandered = False  # it came by several, where each source ought to have one
         self.released = 0
         self.late = 0
         self.duplicate = 0

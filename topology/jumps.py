@@ -27,7 +27,8 @@ def suspect(lane: Lane, sequence: Sequence, event: Event, step: Step) -> None:
         if other.seq == event.seq:
             lane.duplicated(event, step, other)
             return
-        if abs(other.seq - event.seq) <= max_jump:
+        near = abs(other.seq - event.seq) <= max_jump
+        if near and event.kind != DEAD and other.kind != DEAD:  # two corrupt ones prove nothing
             _confirm(lane, sequence, other, event, step)
             return
     if len(sequence.suspects) >= MAX_SUSPECTS:

@@ -64,6 +64,7 @@ class Lane:
         "current",
         "dead",
         "dirty",
+        "dropped",
         "duplicate",
         "held",
         "last_arrival_ns",
@@ -98,6 +99,7 @@ class Lane:
         self.late = 0
         self.duplicate = 0
         self.dead = 0
+        self.dropped: list[tuple[int, int]] = []  # (epoch, page) of ledgers that are forgotten
         self.current = self.new_sequence(0, active=True)
 
     def busy(self) -> bool:
@@ -484,6 +486,8 @@ class Lane:
                 give_up_suspect(self, self.current, now_ns, step)
             if self.current.held:
                 return
+            if self.retired is not None:
+                self.dropped += self.retired.written_pages()
             self.retired = self.current
             sequence = self.current = self.later.pop(0)
             sequence.active = True

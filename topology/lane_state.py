@@ -26,8 +26,44 @@ def snapshot(lane: Lane) -> Any:
     ]
 
 
-def restore(lane: Lane, state: Any, held: dict[int, Event]) -> None:
-    """`held`: this source's waiting events by offset, in log order.
+Page = tuple[int, int]
+"""(epoch, page) of a ledger of lost numbers."""
+
+
+def lost_pages(lane: Lane) -> dict[Page, Any]:
+    """All pages of all its ledgers."""
+    return {
+        (sequence.epoch, page): ranges
+        for sequence in _all(lane)
+        for page, ranges in sequence.lost.pages().items()
+    }
+
+
+def changed_pages(lane: Lane) -> dict[Page, Any]:
+    """What changed in its ledgers since the last call; None: the page is gone."""
+    changed: dict[Page, Any] = dict.fromkeys(lane.dropped)
+    lane.dropped.clear()
+    for sequence in _all(lane):
+        for page, ranges in sequence.lost.changed_pages().items():
+            changed[sequence.epoch, page] = ranges
+    return changed
+
+
+def written_pages(lane: Lane) -> list[Page]:
+    """Those that must go when the lane goes."""
+    return lane.dropped + [page for sequence in _all(lane) for page in sequence.written_pages()]
+
+
+def _all(lane: Lane) -> list[Sequence]:
+    over = [lane.retired] if lane.retired is not None else []
+    return [*over, lane.current, *lane.later]
+
+
+def restore(
+    lane: Lane, state: Any, lost: dict[int, dict[int, Any]], held: dict[int, Event]
+) -> None:
+    """`lost`: pages of the ledgers, by epoch and page. `held`: this source's waiting
+    events by offset, in log order.
 
     Which sequence an event waits in is listed where numbers cannot tell; else it
     is the current one, in which each held number stands once. What the numbers do not call
@@ -54,6 +90,8 @@ def restore(lane: Lane, state: Any, held: dict[int, Event]) -> None:
     if sequences[0][10] is None:
         for event in held.values():
             _hold_again(lane, lane.current, event, event.seq)
+    for sequence in _all(lane):
+        sequence.lost.restore(lost.get(sequence.epoch, {}))
     for sequence in (lane.current, *lane.later):
         sequence.mend(lane.last_arrival_ns)
 

@@ -4,12 +4,19 @@ A sorted list of ranges per (source, epoch), at most `max_ranges` of them and no
 older than `memory_ns`. What is evicted is forgotten for good: `floor` rises above
 it, and a number below the floor may be a late event or a copy, nobody knows.
 Look-up is O(log ranges), adding O(1), taking one out O(ranges) at worst.
+
+The state is kept in pages of `PAGE` numbers, and only pages that changed are written: a
+source that loses much and remembers it for an hour must not write it all ten times a second.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from typing import Any, Final
+
+PAGE_BITS: Final = 10
+PAGE: Final = 1 << PAGE_BITS
 
 
 class Lost:
@@ -31,19 +38,22 @@ def first_of(lost: Lost) -> int:
 class LostRanges:
     """Ranges are added in rising order of number and of time."""
 
-    __slots__ = ("_max_ranges", "_memory_ns", "_ranges", "floor")
+    __slots__ = ("_changed", "_max_ranges", "_memory_ns", "_ranges", "_written", "floor")
 
     def __init__(self, floor: int, max_ranges: int, memory_ns: int) -> None:
         self.floor = floor
         self._max_ranges = max_ranges
         self._memory_ns = memory_ns
         self._ranges: list[Lost] = []
+        self._changed: set[int] = set()
+        self._written: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._ranges)
 
     def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
+        self._changed.add(first >> PAGE_BITS)
         self._evict(now_ns)
 
     def take(self, number: int, now_ns: int) -> Lost | None:
@@ -60,6 +70,8 @@ class LostRanges:
         if number < found.last:
             parts.append(Lost(number + 1, found.last, found.known_at_ns, found.lost_at_ns))
         ranges[i : i + 1] = parts
+        self._changed.add(found.first >> PAGE_BITS)
+        self._changed.update(part.first >> PAGE_BITS for part in parts)
         self._evict(now_ns)
         return found
 
@@ -72,14 +84,48 @@ class LostRanges:
             n += 1
         if n:
             self.floor = max(self.floor, ranges[n - 1].last + 1)
+            self._changed.update(lost.first >> PAGE_BITS for lost in ranges[:n])
             del ranges[:n]
 
-    def snapshot(self) -> Any:
-        return [
-            self.floor,
-            [[lost.first, lost.last, lost.known_at_ns, lost.lost_at_ns] for lost in self._ranges],
+    # -- state: the floor, and the ranges by page --------------------------------------------------
+
+    def pages(self) -> dict[int, Any]:
+        """All pages that hold a range."""
+        pages: dict[int, Any] = {}
+        for lost in self._ranges:
+            pages.setdefault(lost.first >> PAGE_BITS, []).append(_plain(lost))
+        return pages
+
+    def changed_pages(self) -> dict[int, Any]:
+        """What changed since the last call; None: the page is gone."""
+        changed: dict[int, Any] = {}
+        for page in sorted(self._changed):
+            ranges = self._ranges[self._at(page << PAGE_BITS) : self._at((page + 1) << PAGE_BITS)]
+            if ranges:
+                changed[page] = [_plain(lost) for lost in ranges]
+                self._written.add(page)
+            elif page in self._written:
+                changed[page] = None
+                self._written.discard(page)
+        self._changed.clear()
+        return changed
+
+    def written_pages(self) -> set[int]:
+        """Those that must go when the ledger goes."""
+        return set(self._written)
+
+    def _at(self, number: int) -> int:
+        return bisect_left(self._ranges, number, key=first_of)
+
+    def restore(self, pages: Mapping[int, Any]) -> None:
+        """All pages; the floor is set by the caller."""
+        self._written = set(pages)
+        self._ranges = [
+            Lost(first, last, known_ns, lost_ns)
+            for page in sorted(pages)
+            for first, last, known_ns, lost_ns in pages[page]
         ]
 
-    def restore(self, state: Any) -> None:
-        self.floor, ranges = state
-        self._ranges = [Lost(first, last, known, at) for first, last, known, at in ranges]
+
+def _plain(lost: Lost) -> Any:
+    return [lost.first, lost.last, lost.known_at_ns, lost.lost_at_ns]

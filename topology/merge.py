@@ -9,9 +9,8 @@ leave by
     max(its newest key, now - D)      D = the wait its measured delays call for,
     its newest key alone              while its events wait in REORDER behind a hole,
 
-and everything at or below the smallest bound leaves, at the end of the instant.
-
-How the smallest bound is found is in `topology.frontier`.
+and everything at or below the smallest bound leaves, at the end of the instant
+(topology.frontier finds it).
 
 States of a source: live; idle (nothing for `idle_after`, or it said bye); catching up
 (its last event was late): the last two hold nobody back. `wait: thesis` instead waits
@@ -31,17 +30,11 @@ Decided here, where the specification is silent:
 * An idle source that is heard again below the last released may bring more that is
   late; a bye promises as a heartbeat does, should the source come back.
 
-Watermark: announced at multiples of `heartbeat` where it moved without an event or
-where C moved. W = the smallest newest time of the live sources, at least the last
-released. It is not raised by D: an event that no other event has passed is not made
-late by a clock alone. Only when every source is idle does W follow the clock, at the
-distance of `idle_after` or of the largest delay that is not exceptional, whichever is
-longer: so a quiet stream finishes. C = the time up to which every source known has
-been heard without a hole (a lost number holds C until it comes or `correct_for` has
-passed).
+Watermarks (topology.watermark) are announced at multiples of `heartbeat` where W moved
+without an event, or C moved.
 
-Bounds: `max_queued` events (at the bound the smallest leaves anyway, counted in
-`overflows`), `max_sources` sources. Cost per event O(log sources).
+Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound the smallest
+leaves anyway, counted in `overflows`), `max_sources` sources. Cost per event O(log sources).
 """
 
 from __future__ import annotations
@@ -84,7 +77,6 @@ class Merge:
         self._thesis: bool = config.wait == "thesis"
         self._max_wait_ns: int = config.max_wait_ns
         self._idle_after_ns: int = config.idle_after_ns
-        self._max_queued: int = config.max_queued
         self._miss_ppm: int = config.miss_target_ppm
         self._expected: tuple[str, ...] = tuple(config.expected_sources)
         self._max_sources = max_sources
@@ -101,9 +93,9 @@ class Merge:
             self._idle_after_ns,
             self._thesis,
         )
-        self._queues = Queues(self._feeds, self._dirty, position)
+        self._queues = Queues(self._feeds, self._dirty, position, config)
         self._heads = self._queues.heads
-        quiet_after_ns = max(self._idle_after_ns, self._max_wait_ns)
+        quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
         self._watermark = Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
         self._quiet = Quiet()
 
@@ -150,6 +142,7 @@ class Merge:
                 or feed.blocked
                 or event.kind != DATA
                 or event.late
+                or event.lane != feed.lane
                 or not quick
             ):
                 self._take(event, step)
@@ -175,7 +168,9 @@ class Merge:
             queue.append(event)
             event.held_by = position
             queues.count += 1
-            if queues.count > self._max_queued:
+            if isinstance(event.value, bytes):
+                queues.bytes += len(event.value)
+            if queues.count > queues.max_count or queues.bytes > queues.max_bytes:
                 self._overflow(step)
             limiting = self._limiting
             if not limiting or source == limiting:
@@ -214,6 +209,8 @@ class Merge:
             feed = self._new_feed(event.source, event.at_ns)
         feed.mark(self._dirty)
         if kind == DATA:
+            feed.wandered = feed.wandered or feed.lane not in (-1, event.lane)
+            feed.lane = event.lane
             self._take_data(feed, event, step)
             return
         self._instant_open = True
@@ -263,7 +260,7 @@ class Merge:
             return
         self._queues.add(feed, event)
         self._frontier.enter(feed, ref_ns)
-        if self._queues.count > self._max_queued:
+        if self._queues.are_full():
             self._overflow(step)
 
     def _hear(self, feed: Feed, event: Event) -> None:
@@ -390,8 +387,9 @@ class Merge:
 
     def _overflow(self, step: Step) -> None:
         """The bound is reached: the smallest leaves, whoever might still come before it."""
-        self.overflows += 1
-        self._release([self._queues.take_smallest(self._now_ns)], step)
+        while self._queues.are_full():
+            self.overflows += 1
+            self._release([self._queues.take_smallest(self._now_ns)], step)
 
     def _announce(self, step: Step) -> None:
         said = self._watermark.announce(
@@ -423,6 +421,7 @@ class Merge:
             "sources": len(self._feeds),
             "idle": sum(1 for feed in self._feeds.values() if feed.state == OUT),
             "catching_up": sum(1 for feed in self._feeds.values() if feed.state == BEHIND),
+            "wandering": sorted(s for s, feed in self._feeds.items() if feed.wandered),
             "queued": self._queues.count,
             "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
             "waits_for": waits_for,

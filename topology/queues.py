@@ -4,27 +4,46 @@ from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
 from operator import attrgetter
+from typing import Any
 
 from topology.event import Event
 from topology.feed import Feed
 from topology.frontier import Bound
+from topology.rules import size_of
 
 
 class Queues:
     """Over the feeds of a `Merge`, whose table and list of changed feeds it shares.
 
     `heads` holds (reference time, source) of each queue's head; `count` is how many
-    events wait.
+    events wait, `bytes` their payload.
     """
 
-    __slots__ = ("_dirty", "_feeds", "_position", "count", "heads")
+    __slots__ = (
+        "_dirty",
+        "_feeds",
+        "_position",
+        "bytes",
+        "count",
+        "heads",
+        "max_bytes",
+        "max_count",
+    )
 
-    def __init__(self, feeds: dict[str, Feed], dirty: list[Feed], position: int) -> None:
+    def __init__(
+        self, feeds: dict[str, Feed], dirty: list[Feed], position: int, config: Any
+    ) -> None:
+        self.max_count: int = config.max_queued
+        self.max_bytes: int = config.max_queued_bytes
         self._feeds = feeds
         self._dirty = dirty
         self._position = position
         self.heads: list[Bound] = []
         self.count = 0
+        self.bytes = 0
+
+    def are_full(self) -> bool:
+        return self.count > self.max_count or self.bytes > self.max_bytes
 
     def add(self, feed: Feed, event: Event) -> None:
         """`event` is not below the last one of its source. O(log sources) at worst."""
@@ -33,6 +52,7 @@ class Queues:
         feed.queue.append(event)
         event.held_by = self._position
         self.count += 1
+        self.bytes += size_of(event)
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """All at or below `limit`, in order; they leave at `now_ns`."""
@@ -49,6 +69,8 @@ class Queues:
                 event = queue.popleft()
                 event.at_ns = now_ns
                 event.held_by = 0
+                if isinstance(event.value, bytes):
+                    self.bytes -= len(event.value)
                 run.append(event)
             feed.released += len(run)
             feed.mark(self._dirty)
@@ -78,6 +100,7 @@ class Queues:
         feed.released += 1
         feed.mark(self._dirty)
         self.count -= 1
+        self.bytes -= size_of(event)
         if feed.queue:
             heapreplace(self.heads, (feed.queue[0].ref_time_ns, source))
         else:

@@ -38,6 +38,7 @@ from topology.sequence import UNSTARTED
 NOW = "now"
 POOL = "pool"
 LANE = "lane/"
+LOST = "lost/"
 
 
 class Reorder:
@@ -60,7 +61,7 @@ class Reorder:
         self._quiet = Quiet()
         self._fullest: list[tuple[int, str]] | None = None  # (-held, source) while near the bound
         self._dirty: list[Lane] = []
-        self._gone: list[str] = []
+        self._gone: list[str] = []  # keys of the state
         self.forgotten = 0
 
     # -- the contract ------------------------------------------------------------------------------
@@ -278,8 +279,9 @@ class Reorder:
         longest = self._quiet.longest(self._lanes, newcomer, before_ns)
         if longest is None:
             return False
-        del self._lanes[longest]
-        self._gone.append(longest)
+        lane = self._lanes.pop(longest)
+        self._gone.append(LANE + longest)
+        self._gone += [lost_key(page, longest) for page in lane_state.written_pages(lane)]
         self.forgotten += 1
         return True
 
@@ -300,18 +302,23 @@ class Reorder:
         state: State = {
             LANE + source: lane_state.snapshot(lane) for source, lane in self._lanes.items()
         }
+        for source, lane in self._lanes.items():
+            for page, ranges in lane_state.lost_pages(lane).items():
+                state[lost_key(page, source)] = ranges
         if state or self.forgotten:
             state[POOL] = self._pool()
         state[NOW] = self._now_ns
         return state
 
     def changes(self) -> Changes:
-        changes: Changes = {LANE + source: None for source in self._gone}
+        changes: Changes = dict.fromkeys(self._gone)
         self._gone.clear()
         for lane in self._dirty:
             lane.dirty = False
             if self._lanes.get(lane.source) is lane:
                 changes[LANE + lane.source] = lane_state.snapshot(lane)
+                for page, ranges in lane_state.changed_pages(lane).items():
+                    changes[lost_key(page, lane.source)] = ranges
         if self._dirty:
             self._dirty.clear()
             changes[POOL] = self._pool()
@@ -334,18 +341,28 @@ class Reorder:
         by_source: dict[str, dict[int, Event]] = {}
         for event in held:
             by_source.setdefault(event.source, {})[event.offset] = event
+        lost: dict[str, dict[int, dict[int, Any]]] = {}
+        for key, value in state.items():
+            if key.startswith(LOST):
+                epoch, page, source = key[len(LOST) :].split("/", 2)
+                lost.setdefault(source, {}).setdefault(int(epoch), {})[int(page)] = value
         for key, value in state.items():
             if key == NOW:
                 self._now_ns = self._told_ns = value
             elif key == POOL:
                 self._shared.blocking_until_ns, self.forgotten, times = value
                 self._shared.times.restore(times)
-            else:
+            elif key.startswith(LANE):
                 source = key[len(LANE) :]
                 lane = self._lanes[source] = Lane(source, self._shared)
-                lane_state.restore(lane, value, by_source.get(source, {}))
+                mine = by_source.get(source, {})
+                lane_state.restore(lane, value, lost.get(source, {}), mine)
                 self._quiet.note(source, lane.last_arrival_ns)
                 self._arm(lane)
+
+
+def lost_key(page: lane_state.Page, source: str) -> str:
+    return f"{LOST}{page[0]}/{page[1]}/{source}"
 
 
 def explained(lane: Lane) -> dict[str, Any]:

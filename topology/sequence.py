@@ -145,6 +145,10 @@ class Sequence:
         older = [e.ts_ns for e in self.held.values() if e.kind != DEAD and e.ts_ns < ts_ns]
         return max([last_ns + margin_ns, *older])
 
+    def written_pages(self) -> list[tuple[int, int]]:
+        """(epoch, page) of its ledger's pages that must go when it goes."""
+        return [(self.epoch, page) for page in sorted(self.lost.written_pages())]
+
     def snapshot(self, list_held: bool) -> Any:
         """`list_held`: name the held events by offset, where the numbers do not tell."""
         return [
@@ -157,13 +161,13 @@ class Sequence:
             self.hi,
             self.last_ts_ns,
             [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
-            self.lost.snapshot(),
+            self.lost.floor,
             [[event.offset, number] for number, event in self.held.items()] if list_held else None,
             [[event.offset, event.seq, event.at_ns] for event in self.suspects],
         ]
 
     def restore(self, state: Any) -> None:
-        """All but the events; see `Lane.restore`."""
+        """All but the events and the lost ranges; see `topology.lane_state`."""
         (
             self.epoch,
             self.active,
@@ -174,9 +178,8 @@ class Sequence:
             self.hi,
             self.last_ts_ns,
             holes,
-            lost,
+            self.lost.floor,
             _,
             _,
         ) = state
         self.holes = [Hole(first, last, known, due, why) for first, last, known, due, why in holes]
-        self.lost.restore(lost)

@@ -85,8 +85,13 @@ class Stage:
         self._keeps_moved = False
         self.alignment: Alignment | None = None
         if operators[0] != REORDER:
-            bound = max(topology.streams[name].merge.max_queued for name in self.chains)
-            self.alignment = Alignment(lanes, bound, ALIGN_PLACE)
+            merges = [topology.streams[name].merge for name in self.chains]
+            self.alignment = Alignment(
+                lanes,
+                max(merge.max_queued for merge in merges),
+                ALIGN_PLACE,
+                max(merge.max_queued_bytes for merge in merges),
+            )
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:

@@ -3,7 +3,7 @@
 W: no event with a smaller reference time leaves any more, except marked late. It is the
 smallest newest time of the live sources, at least the last released. It is not raised by
 D: an event that no other event has passed is not made late by a clock alone. Only when
-every source is idle does W follow the clock, at the distance of `idle_after` or of the
+every source is idle does W follow the clock, at the distance of `quiet_after` or of the
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
 C: every source known has been heard, without a hole, up to here. A lost number holds C

@@ -75,7 +75,9 @@ def test_defaults() -> None:
         "miss_target_ppm": 1_000,
         "max_wait_ns": 500_000_000,
         "idle_after_ns": 2 * 10**9,
+        "quiet_after_ns": 30 * 10**9,
         "max_queued": 1_000_000,
+        "max_queued_bytes": 256 * 2**20,
         "expected_sources": (),
     }
     assert topology.model_dump(exclude={"streams"}) == {

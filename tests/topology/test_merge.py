@@ -25,7 +25,9 @@ def operator(
 ) -> Merge:
     return Merge(
         "default",
-        MergeConfig(**{"max_wait": "50ms", "idle_after": "200ms", **settings}),
+        MergeConfig(
+            **{"max_wait": "50ms", "idle_after": "200ms", "quiet_after": "200ms", **settings}
+        ),
         late=late,
         heartbeat_ns=heartbeat * MS,
         max_sources=max_sources,

@@ -1,0 +1,153 @@
+"""Examples: what a worker's answer is in words, and what is said where none answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from cli.explain import told
+from infra.ports import free_ports
+from tests.cli.invoking import inorder
+
+MS = 1_000_000
+NOW = 1_000 * MS
+
+
+def lane(source: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "source": source,
+        "epoch": 0,
+        "held": 3,
+        "later_epochs": [],
+        "reason": "hole",
+        "missing": [7, 9],
+        "since": NOW - 20 * MS,
+        "deadline": NOW + 30 * MS,
+    } | fields
+
+
+REORDER: dict[str, Any] = {
+    "stage": "reorder",
+    "topic": "raw",
+    "partition": 2,
+    "next_offset": 50,
+    "high_watermark": 60,
+    "now": NOW,
+    "held": 5,
+    "overtaken": 0,
+    "alignment": None,
+    "streams": {
+        "pitch": {
+            "reorder": {
+                "sources": 9,
+                "held": 5,
+                "forgotten": 0,
+                "waiting": [
+                    lane("s1"),
+                    lane("s2", epoch=4, held=1, missing=[7, 7]),
+                    lane("s3", reason="start", missing=None),
+                    lane("s4", reason="jump", missing=None, deadline=NOW - MS),
+                ],
+            }
+        }
+    },
+}
+MERGE: dict[str, Any] = {
+    "stage": "merge",
+    "topic": "events.sequenced",
+    "partition": 0,
+    "next_offset": 5,
+    "high_watermark": 5,
+    "now": NOW,
+    "held": 2,
+    "overtaken": 0,
+    "alignment": {"waiting_for_lanes": [1, 3], "waivers": 0},
+    "streams": {
+        "pitch": {
+            "merge": {
+                "sources": 3,
+                "queued": 2,
+                "head": {"source": "s1", "ref_time": 77},
+                "waits_for": [
+                    {"source": "s2", "newest": 70, "behind_hole": True, "until": None},
+                    {"source": "s3", "newest": None, "behind_hole": False, "until": 99},
+                ],
+            }
+        },
+        "court": {"merge": {"queued": 0, "head": None, "waits_for": []}},
+    },
+}
+WORDS = [
+    "reorder raw/2: 5 held, next offset 50, end 60",
+    "  pitch/s1 epoch 0: 3 held behind numbers 7 to 9, for 20 ms, at most 30 ms more",
+    "  pitch/s2 epoch 4: 1 held behind number 7, for 20 ms, at most 30 ms more",
+    (
+        "  pitch/s3 epoch 0: 3 held until it is known where the source starts, for 20 ms,"
+        " at most 30 ms more"
+    ),
+    (
+        "  pitch/s4 epoch 0: 3 held as its number jumped and no other has confirmed it,"
+        " for 20 ms, at most 0 ms more"
+    ),
+    "merge events.sequenced/0: 2 held, next offset 5, end 5",
+    "  waits for a word from lane 1, 3",
+    "  pitch: 2 wait for the merge, the first from s1 (ref_time 77)",
+    "    held back by s2: its events wait behind a hole",
+    "    held back by s3: it is silent, until 99",
+]
+
+
+def test_all_that_waits_in_words() -> None:
+    assert told([REORDER, MERGE], None) == WORDS
+
+
+def test_one_source_alone() -> None:
+    about = told([REORDER, MERGE], "s2")
+    assert [line for line in about if "s2" in line] == [WORDS[2], WORDS[8]]
+    assert not any(source in line for line in about for source in ("s3", "s4"))
+
+
+def test_nothing_held_is_one_line_and_names_no_lanes() -> None:
+    idle = MERGE | {"held": 0, "streams": {"court": MERGE["streams"]["court"]}}
+    assert told([idle], None) == ["merge events.sequenced/0: 0 held, next offset 5, end 5"]
+    assert told([], None) == []
+
+
+class Worker(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/explain" else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps([REORDER, MERGE]).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def worker() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Worker) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_worker_is_asked(worker: str) -> None:
+    answer = inorder("explain", worker)
+    assert (answer.code, answer.out.splitlines()) == (0, WORDS)
+    answer = inorder("explain", worker, "--json")
+    assert json.loads(answer.out) == [REORDER, MERGE]
+
+
+def test_where_no_worker_answers_there_is_one_line() -> None:
+    (port,) = free_ports(1)
+    answer = inorder("explain", f"127.0.0.1:{port}")
+    assert (answer.code, answer.out) == (1, "")
+    (line,) = answer.err.splitlines()
+    assert f"no worker answers at 127.0.0.1:{port}" in line

@@ -1,0 +1,114 @@
+"""Examples: help, settings from the environment, and refusals that hold for all commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.main import COMMANDS, HIDDEN, main
+from tests.cli.invoking import TOPOLOGY, inorder
+
+ROOT = Path(__file__).parents[2]
+LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Path:
+    path = tmp_path / "topology.yaml"
+    path.write_text(TOPOLOGY)
+    return path
+
+
+def test_help_lists_every_command_but_the_hidden_ones() -> None:
+    answer = inorder("--help")
+    assert answer.code == 0
+    listed = [line.split()[0] for line in answer.out.split("Commands:")[1].splitlines() if line[:3]]
+    assert [name for name in listed if name in COMMANDS] == [
+        name for name in COMMANDS if name not in HIDDEN
+    ]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_it_does(command: str) -> None:
+    answer = inorder(command, "--help")
+    assert answer.code == 0
+    assert "Usage:" in answer.out
+
+
+def test_help_and_replay_import_no_kafka_client() -> None:
+    check = (
+        "import sys, click.testing, cli.main;"
+        "run = click.testing.CliRunner().invoke;"
+        "codes = [run(cli.main.main, args).exit_code for args in (['-h'], ['replay', '-h'])];"
+        "print(codes, [name for name in ('aiokafka', 'confluent_kafka') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[0, 0] []"
+
+
+def test_an_unknown_command_ends_with_2() -> None:
+    answer = inorder("reply")
+    assert answer.code == 2
+    assert "reply" in answer.err
+
+
+def test_settings_come_from_the_environment_and_the_command_line_wins(topology: Path) -> None:
+    named = {"INORDER_TOPOLOGY": str(topology)}
+    assert inorder("replay", env=named).code == 0
+    absent = {"INORDER_TOPOLOGY": "absent.yaml"}
+    assert inorder("replay", env=absent).code == 2
+    assert inorder("replay", "--topology", topology, env=absent).code == 0
+
+
+def test_options_of_one_command_have_variables_too(topology: Path) -> None:
+    gaps = {"INORDER_REPLAY_SHOW": "gap", "INORDER_REPLAY_JSON": "1"}
+    answer = inorder("replay", "--topology", topology, env=gaps, stdin=LATE)
+    assert (answer.lines, answer.summary["event"]) == ([], 1)
+    answer = inorder("replay", "--topology", topology, "--show", "event", env=gaps, stdin=LATE)
+    assert [line["kind"] for line in answer.lines] == ["event"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_variable_is_named_as_the_option_is(name: str) -> None:
+    """Unless it says otherwise, its name follows from the parameter of the function."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    commands = command.commands.values() if isinstance(command, click.Group) else [command]
+    for option in (param for each in commands for param in each.params):
+        if isinstance(option, click.Option) and option.envvar is None:
+            spelled = option.opts[0].lstrip("-").replace("-", "_")
+            assert option.name == spelled, f"{name}: {option.opts}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "create", "--topology", "absent.yaml"),
+        ("dump", "--topology", "absent.yaml"),
+        ("produce", "--topic", "raw"),
+    ],
+)
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_the_embedded_broker_is_the_workers_alone(
+    command: tuple[str, ...], by_environment: bool
+) -> None:
+    given = () if by_environment else ("--brokers", "embedded")
+    answer = inorder(*command, *given, env={"INORDER_BROKERS": "embedded"})
+    assert (answer.code, answer.out) == (2, "")
+    assert "--brokers embedded: only `inorder worker`" in answer.err
+
+
+def test_only_the_worker_offers_the_embedded_broker() -> None:
+    offering = [name for name in COMMANDS if "`embedded`" in inorder(name, "--help").out]
+    assert offering == ["worker"]
