@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.event import DATA, Event
+from topology.event import DATA, DEAD, Event
 from topology.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
@@ -157,6 +157,8 @@ class HeldPages:
             if not events or events[0].arrival_ns + self._spill_after_ns >= now_ns:
                 return
             for event in events:
+                if event.kind == DEAD:
+                    continue  # only its number waits; it may be too large to be written
                 if event.held_by and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", spilled(event)

@@ -106,7 +106,7 @@ class StageProcess:
             self._delivery,
             self._store,
         )
-        watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
+        watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._handler = StageHandler(arrangement, surroundings, watchdog)
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None

@@ -51,6 +51,11 @@ class Patience:
                 f"{self}: write times above 0, and stuck_after_ns not below unready_after_ns"
             )
 
+    @classmethod
+    def until(cls, stuck_after_ns: int) -> Patience:
+        """Not ready after the usual time, or together with stuck where that is sooner."""
+        return cls(min(cls().unready_after_ns, stuck_after_ns), stuck_after_ns)
+
 
 class State(Enum):
     """In the order of gravity."""

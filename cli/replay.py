@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import click
@@ -29,7 +28,9 @@ from topology.stage import MERGE, REORDER, Stage
 
 KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match")
 BATCH: Final = 256
-"""Lines taken at a time; the answer does not depend on it."""
+"""Lines taken at a time, or a few more; the answer does not depend on it."""
+
+MOST_AT_ONCE: Final = 65_536
 
 UNREADABLE: Final = 3
 NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
@@ -113,8 +114,19 @@ def replayed(
 
 
 def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
-    iterator = iter(lines)
-    while batch := list(islice(iterator, BATCH)):
+    """Cut between two instants, so that what happens at one instant is said in one order;
+    an instant of more than `MOST_AT_ONCE` lines is cut all the same."""
+    batch: list[Line] = []
+    last_ns = None
+    for line in lines:
+        content = line.content
+        at_ns = content.at_ns if isinstance(content, Event | Malformed) else content.arrival_ns
+        if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(line)
+        last_ns = at_ns
+    if batch:
         yield batch
 
 

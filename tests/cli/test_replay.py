@@ -292,3 +292,26 @@ def test_input_that_cannot_be_read_ends_with_3(
     assert (answer.code, answer.out) == (3, "")
     assert says in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_how_the_lines_are_taken_does_not_change_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Any] = []
+    for seq in range(60):
+        instant = 1_000 + seq // 7 * 100
+        rows += [
+            {"source": source, "seq": seq, "ts": seq * 10, "arrival": instant} for source in "ab"
+        ]
+        if seq % 5 == 0:
+            rows += [rows[-1], {"source": "a", "seq": "x", "arrival": instant}, rows[-2]]
+        if seq % 11 == 0:
+            rows.pop(-3)
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answers = set()
+    for size in (1, 4, 256):
+        monkeypatch.setattr("cli.replay.BATCH", size)
+        answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
+    assert len(answers) == 1
+    assert answers.pop().count("dead") >= 12

@@ -139,7 +139,7 @@ spill_after: 1s
 correct_for: 0s
 max_batch: 1
 transaction_timeout: 2s
-stuck_after: 4s
+stuck_after: 14s
 """
 
 
@@ -184,7 +184,7 @@ def test_every_key_has_its_meaning() -> None:
     )
     assert topology.fused
     assert (topology.topics.partitions, topology.topics.max_record_bytes) == (1, 2**20)
-    assert (topology.watermark, topology.stuck_after_ns) == (False, 4 * 10**9)
+    assert (topology.watermark, topology.stuck_after_ns) == (False, 14 * 10**9)
 
 
 def test_presets() -> None:

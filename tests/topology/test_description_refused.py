@@ -187,6 +187,7 @@ BROKEN: list[tuple[str, str, str]] = [
     ),
     (f"{MINIMAL}checkpoint: 10s", "checkpoint", "not below transaction_timeout"),
     (f"{MINIMAL}stuck_after: 10s", "stuck_after", "not above transaction_timeout"),
+    (f"{MINIMAL}stuck_after: 9s", "stuck_after", "a rebalance alone takes that long"),
     # queries
     (f"{MINIMAL}queries: [q]", "queries", "a list is not a mapping"),
     (f"{QUERY}{ONE}aggregate: {{n: count()}}", "queries", "not part of this version; remove `quer"),

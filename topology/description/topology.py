@@ -29,6 +29,7 @@ Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
 
 MAX_STREAMS: Final = 10_000
+SHORTEST_STUCK_NS: Final = 10_000_000_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 
@@ -190,7 +191,10 @@ def _timing_faults(topology: Topology) -> Iterator[Fault]:
     if topology.checkpoint_ns >= topology.transaction_timeout_ns:
         message = "is not below transaction_timeout: each transaction would be aborted"
         yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
-    if topology.stuck_after_ns <= topology.transaction_timeout_ns:
+    if topology.stuck_after_ns < SHORTEST_STUCK_NS:
+        message = "is below 10s: a rebalance alone takes that long"
+        yield Fault(("stuck_after",), message, "raise it")
+    elif topology.stuck_after_ns <= topology.transaction_timeout_ns:
         message = "is not above transaction_timeout: a slow commit would count as stuck"
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
