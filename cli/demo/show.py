@@ -190,7 +190,8 @@ class Held:
 
 
 def _page(outcome: Outcome, injected: Injected, held: dict[str, int]) -> Group:
-    bar = ProgressBar(total=injected.postings, completed=outcome.raw, width=60)
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=injected.postings, completed=outcome.raw, width=60))
     counts = (
         f"in {outcome.raw:,} · out of order {outcome.raw_descents:,}"
         f" · held: reorder {held['reorder']}, merge {held['merge']}"
