@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,15 +32,22 @@ class Brokers:
     def check_crcs(self) -> bool:
         return not self.is_embedded
 
-    def reader(self) -> AIOKafkaConsumer:
-        """A consumer without a group, to be started: reads what is committed."""
-        return AIOKafkaConsumer(
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[AIOKafkaConsumer]:
+        """A consumer without a group, started, and stopped at the end: reads what is
+        committed."""
+        consumer = AIOKafkaConsumer(
             bootstrap_servers=self.servers,
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             check_crcs=self.check_crcs,
         )
+        await consumer.start()
+        try:
+            yield consumer
+        finally:
+            await consumer.stop()
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has, 0 where there is none. Blocks."""

@@ -71,12 +71,8 @@ async def read_changelog(
     Reads committed records only. The caller has fenced the former owner, so no
     transaction is open and the end stands still.
     """
-    consumer = brokers.reader()
-    await consumer.start()
-    try:
+    async with brokers.reader() as consumer:
         return await _read_to_end(consumer, partition, position, tell)
-    finally:
-        await consumer.stop()
 
 
 async def _read_to_end(

@@ -25,6 +25,8 @@ from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from agents.outbox import Outbox
+
 MAX_BATCH_BYTES: Final = 1 << 20
 """One batch of one output partition; a larger record travels alone."""
 
@@ -103,18 +105,13 @@ class _Producing:
         return await _send(self._outputs, batches)
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
-        builders = self._changelog_batches(changes)
-        counts: list[int] = [builder.record_count() for builder in builders]
-        answers = await _all(await _send(self._changes, {self._changelog: builders}))
-        return int(answers[-1].offset) + counts[-1]
-
-    def _changelog_batches(self, changes: Mapping[bytes, bytes | None]) -> list[Any]:
-        batches: list[Any] = []
+        outbox = Outbox(self._changes.create_batch)
         for key, value in changes.items():
-            if not batches or not batches[-1].append(key=key, value=value, timestamp=None):
-                batches.append(self._changes.create_batch())
-                batches[-1].append(key=key, value=value, timestamp=None)
-        return batches
+            outbox.add(self._changelog, key, value, None, [])
+        batches = outbox.take()
+        in_last: int = batches[self._changelog][-1].record_count()
+        answers = await _all(await _send(self._changes, batches))
+        return int(answers[-1].offset) + in_last
 
 
 async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:

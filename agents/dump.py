@@ -61,17 +61,13 @@ async def dumped(
 ) -> AsyncIterator[JsonObject]:
     """The lines of the topic as it stands now. DumpStalled if it cannot be read."""
     sources = [TopicPartition(topic, number) for number in range(partitions)]
-    reader = brokers.reader()
-    await reader.start()
-    try:
+    async with brokers.reader() as reader:
         reader.assign(sources)
         ends = await reader.end_offsets(sources)
         await reader.seek_to_beginning(*sources)
         parts = [_Part(source, ends[source]) for source in sources]
         while parts := [part for part in parts if await _filled(reader, part, inlet)]:
             yield min(parts, key=_order).lines.popleft()
-    finally:
-        await reader.stop()
 
 
 def _order(part: _Part) -> tuple[int, int]:

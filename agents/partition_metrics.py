@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from agents.metrics import Metrics, PlaceMetrics
@@ -30,13 +31,9 @@ class PartitionMetrics:
         return self._metrics.place(self._stage, stream, self._partition)
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
-        if len(self._streams) == 1:
-            count = sum(1 for event in events if event.kind == DATA)
-            self._place(self._streams[0]).read(count)
-        else:
-            for stream in {event.stream for event in events}:
-                mine = sum(1 for e in events if e.stream == stream and e.kind == DATA)
-                self._place(stream).read(mine)
+        counts = Counter(event.stream for event in events if event.kind == DATA)
+        for stream, count in counts.items():
+            self._place(stream).read(count)
         for malformed in dead:
             self._place(malformed.stream or NO_STREAM).read(1)
         self.said(Step(0, [], list(dead)))

@@ -22,14 +22,10 @@ async def read_again(
     brokers: Brokers, source: TopicPartition, offsets: Sequence[int]
 ) -> dict[int, Any]:
     """The records at these offsets (ascending, not empty), as far as they still exist."""
-    consumer = brokers.reader()
-    await consumer.start()
-    try:
+    async with brokers.reader() as consumer:
         consumer.assign([source])
         consumer.seek(source, offsets[0])
         return await _collect(consumer, source, offsets)
-    finally:
-        await consumer.stop()
 
 
 async def _collect(
