@@ -28,6 +28,7 @@ from faust.tables.manager import TableManager
 from yarl import URL
 
 from agents.fetching import FAUST_LOG
+from agents.security import PLAINTEXT, Security
 from agents.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
 
 log = logging.getLogger(__name__)
@@ -125,6 +126,7 @@ class Application(faust.App):
     brokers: str
     input_topics: tuple[str, ...]
     check_crcs: bool
+    security: Security
 
     @property
     def failure(self) -> Failure:
@@ -150,6 +152,7 @@ def build_app(
     handler: Handler,
     client_id: str = "inorder",
     check_crcs: bool = True,
+    security: Security = PLAINTEXT,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
@@ -178,6 +181,7 @@ def build_app(
     app.brokers = brokers
     app.input_topics = tuple(topics)
     app.check_crcs = check_crcs
+    app.security = security
     app.transport = BatchTransport(urls, app, topics, handler)
     channel = app.topic(*topics, key_serializer=None, value_serializer=None, acks=False)
 
@@ -229,7 +233,7 @@ async def _await_topics(app: Application, stop: asyncio.Event) -> None:
 
 
 async def _missing(app: Application) -> str | None:
-    client = AIOKafkaClient(bootstrap_servers=app.brokers)
+    client = AIOKafkaClient(bootstrap_servers=app.brokers, **app.security.aiokafka())
     try:
         await client.bootstrap()
         cluster = await client.fetch_all_metadata()

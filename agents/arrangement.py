@@ -15,8 +15,9 @@ from aiokafka.structs import TopicPartition
 from agents.changelog import changelog_topic
 from agents.inlet import Inlet, RawInlet, SequencedInlet, lanes_of
 from agents.outlet import OrderedOutlet, Outlet, SequencedOutlet, SideOutlet, partition_of
+from topology.clock.drift_table import DriftTable
+from topology.description import ClockConfig, StreamConfig, Topology
 from topology.description import Stage as StageDescription
-from topology.description import StreamConfig, Topology
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
 from topology.stage import MERGE, REORDER, Stage
@@ -77,9 +78,15 @@ class Arrangement:
         """What the state of a partition depends on beside the settings of its operators."""
         return [*self.operator_names, *sorted(self.streams_of(source.topic))]
 
-    def operators(self, source: TopicPartition) -> Stage:
+    @property
+    def clocks(self) -> list[ClockConfig]:
+        """Of the streams that this stage stamps and that sync; they need the drift table."""
+        streams = self.topology.streams.values() if self.is_first else ()
+        return [stream.clock for stream in streams if stream.clock.sync != "none"]
+
+    def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
         streams = self.streams_of(source.topic)
-        return Stage(self.topology, self.operator_names, self.lanes, streams)
+        return Stage(self.topology, self.operator_names, self.lanes, streams, table)
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
@@ -132,6 +139,8 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
     wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
     if stage.operators[0] != REORDER:
         wanted.update(upstream_inputs(topology))
+    elif any(stream.clock.sync != "none" for stream in topology.streams.values()):
+        wanted.add(topics.clock)
     if MERGE in stage.operators:
         wanted.update(stream.output for stream in topology.streams.values())
     else:

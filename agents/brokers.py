@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from agents.security import PLAINTEXT, Security
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 30.0
+TRY_S: Final = 5.0
+"""For one answer while brokers are waited for; each try is told."""
+
+PAUSE_S: Final = 1.0
+NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""Sixteen bytes of 0: what brokers say that know of no ids."""
+
 EMBEDDED_CLUSTER: Final = "mockCluster"
 """How librdkafka's broker in the process names its cluster."""
 
 
 class BrokersUnavailable(Exception):
-    """No broker answers; the message says where."""
+    """No broker answers; the message says where, and what the client met last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +42,28 @@ class Brokers:
 
     servers: str
     is_embedded: bool
+    security: Security = PLAINTEXT
 
     @property
     def check_crcs(self) -> bool:
         return not self.is_embedded
 
+    @property
+    def client(self) -> dict[str, Any]:
+        """What every aiokafka client has to be told to reach them."""
+        return {"bootstrap_servers": self.servers, **self.security.aiokafka()}
+
     @asynccontextmanager
-    async def reader(self) -> AsyncIterator[AIOKafkaConsumer]:
+    async def reader(self, fetch_max_wait_ms: int = 500) -> AsyncIterator[AIOKafkaConsumer]:
         """A consumer without a group, started, and stopped at the end: reads what is
-        committed."""
+        committed. The broker holds an empty answer back for `fetch_max_wait_ms`."""
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.servers,
+            **self.client,
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             check_crcs=self.check_crcs,
+            fetch_max_wait_ms=fetch_max_wait_ms,
         )
         await consumer.start()
         try:
@@ -51,23 +73,65 @@ class Brokers:
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """How many partitions each topic has, 0 where there is none. Blocks."""
-        with _Asking(self.servers, may_create=self.is_embedded) as ask:
-            return {topic: len(ask.describe(topic).topics[topic].partitions) for topic in topics}
+        with _Asking(self.servers, self.security, may_create=self.is_embedded) as ask:
+            found = {topic: ask.describe(topic, TIMEOUT_S).topics[topic] for topic in topics}
+        return {topic: len(described.partitions) for topic, described in found.items()}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """What tells a topic from one of the same name made later; of the embedded broker,
+        and of brokers before 2.8, nothing does. Blocks."""
+        if self.is_embedded:
+            return {}
+        admin = AdminClient(
+            {**self.security.librdkafka(), "bootstrap.servers": self.servers, "log_level": 0}
+        )
+        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
+        try:
+            found = {topic: str(answer.result().topic_id) for topic, answer in asked.items()}
+        except KafkaException as error:
+            told = error.args[0].str()
+            raise BrokersUnavailable(
+                f"{self.servers} does not describe its topics: {told}"
+            ) from error
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id != NO_TOPIC_ID}
 
 
-def brokers_at(servers: str) -> Brokers:
-    """BrokersUnavailable if none of the servers answers. Blocks."""
-    with _Asking(servers, may_create=False) as ask:
-        cluster = ask.describe(None).cluster_id or ""
-    return Brokers(servers, cluster.startswith(EMBEDDED_CLUSTER))
+def brokers_at(
+    servers: str, security: Security = PLAINTEXT, timeout_s: float | None = None
+) -> Brokers:
+    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). Blocks."""
+    with _Asking(servers, security, may_create=False) as ask:
+        cluster = ask.describe(None, TIMEOUT_S if timeout_s is None else timeout_s).cluster_id
+    return Brokers(servers, (cluster or "").startswith(EMBEDDED_CLUSTER), security)
+
+
+async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
+    """As `brokers_at`, again and again for `wait_s` (once at least); each try is told, so
+    that a name which cannot be resolved is seen at once."""
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        try:
+            return await asyncio.to_thread(brokers_at, servers, security, TRY_S)
+        except BrokersUnavailable as absent:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise BrokersUnavailable(f"{absent}; waited for {wait_s:.0f} s") from absent
+            log.warning("waiting for brokers, %.0f s more at most: %s", left_s, absent)
+            await asyncio.sleep(min(PAUSE_S, left_s))
 
 
 class _Asking:
     """A client for metadata. A consumer's request makes no topics, a producer's may."""
 
-    def __init__(self, servers: str, may_create: bool) -> None:
+    def __init__(self, servers: str, security: Security, may_create: bool) -> None:
         self._servers = servers
-        common = {"bootstrap.servers": servers, "log_level": 0}
+        self._trouble = ""
+        common = {
+            **security.librdkafka(),
+            "bootstrap.servers": servers,
+            "log_level": 0,
+            "error_cb": self._note,
+        }
         self._client: Any = (
             Producer(common) if may_create else Consumer({**common, "group.id": "inorder-asking"})
         )
@@ -79,10 +143,16 @@ class _Asking:
         if isinstance(self._client, Consumer):
             self._client.close()
 
-    def describe(self, topic: str | None) -> Any:
+    def describe(self, topic: str | None, timeout_s: float) -> Any:
         try:
-            return self._client.list_topics(topic, timeout=TIMEOUT_S)
+            return self._client.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:
+            self._client.poll(0)  # brings the client's own errors
             raise BrokersUnavailable(
-                f"no broker answers at {self._servers} within {TIMEOUT_S:.0f} s; check --brokers"
+                f"no broker answers at {self._servers} within {timeout_s:.0f} s; check --brokers"
+                f"{self._trouble}"
             ) from error
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says nothing more
+            self._trouble = f" ({error.str()})"

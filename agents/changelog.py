@@ -43,11 +43,14 @@ class StateRefused(Exception):
 
 class Progress(msgspec.Struct):
     """Where the state stands: the next input offset, the arrival clock, and the
-    arrangement of operators it was made by."""
+    arrangement of operators it was made by. `topic_id` is the input topic's own, which a
+    topic of the same name made anew does not have; "" where brokers give none, and in
+    states older than the field."""
 
     next_offset: int
     arrival: list[int]
     arrangement: list[str]
+    topic_id: str = ""
 
 
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:

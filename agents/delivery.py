@@ -141,9 +141,9 @@ async def _all(sent: list[asyncio.Future[Any]]) -> list[Any]:
     return answers
 
 
-def _producer(bootstrap_servers: str, **own: Any) -> AIOKafkaProducer:
+def _producer(client: Mapping[str, Any], **own: Any) -> AIOKafkaProducer:
     return AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers,
+        **client,
         linger_ms=0,
         max_batch_size=MAX_BATCH_BYTES,
         compression_type=COMPRESSION,
@@ -154,18 +154,19 @@ def _producer(bootstrap_servers: str, **own: Any) -> AIOKafkaProducer:
 
 
 class ExactlyOnce(_Producing):
-    """See the module's docstring; `group` is the consumer group the offsets belong to."""
+    """See the module's docstring; `client` says how the brokers are reached
+    (`Brokers.client`), `group` is the consumer group the offsets belong to."""
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        client: Mapping[str, Any],
         transactional_id: str,
         group: str,
         changelog: Target,
         transaction_timeout_ms: int,
     ) -> None:
         producer = _producer(
-            bootstrap_servers,
+            client,
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
@@ -199,17 +200,17 @@ class AtLeastOnce(_Producing):
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        client: Mapping[str, Any],
         transactional_id: str,
         changelog: Target,
         transaction_timeout_ms: int,
     ) -> None:
         changes = _producer(
-            bootstrap_servers,
+            client,
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        super().__init__(_producer(bootstrap_servers, enable_idempotence=True), changes, changelog)
+        super().__init__(_producer(client, enable_idempotence=True), changes, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:

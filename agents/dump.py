@@ -1,5 +1,8 @@
 """An input topic as the lines that `inorder replay` reads, with its append times.
 
+Where the stream syncs, `clock.offsets` is dumped with it: a clock line stands before the
+events that arrived when it did or later, and bears its own arrival.
+
 Each partition has its own arrival clock, the running maximum of append time, as in a
 stage. Of several partitions the lines come in the order (arrival, partition, offset), and
 end where each partition ended at the start. A replay of them gives what a worker gives,
@@ -21,7 +24,8 @@ import asyncio
 import base64
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -29,6 +33,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.arrival import ArrivalClock
 from agents.brokers import Brokers
+from agents.clock_feed import word_of
 from agents.inlet import RawInlet
 from topology.event import DATA, NO_EPOCH, Event
 from topology.outcome import Malformed
@@ -38,43 +43,58 @@ READ_TIMEOUT_MS: Final = 500
 STALLED_TIMEOUT_S: Final = 30.0
 
 
+ReadLine = Callable[[Any, ArrivalClock], JsonObject | None]
+
+
 class DumpStalled(Exception):
     """The brokers do not give what they say they have."""
 
 
 class _Part:
-    """One partition on its way from the log to lines."""
+    """One partition on its way from the log to lines. `rank` says which topic comes first
+    at one instant."""
 
-    def __init__(self, source: TopicPartition, end: int) -> None:
+    def __init__(self, source: TopicPartition, end: int, rank: int, read: ReadLine) -> None:
         self.source = source
         self.end = end
         self.clock = ArrivalClock(0)
         self.lines: deque[JsonObject] = deque()
+        self._rank = rank
+        self._read = read
 
     @property
-    def order(self) -> tuple[int, int]:
-        return self.lines[0]["arrival"], self.source.partition
+    def order(self) -> tuple[int, int, int]:
+        return self.lines[0]["arrival"], self._rank, self.source.partition
+
+    def take(self, records: Iterable[Any]) -> None:
+        lines = (self._read(record, self.clock) for record in records)
+        self.lines.extend(line for line in lines if line is not None)
 
 
 async def dumped(
-    brokers: Brokers, topic: str, partitions: int, inlet: RawInlet
+    brokers: Brokers, topic: str, partitions: Mapping[str, int], inlet: RawInlet
 ) -> AsyncIterator[JsonObject]:
-    """The lines of the topic as it stands now. DumpStalled if it cannot be read."""
-    sources = [TopicPartition(topic, number) for number in range(partitions)]
+    """The lines of the topic as it stands now. `partitions`: how many it has, and where its
+    streams sync the clock topic, how many that has. DumpStalled if it cannot be read."""
+    sources = [TopicPartition(name, at) for name, n in partitions.items() for at in range(n)]
     async with brokers.reader() as reader:
         reader.assign(sources)
         ends = await reader.end_offsets(sources)
         await reader.seek_to_beginning(*sources)
-        parts = [_Part(source, ends[source]) for source in sources]
-        while parts := [part for part in parts if await _filled(reader, part, inlet)]:
+        parts = []
+        for source in sources:
+            is_clock = source.topic != topic
+            read = _clock_line if is_clock else partial(_line, inlet)
+            parts.append(_Part(source, ends[source], 0 if is_clock else 1, read))
+        while parts := [part for part in parts if await _filled(reader, part)]:
             yield min(parts, key=_order).lines.popleft()
 
 
-def _order(part: _Part) -> tuple[int, int]:
+def _order(part: _Part) -> tuple[int, int, int]:
     return part.order
 
 
-async def _filled(reader: AIOKafkaConsumer, part: _Part, inlet: RawInlet) -> bool:
+async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
     """True if the partition has a line to give, False at its end."""
     deadline_s = time.monotonic() + STALLED_TIMEOUT_S
     while not part.lines:
@@ -88,13 +108,19 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part, inlet: RawInlet) -> boo
                 " or a broker that does not answer"
             )
         found = await reader.getmany(part.source, timeout_ms=READ_TIMEOUT_MS)
-        records = found.get(part.source, ())
-        part.lines.extend(_line(record, part.clock, inlet) for record in records)
+        part.take(found.get(part.source, ()))
         await asyncio.sleep(0)
     return True
 
 
-def _line(record: Any, clock: ArrivalClock, inlet: RawInlet) -> JsonObject:
+def _clock_line(record: Any, clock: ArrivalClock) -> JsonObject | None:
+    arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, time.time_ns())
+    if isinstance(word_of(record, arrival_ns), str):
+        return None  # no word about a clock: a worker passes it over too
+    return {"clock": record.key.decode(), **orjson.loads(record.value), "arrival": arrival_ns}
+
+
+def _line(inlet: RawInlet, record: Any, clock: ArrivalClock) -> JsonObject:
     read = inlet.read([record], clock)
     if read.dead:
         return _dead_line(read.dead[0], clock.now_ns)

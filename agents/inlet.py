@@ -21,7 +21,7 @@ from topology.outcome import Malformed
 from topology.stage import placeholder
 
 Record = Any
-"""An aiokafka `ConsumerRecord`, or a spilled one read back."""
+"""As `agents.lanes` has it, or a spilled one read back."""
 
 NO_CLOCK: Final = 0
 HEADER_FRAMING_BYTES: Final = 16

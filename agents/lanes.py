@@ -22,7 +22,8 @@ MAX_BATCHES = 2
 """One being worked on, one ready behind it."""
 
 Record = Any
-"""aiokafka's `ConsumerRecord`; its headers are a tuple of (str, bytes) pairs."""
+"""As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
+sequence of (str, bytes) pairs."""
 
 
 @dataclass(slots=True)

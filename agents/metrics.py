@@ -23,8 +23,10 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from agents.operator_metrics import OperatorMetrics
 from agents.wait_histogram import WaitHistogram
 from topology.event import DATA
+from topology.operator import Figures
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
 MAX_REASONS: Final = 64
@@ -67,6 +69,7 @@ class Metrics:
         self.wait = WaitHistogram(
             "inorder_wait_seconds", "From arrival to release", ("stage", "stream"), registry
         )
+        self.operators = OperatorMetrics(registry, _PLACE)
 
         # Per stage and input partition: the shell.
         self.overtaken = self._counter(
@@ -107,8 +110,7 @@ class Metrics:
     def forget(self, stage: str, partition: int) -> None:
         """The partition has been given up: its gauges go, its counters stay."""
         for key in [key for key in self._places if (key[0], key[2]) == (stage, partition)]:
-            del self._places[key]
-            self.held.remove(*map(str, key))
+            self._places.pop(key).forget()
         self.input_lag.remove(stage, str(partition))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -139,6 +141,19 @@ class PlaceMetrics:
     def read(self, records: int) -> None:
         """`records` events (not control records) came in."""
         self._records_in.inc(records)
+
+    def stands(self, held: int, figures: Figures) -> None:
+        """How it stands now: events held, and the figures of its operators."""
+        self._metrics.held.labels(*self._place).set(held)
+        self._metrics.operators.stand(self._place, figures)
+
+    def grew(self, before: Figures, now: Figures) -> None:
+        self._metrics.operators.grew(self._place, before, now)
+
+    def forget(self) -> None:
+        """Its gauges go."""
+        self._metrics.held.remove(*self._place)
+        self._metrics.operators.forget(self._place)
 
     def observe(self, step: Step) -> None:
         """Count what one step let go and reported. O(released)."""

@@ -2,6 +2,8 @@
 
     records -> inlet -> operators -> outlet, side outlet -> outbox -> transaction
 
+Before a batch is worked on, the drift table holds what applies to it (agents.clock_feed).
+
 The order of things, which makes it exact:
 
 * Opening: the delivery starts (this fences the former owner), then the changelog is read
@@ -25,7 +27,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +35,10 @@ from aiokafka.structs import TopicPartition
 
 from agents import changelog
 from agents.arrangement import Arrangement
-from agents.arrival import ArrivalClock
+from agents.arrival import NS_PER_MS, ArrivalClock
 from agents.brokers import Brokers
 from agents.changelog import Progress, StateRefused, read_changelog
+from agents.clock_feed import ClockFeed
 from agents.delivery import Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.inlet import Read
@@ -43,7 +46,7 @@ from agents.lanes import Batch
 from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.outbox import Outbox
-from agents.partition_metrics import PartitionMetrics
+from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from agents.reread import read_again
 from agents.state.store import Store
 from topology.event import Event
@@ -65,6 +68,8 @@ class Surroundings:
     metrics: Metrics
     new_delivery: Callable[[TopicPartition], Delivery]
     new_store: Callable[[TopicPartition], Store | None]
+    clock_feed: ClockFeed | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Partition:
@@ -75,7 +80,9 @@ class Partition:
     ) -> None:
         topology = arrangement.topology
         self.source = source
-        self.stage = arrangement.operators(source)
+        self._feed = surroundings.clock_feed
+        table = None if self._feed is None else self._feed.table
+        self.stage = arrangement.operators(source, table)
         self.stage.keep_moved()
         self.clock = ArrivalClock(topology.tick_lag_ns)
         self.next_offset: int | None = None
@@ -83,6 +90,7 @@ class Partition:
         self.is_open = False
         self.restored = (0, 1)  # position in the changelog and its end, while restoring
         self.heard_of = False  # a batch or a tick has come since somebody looked
+        self._topic_id = surroundings.topic_ids.get(source.topic, "")
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._metrics = PartitionMetrics(
@@ -122,7 +130,7 @@ class Partition:
         if changelog.PROGRESS in state:
             await self._restore(state)
         self._metrics.restored(time.monotonic() - started)
-        self._metrics.begins(self.clock.overtaken, self._waivers)
+        self._metrics.begins(self._standings(), self._totals())
         self.is_open = True
         log.info(
             "%s/%d: begins at %s with %d events held",
@@ -146,6 +154,8 @@ class Partition:
     async def abandon(self) -> None:
         """Let go without a word; the next owner begins at the last checkpoint."""
         self.is_open = False
+        if self._feed is not None:
+            self._feed.left(self.source)
         if self._on_its_way is not None:
             self._on_its_way.cancel()
             await asyncio.wait([self._on_its_way])
@@ -184,6 +194,15 @@ class Partition:
                 f" {'+'.join(progress.arrangement)}, the topology file now says"
                 f" {'+'.join(fingerprint)}; set another `application:` to begin anew, or put the"
                 " stages and streams back as they were"
+            )
+        self._topic_id = self._topic_id or progress.topic_id
+        if progress.topic_id not in ("", self._topic_id):
+            raise StateRefused(
+                f"{self.source.topic} is not the topic that the state of its partition"
+                f" {self.source.partition} was made from (id {progress.topic_id}, now"
+                f" {self._topic_id}): it was made anew, or this is another cluster, and the"
+                " offsets of the state mean nothing in it; set another `application:` to begin"
+                " anew"
             )
         self.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
@@ -242,6 +261,9 @@ class Partition:
         if begin is not None and records and records[0].offset < begin:
             records = [record for record in records if record.offset >= begin]
         if records:
+            if self._feed is not None:
+                latest_ms = max(record.timestamp for record in records)
+                await self._feed.reach(self.source, max(self.clock.now_ns, latest_ms * NS_PER_MS))
             self._work(self._inlet.read(records, self.clock))
             self._taken += len(records)
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
@@ -284,6 +306,8 @@ class Partition:
             )
 
     def _tick(self, caught_up_at_ns: int) -> None:
+        if self._feed is not None:
+            self._feed.wants(self.source, caught_up_at_ns)
         if self.clock.tick(caught_up_at_ns):
             self._put(self.stage.on_time(self.clock.now_ns))
 
@@ -316,6 +340,7 @@ class Partition:
             self.next_offset,
             self.clock.snapshot(),
             self._arrangement.fingerprint(self.source),
+            self._topic_id,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)
@@ -376,11 +401,15 @@ class Partition:
             return None
         return {"waiting_for_lanes": alignment.waiting_for(), "waivers": alignment.waivers}
 
-    @property
-    def _waivers(self) -> int:
-        return 0 if self.stage.alignment is None else self.stage.alignment.waivers
-
     def observe(self) -> None:
         """Bring the gauges up to date."""
-        held = self._held.by_stream(self.stage.chains)
-        self._metrics.stands(held, self.lag, self.clock.overtaken, self._waivers)
+        self._metrics.stands(self._standings(), self.lag, self._totals())
+
+    def _standings(self) -> dict[str, Standing]:
+        chains = self.stage.chains
+        held = self._held.by_stream(chains)
+        return {name: Standing(held[name], chain.figures()) for name, chain in chains.items()}
+
+    def _totals(self) -> ShellTotals:
+        alignment = self.stage.alignment
+        return ShellTotals(self.clock.overtaken, 0 if alignment is None else alignment.waivers)

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from agents.metrics import Metrics, PlaceMetrics
+from agents.operator_metrics import together
 from topology.event import DATA, Event
+from topology.operator import Figures
 from topology.outcome import Gap, Malformed, Report, Step
 
 NO_STREAM = ""
 """Dead letters whose stream could not be read."""
+
+
+class Standing(NamedTuple):
+    """How one stream stands: events held, and the figures of its operators."""
+
+    held: int
+    figures: Figures
+
+
+class ShellTotals(NamedTuple):
+    """Records that a tick had passed, and lanes not waited for."""
+
+    overtaken: int
+    waivers: int
 
 
 class PartitionMetrics:
@@ -24,8 +41,8 @@ class PartitionMetrics:
         self._partition = partition
         self._labels = (stage, str(partition))
         self._streams = list(streams)
-        self._overtaken = 0
-        self._waivers = 0
+        self._shell = ShellTotals(0, 0)
+        self._figures: dict[str, Figures] = {}  # by stream, as they were told last
 
     def _place(self, stream: str) -> PlaceMetrics:
         return self._metrics.place(self._stage, stream, self._partition)
@@ -52,14 +69,22 @@ class PartitionMetrics:
         for stream, part in parts.items():
             self._place(stream).observe(part)
 
-    def stands(self, held: Mapping[str, int], lag: int, overtaken: int, waivers: int) -> None:
-        """How the partition stands now: `held` events by stream, records not read."""
-        for stream, count in held.items():
-            self._metrics.held.labels(self._stage, stream, str(self._partition)).set(count)
+    def stands(self, streams: Mapping[str, Standing], lag: int, shell: ShellTotals) -> None:
+        """How the partition stands now: its streams, and how many records are not read."""
+        places: dict[PlaceMetrics, list[Standing]] = {}
+        for stream, standing in streams.items():
+            place = self._place(stream)
+            places.setdefault(place, []).append(standing)
+            if standing.figures != self._figures.get(stream):
+                place.grew(self._figures.get(stream, {}), standing.figures)
+                self._figures[stream] = standing.figures
+        for place, standings in places.items():
+            held = sum(standing.held for standing in standings)
+            place.stands(held, together(standing.figures for standing in standings))
         self._metrics.input_lag.labels(*self._labels).set(lag)
-        self._metrics.overtaken.labels(*self._labels).inc(overtaken - self._overtaken)
-        self._metrics.waived_lanes.labels(*self._labels).inc(waivers - self._waivers)
-        self._overtaken, self._waivers = overtaken, waivers
+        self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
+        self._metrics.waived_lanes.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
+        self._shell = shell
 
     def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
@@ -82,9 +107,12 @@ class PartitionMetrics:
         """Input records that retention took before they were read."""
         self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)
 
-    def begins(self, overtaken: int, waivers: int) -> None:
+    def begins(self, streams: Mapping[str, Standing], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
-        self._overtaken, self._waivers = overtaken, waivers
+        for stream, standing in streams.items():
+            self._figures[stream] = standing.figures
+            self._place(stream).grew(standing.figures, standing.figures)
+        self._shell = shell
 
     def forget(self) -> None:
         self._metrics.forget(self._stage, self._partition)

@@ -16,7 +16,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,16 +26,20 @@ from prometheus_client import CollectorRegistry
 
 from agents.application import Application, build_app, run
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.brokers import Brokers, BrokersUnavailable, brokers_at
+from agents.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.changelog import StateRefused
+from agents.clock_feed import ClockFeed
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.handler import StageHandler
 from agents.http import Health, HttpServer
+from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.partition import Surroundings
+from agents.security import PLAINTEXT, Security
 from agents.state.open import open_store
 from agents.state.store import Store, StoreName
 from agents.watchdog import Patience, State, Watchdog
+from topology.clock.drift_table import DriftTable
 from topology.description import Stage as StageDescription
 from topology.description import Topology
 
@@ -47,9 +51,11 @@ PULSE_S: Final = 0.02
 OBSERVE_EVERY: Final = 50
 """Pulses between two looks at the gauges."""
 
-GC_THRESHOLDS: Final = (50_000, 20, 100)
-"""Batches are thousands of short-lived objects, which the collector's defaults would walk
-again and again: these read 1.5 times as many records a second."""
+GC_THRESHOLDS: Final = (200_000, 20, 100)
+"""The first is above what the batches of a busy partition keep alive at a time, some tens of
+thousands of objects. They go by reference count, so a collector that walks them finds
+nothing: a third of the worker's time by its defaults, 7 % at 50,000. Cyclic garbage waits
+until there are so many; it takes some tens of megabytes at most."""
 
 
 class Stuck(Exception):
@@ -58,11 +64,14 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """What the command line says. `parent`: leave when this process is gone; `announce`
-    is told where the HTTP server listens."""
+    """What the command line says. Brokers that are absent are waited for `brokers_wait_s`.
+    `parent`: leave when this process is gone; `announce` is told where the HTTP server
+    listens."""
 
     servers: str
     state_dir: Path
+    security: Security = PLAINTEXT
+    brokers_wait_s: float = 0.0
     parent: int | None = None
     announce: Callable[[str], None] | None = None
 
@@ -71,15 +80,19 @@ async def run_stage(topology: Topology, stage: StageDescription, settings: Proce
     """Runs until told to stop; raises what ended it otherwise."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    brokers, partitions = await described(settings.servers, topics_of(topology, stage))
-    process = StageProcess(arrange(topology, stage, partitions), brokers, settings)
+    brokers, partitions = await described(settings, topics_of(topology, stage))
+    arrangement = arrange(topology, stage, partitions)
+    topic_ids = await asyncio.to_thread(brokers.topic_ids, arrangement.inputs)
+    process = StageProcess(arrangement, brokers, topic_ids, settings)
     await process.run()
 
 
-async def described(servers: str, topics: Iterable[str]) -> tuple[Brokers, dict[str, int]]:
+async def described(
+    settings: ProcessSettings, topics: Iterable[str]
+) -> tuple[Brokers, dict[str, int]]:
     """The brokers, and how many partitions each topic has; ArrangementError if one does
     not exist."""
-    brokers = await asyncio.to_thread(brokers_at, servers)
+    brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
     found = await asyncio.to_thread(brokers.partitions, topics)
     missing = sorted(topic for topic, count in found.items() if not count)
     if missing:
@@ -93,18 +106,21 @@ class StageProcess:
     """See the module's docstring."""
 
     def __init__(
-        self, arrangement: Arrangement, brokers: Brokers, settings: ProcessSettings
+        self,
+        arrangement: Arrangement,
+        brokers: Brokers,
+        topic_ids: Mapping[str, str],
+        settings: ProcessSettings,
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
+        metrics = Metrics(self._registry)
+        self._feed = self._clock_feed(metrics)
         surroundings = Surroundings(
-            brokers,
-            Metrics(self._registry),
-            self._delivery,
-            self._store,
+            brokers, metrics, self._delivery, self._store, self._feed, topic_ids
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._handler = StageHandler(arrangement, surroundings, watchdog)
@@ -125,6 +141,7 @@ class StageProcess:
             arrangement.inputs,
             self._handler,
             check_crcs=self._brokers.check_crcs,
+            security=self._brokers.security,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -135,10 +152,14 @@ class StageProcess:
             self._settings.announce(f"{host}:{port}")
         pulse = asyncio.create_task(self._pulse(app))
         try:
+            if self._feed is not None:
+                await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
             await run(app, self._stop)
         finally:
             pulse.cancel()
             await asyncio.wait([pulse])
+            if self._feed is not None:
+                await self._feed.stop()
             await self._http.stop()
         if self._stuck is not None:
             raise self._stuck
@@ -176,13 +197,37 @@ class StageProcess:
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology = self._arrangement.topology
         changelog = self._arrangement.changelog(source)
-        servers = self._brokers.servers
+        client = self._brokers.client
         group = self._arrangement.group
         transactional_id = f"{group}.{source.topic}.{source.partition}"
         timeout_ms = topology.transaction_timeout_ns // 1_000_000
         if topology.delivery == "at_least_once":
-            return AtLeastOnce(servers, transactional_id, changelog, timeout_ms)
-        return ExactlyOnce(servers, transactional_id, group, changelog, timeout_ms)
+            return AtLeastOnce(client, transactional_id, changelog, timeout_ms)
+        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
+
+    def _clock_feed(self, metrics: Metrics) -> ClockFeed | None:
+        """What fills the drift table; None where no stream of the stage syncs."""
+        arrangement = self._arrangement
+        clocks = arrangement.clocks
+        if not clocks:
+            return None
+        stage = arrangement.stage.name
+
+        def new_copy(source: TopicPartition) -> LocalCopy:
+            return LocalCopy(
+                f"{source.topic}/{source.partition}",
+                lambda: self._store(source),
+                lambda reason: metrics.store_error(stage, reason),
+            )
+
+        return ClockFeed(
+            self._brokers,
+            arrangement.topology.topics.clock,
+            DriftTable(),
+            activation_ns=min(clock.activation_ns for clock in clocks),
+            window_ns=max(clock.sync_window_ns for clock in clocks),
+            new_copy=new_copy,
+        )
 
     def _store(self, source: TopicPartition) -> Store | None:
         topology = self._arrangement.topology

@@ -7,8 +7,9 @@ a fresh start; one that refuses its settings (exit 2) ends the worker. If the su
 itself is killed, its children see that and stop.
 
 A stage process that hangs cannot end itself: one that does not answer on its port for
-`stuck_after`, or has not told its port `START_TIMEOUT_S` after its start, is killed by its
-id, and so started anew. Only time in which the supervisor was awake counts.
+`stuck_after`, or has not told its port `START_TIMEOUT_S` after its start (and the time it
+may wait for brokers), is killed by its id, and so started anew. Only time in which the
+supervisor was awake counts.
 
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
@@ -47,7 +48,7 @@ LONGEST_SILENCE_S: Final = 5.0
 """Counted between two questions: a machine that slept holds this against nobody."""
 
 START_TIMEOUT_S: Final = 120.0
-"""For a stage to tell its port; it waits for brokers meanwhile."""
+"""For a stage to tell its port, beyond the time it may wait for brokers."""
 
 OK: Final = 0
 FAILED: Final = 1
@@ -73,12 +74,19 @@ class Child:
 
 
 class Supervisor:
-    """`commands`: what to run for each stage. `run` returns the exit code."""
+    """`commands`: what to run for each stage, which may wait for brokers as long as
+    `brokers_wait_s`. `run` returns the exit code."""
 
     def __init__(
-        self, commands: Mapping[str, Sequence[str]], host: str, port: int, stuck_after_s: float
+        self,
+        commands: Mapping[str, Sequence[str]],
+        host: str,
+        port: int,
+        stuck_after_s: float,
+        brokers_wait_s: float = 0.0,
     ) -> None:
         self._stuck_after_s = stuck_after_s
+        self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
         self._children = [Child(stage, command) for stage, command in commands.items()]
         self._stopping = asyncio.Event()
         self._code = OK
@@ -195,7 +203,7 @@ class Supervisor:
             return
         child.silent_s += elapsed_s
         told = child.address is not None
-        patience_s = self._stuck_after_s if told else max(START_TIMEOUT_S, self._stuck_after_s)
+        patience_s = self._stuck_after_s if told else self._start_timeout_s
         if child.silent_s >= patience_s:
             what = "does not answer" if told else "has not told its port"
             child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"

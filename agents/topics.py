@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type:
 
 from agents.arrangement import BUILT, inputs_of
 from agents.changelog import changelog_topic
+from agents.security import PLAINTEXT, Security
 from topology.description import Topology
 
 TIMEOUT_S: Final = 30.0
@@ -94,9 +95,16 @@ def declared(topology: Topology) -> list[TopicSpec]:
     return specs
 
 
-def create(specs: Sequence[TopicSpec], bootstrap_servers: str, replication: int) -> list[Outcome]:
+def create(
+    specs: Sequence[TopicSpec],
+    bootstrap_servers: str,
+    replication: int,
+    security: Security = PLAINTEXT,
+) -> list[Outcome]:
     """Make those that are not there. TopicsUnavailable names the first that failed."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient(
+        {"bootstrap.servers": bootstrap_servers, "log_level": 0, **security.librdkafka()}
+    )
     new = [NewTopic(spec.name, spec.partitions, replication, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}

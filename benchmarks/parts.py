@@ -10,6 +10,7 @@ between the threads, the sockets, and the commit.
 from __future__ import annotations
 
 import gc
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -25,8 +26,9 @@ from prometheus_client import CollectorRegistry
 
 from agents import changelog
 from agents.arrangement import arrange, topics_of
-from agents.arrival import ArrivalClock
+from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.delivery import MAX_BATCH_BYTES
+from agents.fetching import MAX_POLL_RECORDS, as_decoded
 from agents.held import HeldPages
 from agents.metrics import Metrics
 from agents.outbox import Outbox
@@ -42,10 +44,16 @@ from topology.description import HeaderConfig, parse
 
 QUICK_EVENTS: Final = 50_000
 FULL_EVENTS: Final = 300_000
-POLL: Final = 1_000
-CHECKPOINT_BATCHES: Final = 5
-LOG_APPEND_TIME: Final = 1
-NS_PER_MS: Final = 1_000_000
+CHECKPOINT_BATCHES: Final = 2
+APPENDED_ROWS: Final = 250
+"""In one record batch of the input; they share an append time."""
+
+# Where a record batch (format 2) has its fields, in bytes.
+BASE_OFFSET_AT: Final = 0
+ATTRIBUTES_AT: Final = 21
+MAX_TIMESTAMP_AT: Final = 35
+TIMESTAMP_TYPE_BIT: Final = 3
+
 TOPOLOGY: Final = "streams: {default: {}}\nstages: [reorder+merge]\ntopics: {partitions: 1}\n"
 SOURCE: Final = TopicPartition("events.raw", 0)
 
@@ -81,11 +89,11 @@ class Timed:
         return getattr(self._operator, name)
 
 
-class Nowhere:
-    """An outbox that takes nothing, to tell headers from batches."""
+class NoBatch:
+    """Keeps nothing, to tell headers from batches."""
 
-    def add(self, *_: Any) -> None:
-        """Nothing is kept."""
+    def append(self, **_: Any) -> bool:
+        return True
 
 
 class Pipeline:
@@ -107,7 +115,7 @@ class Pipeline:
         self._side = arrangement.side_outlet(SOURCE)
         self._clock = ArrivalClock(topology.tick_lag_ns)
         self._outbox = Outbox(lambda: BatchBuilder(MAX_BATCH_BYTES, 0))
-        self._nowhere: Any = Nowhere()
+        self._nowhere = Outbox(NoBatch)
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
         metrics = Metrics(CollectorRegistry())
         self._metrics = PartitionMetrics(metrics, "reorder+merge", 0, self._stage.chains)
@@ -149,30 +157,40 @@ class Pipeline:
 
 
 def polls(rows: Sequence[Row], watch: Stopwatch) -> Iterator[list[Any]]:
-    """Records as the client decodes them, `POLL` at a time."""
-    writer = HeaderWriter(HeaderConfig())
+    """Records as the client decodes them, `MAX_POLL_RECORDS` at a time."""
+    for begin in range(0, len(rows), MAX_POLL_RECORDS):
+        end = min(begin + MAX_POLL_RECORDS, len(rows))
+        log = b"".join(
+            _appended(rows, at, min(at + APPENDED_ROWS, end))
+            for at in range(begin, end, APPENDED_ROWS)
+        )
+        yield watch.time("decode", partial(_decoded, log))
+
+
+def _appended(rows: Sequence[Row], begin: int, end: int) -> bytes:
+    """A record batch as the broker keeps it: with its offset, and its append time."""
+    headers = HeaderWriter(HeaderConfig())
+    batch = BatchBuilder(16 << 20, 0)
     value = bytes(VALUE_BYTES)
-    for begin in range(0, len(rows), POLL):
-        batch = BatchBuilder(16 << 20, 0)
-        first_ns = rows[0].arrival_ns
-        for row in rows[begin : begin + POLL]:
-            ts_ns = first_ns + (row.ts_ns - first_ns) // SPEED
-            stamp_ms = (first_ns + (row.arrival_ns - first_ns) // SPEED) // NS_PER_MS
-            headers = writer.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
-            batch.append(timestamp=stamp_ms, key=b"default", value=value, headers=headers)
-        buffer = bytes(batch._build())
-        yield watch.time("decode", partial(_decoded, buffer, begin))
+    first_ns = rows[0].arrival_ns
+    for row in rows[begin:end]:
+        ts_ns = first_ns + (row.ts_ns - first_ns) // SPEED
+        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
+        batch.append(timestamp=0, key=b"default", value=value, headers=contract)
+    log = bytearray(batch._build())
+    append_ms = (first_ns + (rows[end - 1].arrival_ns - first_ns) // SPEED) // NS_PER_MS
+    struct.pack_into(">q", log, BASE_OFFSET_AT, begin)
+    struct.pack_into(">h", log, ATTRIBUTES_AT, LOG_APPEND_TIME << TIMESTAMP_TYPE_BIT)
+    struct.pack_into(">q", log, MAX_TIMESTAMP_AT, append_ms)
+    return bytes(log)
 
 
-def _decoded(buffer: bytes, begin: int) -> list[Any]:
+def _decoded(log: bytes) -> list[Any]:
     records = PartitionRecords(
-        SOURCE, MemoryRecords(buffer), [], 0, None, None, check_crcs=False, isolation_level=1
+        SOURCE, MemoryRecords(log), [], 0, None, None, check_crcs=False, isolation_level=1
     )
-    decoded = list(records)
-    for at, record in enumerate(decoded):
-        record.offset = begin + at
-        record.timestamp_type = LOG_APPEND_TIME
-    return decoded
+    records._consumer_record = as_decoded
+    return list(records)
 
 
 def measure(events: int, delayed: float) -> tuple[Stopwatch, int]:

@@ -11,6 +11,8 @@ import orjson
 from agents.arrangement import input_reader
 from agents.brokers import BrokersUnavailable, brokers_at
 from agents.dump import DumpStalled, dumped
+from agents.security import Security
+from cli.kafka_options import kafka_option, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.description import Topology
@@ -19,13 +21,15 @@ from topology.description import Topology
 @click.command("dump")
 @topology_option
 @brokers_option
+@kafka_option
 @click.option("--topic", help="Which input topic, where the topology has several.")
-def command(topology_path: str, brokers: str, topic: str | None) -> None:
+def command(topology_path: str, brokers: str, kafka_path: str | None, topic: str | None) -> None:
     """Print the input topic as it stands now, in order of arrival."""
     topology = load(topology_path)
     name = chosen(topology, topic)
+    access = security(kafka_path)
     try:
-        asyncio.run(_print(topology, name, brokers))
+        asyncio.run(_print(topology, name, brokers, access))
     except (BrokersUnavailable, DumpStalled) as error:
         raise click.ClickException(str(error)) from error
     except BrokenPipeError:
@@ -42,11 +46,14 @@ def chosen(topology: Topology, topic: str | None) -> str:
     return topic
 
 
-async def _print(topology: Topology, topic: str, servers: str) -> None:
-    brokers = await asyncio.to_thread(brokers_at, servers)
-    partitions = (await asyncio.to_thread(brokers.partitions, [topic]))[topic]
-    if not partitions:
-        raise Refused(f"{servers} has no topic {topic}; run `inorder topics create` first")
+async def _print(topology: Topology, topic: str, servers: str, access: Security) -> None:
+    brokers = await asyncio.to_thread(brokers_at, servers, access)
+    synced = {s.clock.sync for s in topology.streams.values() if s.input == topic} != {"none"}
+    topics = [topic, topology.topics.clock] if synced else [topic]
+    partitions = await asyncio.to_thread(brokers.partitions, topics)
+    for name, count in partitions.items():
+        if not count:
+            raise Refused(f"{servers} has no topic {name}; run `inorder topics create` first")
     out = sys.stdout.buffer
     with counting("records", sys.stderr) as advance:
         async for line in dumped(brokers, topic, partitions, input_reader(topology, topic)):

@@ -12,8 +12,12 @@ from typing import Any, Final
 
 import click
 
+from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT
+
 TIMEOUT_S: Final = 5.0
 NS_PER_MS: Final = 1_000_000
+PPB_PER_PPM: Final = 1_000
+TROUBLE: Final = (STALE, SUSPECT, BROKEN)
 
 
 @click.command("explain")
@@ -60,6 +64,7 @@ def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
         for stream, operators in part["streams"].items():
             now_ns = part["now"]
             lines += _reorder(stream, operators.get("reorder"), now_ns, source)
+            lines += _clocks(stream, operators.get("clock"), source)
             lines += _merge(stream, operators.get("merge"), source)
     return lines
 
@@ -89,6 +94,27 @@ def _why(lane: dict[str, Any]) -> str:
 
 def _until(lane: dict[str, Any], now_ns: int) -> str:
     return f"{_ms(lane['deadline'] - now_ns)} more"
+
+
+def _clocks(stream: str, clock: dict[str, Any] | None, source: str | None) -> list[str]:
+    """How many clocks are how sure; those in trouble, or the one asked for, by name."""
+    if clock is None or not clock["sources"]:
+        return []
+    counts = [f"{clock[state]} {state}" for state in STATES if clock[state]]
+    lines = [f"  {stream}: clocks of {clock['sources']} sources: {', '.join(counts)}"]
+    return lines + [
+        f"    {each['source']}: {_said_of(each)}"
+        for each in clock["clocks"]
+        if each["source"] == source or (source is None and each["state"] in TROUBLE)
+    ]
+
+
+def _said_of(clock: dict[str, Any]) -> str:
+    offset_ms, error_ms = (clock[key] / NS_PER_MS for key in ("offset_ns", "error_ns"))
+    said = f"{clock['state']}, ref_time = ts {offset_ms:+.3f} ms, give or take {error_ms:.3f} ms"
+    if clock["skew_ppb"] is not None:
+        said += f", runs {-clock['skew_ppb'] / PPB_PER_PPM:+.1f} ppm off"
+    return f"{said}, segment {clock['segment']}"
 
 
 def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> list[str]:

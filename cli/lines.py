@@ -4,7 +4,7 @@
      "epoch": 0, "payload": {"x": 1}}
     {"kind": "heartbeat" | "bye", "source": "s1", "seq": 18, "ts": …}
     {"clock": "s1", "t1": …, "t2": …, "t3": …, "t4": …}
-    {"clock": "s1", "at": …, "offset": …, "error": …}
+    {"clock": "s1", "at": …, "offset": …, "error": …}    (offset null: no longer declared)
 
 `source` and `seq` are required; null counts as absent, and keys that are not named
 here are ignored. `stream` defaults to `default`, `type` to empty, `payload` to null;
@@ -13,7 +13,8 @@ an absent epoch is left to REORDER, which starts at 0. Times are integer nanosec
 * An arrival below the one before counts as that one: the arrival clock never goes back.
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far.
 * Without `ts` the arrival stands for it; without both, the arrival of the line before.
-* A clock line arrives with the line before it; at the start, before everything.
+* A clock line arrives with the line before it; at the start, before everything. It may
+  bear an `arrival` of its own, which moves no clock.
 * A bad line whose arrival cannot be read arrives with the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header
@@ -27,11 +28,11 @@ Where source and seq could be read it still takes its place in the sequence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import Fault, Row, read_rows
+from topology.clock.sample import MAX_SERVER, ROUND, UNKNOWN_MONO, Declared, Sample
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
@@ -54,11 +55,11 @@ from topology.outcome_lines import (
 
 __all__ = [
     "BEFORE_EVERYTHING_NS",
-    "ClockOffset",
-    "ClockSample",
+    "Declared",
     "InputError",
     "Line",
     "LineReader",
+    "Sample",
     "dead_line",
     "duplicate_line",
     "event_line",
@@ -78,32 +79,9 @@ _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 SHOWN_CHARS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class ClockSample:
-    """One round of time sync (t1, t4 by the source's clock, t2, t3 by the server's)."""
-
-    source: str
-    t1_ns: int
-    t2_ns: int
-    t3_ns: int
-    t4_ns: int
-    arrival_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClockOffset:
-    """A declared offset, added to the source's time from arrival `at_ns` on."""
-
-    source: str
-    at_ns: int
-    offset_ns: int
-    error_ns: int
-    arrival_ns: int
-
-
 class Line(NamedTuple):
     number: int
-    content: Event | Malformed | ClockSample | ClockOffset
+    content: Event | Malformed | Sample | Declared
 
 
 def read_lines(path: str, stdin: IO[bytes] | None = None) -> Iterator[Line]:
@@ -124,7 +102,7 @@ class LineReader:
         self._arrival_ns: int | None = None
         self._largest_ts_ns: int | None = None
 
-    def read(self, row: Row) -> Event | Malformed | ClockSample | ClockOffset:
+    def read(self, row: Row) -> Event | Malformed | Sample | Declared:
         values = row.values
         if row.fault is None and values.get("clock") is None:
             # The plain case at one go; whatever is not plain is looked at closely.
@@ -213,28 +191,40 @@ class LineReader:
             kind,
         )
 
-    def _clock_line(self, row: Row) -> ClockSample | ClockOffset | Malformed:
+    def _clock_line(self, row: Row) -> Sample | Declared | Malformed:
         look = _Look(row)
         source = look.text("clock", MAX_SOURCE_BYTES, needed=True)
-        sampled = any(row.values.get(key) is not None for key in ("t1", "t2", "t3", "t4"))
-        keys = ("t1", "t2", "t3", "t4") if sampled else ("at", "offset", "error")
-        times: list[int] = []
+        sampled = any(row.values.get(key) is not None for key in ROUND)
+        withdrawn = not sampled and "offset" in row.values and row.values["offset"] is None
+        keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
+        numbers: list[int] = []
         for key in keys:
             low = 0 if key == "error" else MIN_INT64
             number = look.integer(key, low, MAX_INT64)
             if number is not None:
-                times.append(number)
+                numbers.append(number)
             elif key not in look.unread:
                 detail = f"`{key}` is missing; write t1, t2, t3 and t4, or at, offset and error"
                 look.faults.append(Fault("clock_missing", detail))
+        server = ""
+        if row.values.get("server"):
+            server = look.text("server", MAX_SERVER) or ""
+        segment = look.integer("segment", 0, MAX_INT64) or 0
+        mono_ns = look.integer("mono", MIN_INT64, MAX_INT64)
+        arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
         if look.faults or source is None:
             return _malformed(row, look, self._advance(None), None, source, None, None)
-        arrival_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
+        if arrival_ns is None:
+            arrival_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
         if sampled:
-            t1_ns, t2_ns, t3_ns, t4_ns = times
-            return ClockSample(source, t1_ns, t2_ns, t3_ns, t4_ns, arrival_ns)
-        at_ns, offset_ns, error_ns = times
-        return ClockOffset(source, at_ns, offset_ns, error_ns, arrival_ns)
+            t1_ns, t2_ns, t3_ns, t4_ns = numbers
+            mono_ns = UNKNOWN_MONO if mono_ns is None else mono_ns
+            times = (t1_ns, t2_ns, t3_ns, t4_ns, arrival_ns)
+            return Sample(source, *times, row.number, server, segment, mono_ns)
+        if withdrawn:
+            return Declared(source, numbers[0], None, 0, arrival_ns, row.number)
+        at_ns, offset_ns, error_ns = numbers
+        return Declared(source, at_ns, offset_ns, error_ns, arrival_ns, row.number)
 
 
 def _malformed(

@@ -11,6 +11,7 @@ import click
 
 from agents.brokers import BrokersUnavailable, brokers_at
 from cli.input_file import InputError
+from cli.kafka_options import kafka_option, security
 from cli.progress import counting
 from cli.rows import Row, read_rows
 from cli.topology_file import Refused, brokers_option, load
@@ -26,6 +27,7 @@ MAX_TOLD: Final = 20
 
 @click.command("produce")
 @brokers_option
+@kafka_option
 @click.option("--topic", required=True, help="Where to publish.")
 @click.option("--rate", type=float, help="Events per second.")
 @click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
@@ -38,6 +40,7 @@ MAX_TOLD: Final = 20
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     brokers: str,
+    kafka_path: str | None,
     topic: str,
     rate: float | None,
     speed: float | None,
@@ -51,9 +54,17 @@ def command(
         raise Refused(str(error)) from error
     left_out = LeftOut()
     keying = _keying(topic, topology_path)
+    access = security(kafka_path)
     try:
-        brokers_at(brokers)  # an absent one would be waited for, record by record
-        replayer = Replayer(brokers, topic, pace=pace, on_malformed=left_out.refused, **keying)
+        brokers_at(brokers, access)  # an absent one would be waited for, record by record
+        replayer = Replayer(
+            brokers,
+            topic,
+            pace=pace,
+            on_malformed=left_out.refused,
+            settings=access.librdkafka(),
+            **keying,
+        )
         with counting("published", sys.stderr) as advance:
             done = replayer.publish(sound(read_rows(events), advance, left_out))
     except InputError as error:

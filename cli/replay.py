@@ -20,6 +20,8 @@ from cli.lines import Line, read_lines
 from cli.progress import counting
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
 from topology.description import Topology
 from topology.event import DATA, Event
 from topology.outcome import Malformed, Step
@@ -92,11 +94,18 @@ def replayed(
     advance: Any = lambda _: None,
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
-    stage = Stage(topology, (REORDER, MERGE))
+    table = DriftTable()
+    stage = Stage(topology, (REORDER, MERGE), table=table)
     now_ns = None
     for batch in batches(lines):
         advance(len(batch))
-        taken = [line.content for line in batch if isinstance(line.content, Event | Malformed)]
+        taken: list[Event | Malformed] = []
+        for line in batch:
+            content = line.content
+            if isinstance(content, Sample | Declared):
+                table.add(content)  # which events it concerns follows from its arrival
+            else:
+                taken.append(content)
         summary.took_clock_lines(len(batch) - len(taken))
         if not taken:
             continue
@@ -120,7 +129,7 @@ def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
     last_ns = None
     for line in lines:
         content = line.content
-        at_ns = content.at_ns if isinstance(content, Event | Malformed) else content.arrival_ns
+        at_ns = content.at_ns if isinstance(content, Event | Malformed) else last_ns
         if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
             yield batch
             batch = []

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
+from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
@@ -26,6 +27,8 @@ log = logging.getLogger("inorder.stage")
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
 @redis_option
+@kafka_option
+@brokers_wait_option
 @click.option("--verbose", is_flag=True)
 def command(
     topology_path: str,
@@ -34,13 +37,16 @@ def command(
     state_dir: Path,
     parent: int | None,
     redis: str | None,
+    kafka_path: str | None,
+    brokers_wait_s: float,
     verbose: bool,
 ) -> None:
     """Run one stage until SIGTERM."""
     set_up(f"{name}", verbose)
     topology = load(topology_path, redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
-    settings = ProcessSettings(brokers, state_dir, parent, _announce)
+    access = security(kafka_path)
+    settings = ProcessSettings(brokers, state_dir, access, brokers_wait_s, parent, _announce)
     try:
         asyncio.run(run_stage(topology, stage, settings))
     except EXPECTED_FAILURES as refused:

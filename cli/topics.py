@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from agents.topics import TopicsUnavailable, create, declared
+from cli.kafka_options import kafka_option, security
 from cli.topology_file import brokers_option, load, topology_option
 
 
@@ -16,11 +17,13 @@ def command() -> None:
 @command.command("create")
 @topology_option
 @brokers_option
-def create_command(topology_path: str, brokers: str) -> None:
+@kafka_option
+def create_command(topology_path: str, brokers: str, kafka_path: str | None) -> None:
     """Make every topic the topology needs; those that exist are left as they are."""
     topology = load(topology_path)
+    access = security(kafka_path)
     try:
-        outcomes = create(declared(topology), brokers, topology.topics.replication)
+        outcomes = create(declared(topology), brokers, topology.topics.replication, access)
     except TopicsUnavailable as error:
         raise click.ClickException(str(error)) from error
     for outcome in outcomes:

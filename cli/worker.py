@@ -7,13 +7,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from agents.arrangement import BUILT
 from agents.http import HttpUnavailable, address
+from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
+from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
 from cli.topology_file import (
     EMBEDDED,
@@ -55,6 +58,8 @@ NS_PER_S = 1_000_000_000
     help="Default: a free port.",
 )
 @redis_option
+@kafka_option
+@brokers_wait_option
 @click.option("--verbose", is_flag=True, help="Also tell what goes well.")
 def command(
     topology_path: str,
@@ -63,6 +68,8 @@ def command(
     state_dir: Path,
     http: str,
     redis: str | None,
+    kafka_path: str | None,
+    brokers_wait_s: float,
     verbose: bool,
 ) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
@@ -73,16 +80,19 @@ def command(
         host, port = address(http)
     except ValueError as error:
         raise Refused(f"--http {http}: {error}") from error
+    if security(kafka_path) != PLAINTEXT and brokers == EMBEDDED:
+        raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     with _brokers(brokers) as servers:
-        commands = {
-            stage: stage_command(topology_path, servers, stage, state_dir, verbose)
-            for stage in stages
-        }
+        command_line = StageCommand(
+            topology_path, servers, state_dir, kafka_path, brokers_wait_s, verbose
+        )
+        commands = {stage: command_line.of(stage) for stage in stages}
         if redis is not None:
             os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
         try:
             stuck_after_s = topology.stuck_after_ns / NS_PER_S
-            code = asyncio.run(Supervisor(commands, host, port, stuck_after_s).run())
+            supervisor = Supervisor(commands, host, port, stuck_after_s, brokers_wait_s)
+            code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error
     sys.exit(code)
@@ -103,15 +113,26 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     return built
 
 
-def stage_command(
-    topology_path: str, servers: str, stage: str, state_dir: Path, verbose: bool
-) -> list[str]:
-    return [
-        *(sys.executable, "-m", "cli", "stage"),
-        *("--topology", topology_path, "--brokers", servers, "--name", stage),
-        *("--state-dir", str(state_dir), "--parent", str(os.getpid())),
-        *(["--verbose"] if verbose else []),
-    ]
+@dataclass(frozen=True)
+class StageCommand:
+    """What every stage's process is told. No secret: those are in a file or the environment."""
+
+    topology_path: str
+    servers: str
+    state_dir: Path
+    kafka_path: str | None
+    brokers_wait_s: float
+    verbose: bool
+
+    def of(self, stage: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "cli", "stage"),
+            *("--topology", self.topology_path, "--brokers", self.servers, "--name", stage),
+            *("--state-dir", str(self.state_dir), "--parent", str(os.getpid())),
+            *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),
+            *(["--kafka", self.kafka_path] if self.kafka_path is not None else []),
+            *(["--verbose"] if self.verbose else []),
+        ]
 
 
 @contextlib.contextmanager

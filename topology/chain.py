@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from topology.event import Event
-from topology.operator import Changes, Operator, State
+from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Report, Step
 
 
@@ -82,6 +82,15 @@ class Chain:
             name: operator.explain()
             for name, operator in zip(self._names, self._operators, strict=True)
             if hasattr(operator, "explain")
+        }
+
+    def figures(self) -> Figures:
+        """Those of all operators that have some, as `<operator>_<figure>`."""
+        return {
+            f"{name}_{figure}": value
+            for name, operator in zip(self._names, self._operators, strict=True)
+            if hasattr(operator, "figures")
+            for figure, value in operator.figures().items()
         }
 
     def snapshot(self) -> State:

@@ -64,8 +64,9 @@ class Missing:
 
 
 class Feed:
-    """`newest_ns` is the newest reference time heard in sequence, `epoch` and `seq` the
-    newest number; C needs `_missing`: how many numbers below it never came."""
+    """`newest_ns` is the newest reference time heard in sequence, `error_ns` the error of
+    the last, `epoch` and `seq` the newest number; C needs `_missing`: how many numbers below
+    it never came."""
 
     __slots__ = (
         "_missing",
@@ -77,6 +78,7 @@ class Feed:
         "duplicate",
         "empty_since_ns",
         "epoch",
+        "error_ns",
         "in_keyed",
         "lane",
         "last_arrival_ns",
@@ -98,6 +100,7 @@ class Feed:
         self.source = source
         self.state = OUT
         self.newest_ns = NO_REF
+        self.error_ns = 0
         self.last_arrival_ns = 0
         self.queue: deque[Event] = deque()
         self.delays = Histogram(miss_ppm)
@@ -216,6 +219,7 @@ class Feed:
         return [
             self.state if self.state >= OUT else KEYED,
             self.newest_ns,
+            self.error_ns,
             self.last_arrival_ns,
             self.blocked,
             self.said_bye,
@@ -231,6 +235,7 @@ class Feed:
         (
             self.state,
             self.newest_ns,
+            self.error_ns,
             self.last_arrival_ns,
             self.blocked,
             self.said_bye,

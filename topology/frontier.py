@@ -15,9 +15,9 @@ was not, for as long as its pace calls for (3.1).
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
-from typing import Final
+from typing import Any, Final
 
-from topology.feed import BEHIND, COLD, KEYED, LED, OUT, WARM_DELAYS, Feed
+from topology.feed import BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
 from topology.histogram import Histogram
 from topology.operator import NEVER
 
@@ -51,6 +51,9 @@ class Frontier:
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # the D of all that are led by the pool
         self._idle: list[Bound] = []  # (instant or earlier, source)
+        self.live = 0
+        self.behind = 0
+        self.blocked = 0  # live or not, their events wait in REORDER
 
     @property
     def idle_ns(self) -> int:
@@ -64,6 +67,9 @@ class Frontier:
             return  # its entry in the heap is older: put right when it comes up
         if feed.state < OUT:
             self._unlead(feed)
+        else:
+            self.live += 1
+            self.behind -= feed.state == BEHIND
         feed.state = KEYED
         if not feed.in_keyed:
             feed.in_keyed = True
@@ -79,17 +85,29 @@ class Frontier:
     def leave(self, feed: Feed, state: int) -> None:
         if feed.state == LED or feed.state == COLD:
             self._unlead(feed)
+        self.live -= feed.state < OUT
+        self.behind += (state == BEHIND) - (feed.state == BEHIND)
         feed.state = state
         feed.mark(self._dirty)
 
+    def restored(self, feed: Feed) -> None:
+        """The source stands as its state says."""
+        self.blocked += feed.blocked
+        self.behind += feed.state == BEHIND
+        if feed.state == KEYED:
+            feed.state = OUT
+            self.enter(feed, feed.newest_ns)
+
     def block(self, feed: Feed) -> None:
         """Its events are here already, so it is waited for; unless they will be late."""
+        self.blocked += not feed.blocked
         feed.blocked = True
         feed.said_bye = False
         if feed.state != BEHIND:
             self.enter(feed, feed.newest_ns)
 
     def unblock(self, feed: Feed) -> None:
+        self.blocked -= feed.blocked
         feed.blocked = False
         if feed.state < OUT:
             self._watch(feed)
@@ -157,6 +175,31 @@ class Frontier:
                 heappop(keyed)
                 feed.in_keyed = False
                 self._lead(feed, self.wait_ns(feed))
+
+    def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
+        """The first instant at which the head may leave because time has passed."""
+        if self._thesis:
+            return self.first_given_up()
+        wait_ns = self.led_max_ns
+        if limit[1]:
+            feed = self._feeds[limit[1]]
+            if feed.blocked:
+                return NEVER
+            wait_ns = max(wait_ns, self.wait_ns(feed))
+        return max(head_ns + wait_ns, now_ns + 1)
+
+    def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
+        """For people: the sources that an event of this time waits for. O(sources)."""
+        return [
+            {
+                "source": source,
+                "newest": feed.newest_ns if feed.newest_ns != NO_REF else None,
+                "behind_hole": feed.blocked,
+                "until": None if feed.blocked else head_ns + self.wait_ns(feed),
+            }
+            for source, feed in sorted(self._feeds.items())
+            if feed.state < OUT and not feed.queue and feed.newest_ns < head_ns
+        ]
 
     def retire_idle(self, now_ns: int) -> None:
         idle = self._idle

@@ -19,7 +19,7 @@ bears 0. So on a derived topic the number in the headers always counts.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress`
 bear the same stamps as events, and `sourceId`, `epoch`, `seqNum` where they speak of a
-source; `watermark` bears W as `refTs` and C as `complete`. A producer's `heartbeat`
+source; `watermark` bears W as `refTs`, C as `complete` and E as `err`. A producer's `heartbeat`
 and `bye` are stamped as events are.
 
 The record's Kafka timestamp is carried over from input to `events.sequenced` (it
@@ -83,22 +83,23 @@ class HeaderWriter:
     def _settled(self, event: Event, original: Headers) -> Written:
         headers: Written = []
         seq, epoch = self._seq, self._epoch
-        settled_epoch = max(event.epoch, 0)
+        seq_digits = b"%d" % event.seq
+        epoch_digits = b"%d" % event.epoch if event.epoch > 0 else b"0"
         names_epoch = False
         for header in original:
             name = header[0]
             if name == seq:
-                if header[1] != b"%d" % event.seq and not _bears(header[1], event.seq):
-                    header = (seq, b"%d" % event.seq)
+                if header[1] != seq_digits and not _bears(header[1], seq_digits):
+                    header = (seq, seq_digits)
             elif name == epoch:
                 names_epoch = True
-                if not _bears(header[1], settled_epoch):
-                    header = (epoch, b"%d" % settled_epoch)
+                if header[1] != epoch_digits and not _bears(header[1], epoch_digits):
+                    header = (epoch, epoch_digits)
             elif name in _STAMPED:
                 continue
             headers.append(header)
-        if settled_epoch and not names_epoch:
-            headers.append((epoch, b"%d" % settled_epoch))
+        if not names_epoch and epoch_digits != b"0":
+            headers.append((epoch, epoch_digits))
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
@@ -115,16 +116,16 @@ class HeaderWriter:
                 headers.append((self._epoch, b"%d" % event.epoch))
         headers.append(("refTs", b"%d" % event.ref_time_ns))
         headers.append(("at", b"%d" % event.at_ns))
+        headers.append(("err", b"%d" % event.error_ns))
         if event.kind == WATERMARK:
             headers.append(("complete", b"%d" % event.complete_ns))
             return headers
-        headers.append(("err", b"%d" % event.error_ns))
         headers.append(("segment", b"%d" % event.segment))
         headers.append(("arrival", b"%d" % event.arrival_ns))
         headers.append(("lane", b"%d" % lane))
         return headers
 
 
-def _bears(value: bytes | None, number: int) -> bool:
-    """The header says this number, with leading zeros or without."""
-    return value is not None and value.lstrip(b"0") == (b"%d" % number if number else b"")
+def _bears(value: bytes | None, digits: bytes) -> bool:
+    """The header says the number of these digits, with leading zeros or without."""
+    return value is not None and value.lstrip(b"0") == digits.lstrip(b"0")

@@ -21,12 +21,6 @@ Decided here, where the specification is silent:
   from the arrival that reveals them, below the lowest number as above the highest.
 * A start hold of a source's first epoch holds back the merge only in the stream's
   own first `max_wait`, when all sources start together; later newcomers hold nobody.
-* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an
-  inferred restart: up to `max_wait` after the last event in order, and up to the newest
-  event then waiting that is older than the one that gave the restart away.
-* No restart is inferred before an event has left in order: there is no stamp to refute.
-* Of the epochs that are over the last one is remembered; what comes from those before
-  it is late, reason `old_epoch`.
 """
 
 from __future__ import annotations
@@ -49,8 +43,9 @@ from topology.outcome import (
     Late,
     Step,
 )
-from topology.rules import Shared, extended, size_of
+from topology.rules import Shared, size_of
 from topology.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
+from topology.settling import settle
 from topology.timeout import Miss, Thesis, Timeout
 
 
@@ -111,7 +106,7 @@ class Lane:
     def take(self, event: Event, step: Step) -> None:
         """Any event but the plain next one; that one too."""
         now_ns = event.at_ns
-        target = self._settle(event)
+        target = settle(self, event)
         if target is None:
             self._past(self.retired, event, step)
             return
@@ -132,52 +127,6 @@ class Lane:
         if isinstance(event.value, bytes):
             self.shared.held_bytes += len(event.value)
 
-    def _settle(self, event: Event) -> Sequence | None:
-        """The sequence the event belongs to; None: an epoch that is over, or one below the
-        newest that was never heard of."""
-        rules = self.shared.rules
-        newest = self.later[-1] if self.later else self.current
-        epoch = event.epoch
-        if epoch < 0:
-            epoch = self._inferred_epoch(event, newest)
-            event.epoch = epoch
-        target = self._sequence_of(epoch)
-        if rules.modulus:
-            known = target if target is not None else self.retired
-            if known is not None and known.hi >= 0:
-                near = known.next if known.next >= 0 else known.hi
-                event.seq = extended(event.seq, rules.modulus, near)
-        return target
-
-    def _inferred_epoch(self, event: Event, newest: Sequence) -> int:
-        rules = self.shared.rules
-        if not rules.infer_restart or event.kind == DEAD:
-            return newest.epoch
-        if event.ts_ns <= self.boundary_ns:
-            return newest.epoch - 1
-        number = event.seq
-        if rules.modulus and newest.hi >= 0:
-            near = newest.next if newest.next >= 0 else newest.hi
-            number = extended(number, rules.modulus, near)
-        boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
-        if boundary_ns is None:
-            return newest.epoch
-        self.boundary_ns = boundary_ns
-        return newest.epoch + 1
-
-    def _sequence_of(self, epoch: int) -> Sequence | None:
-        if epoch == self.current.epoch:
-            return self.current
-        if epoch < self.current.epoch:
-            return None
-        for later in self.later:
-            if later.epoch == epoch:
-                return later
-        if epoch < self._newest_epoch():
-            return None
-        self.later.append(self.new_sequence(epoch, active=False))
-        return self.later[-1]
-
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
         rules = self.shared.rules
         lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
@@ -193,7 +142,7 @@ class Lane:
             self._past(sequence, event, step)
         elif number in sequence.held:
             self.duplicated(event, step, sequence.held[number])
-        elif number > sequence.hi and sequence.epoch < self._newest_epoch():
+        elif number > sequence.hi and sequence.epoch < self.newest_epoch():
             self._late(event, OLD_EPOCH, 0, step)
         elif sequence.next == UNSTARTED:
             self._place_unstarted(sequence, event, step)
@@ -202,7 +151,7 @@ class Lane:
         else:
             self.accept(sequence, event, step)
 
-    def _newest_epoch(self) -> int:
+    def newest_epoch(self) -> int:
         return self.later[-1].epoch if self.later else self.current.epoch
 
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
@@ -266,6 +215,8 @@ class Lane:
     def _late(self, event: Event, reason: str, by_ns: int, step: Step) -> None:
         if event.kind != DATA:
             return  # A control event that comes late has nothing left to say.
+        if event.seq < 0:
+            event.seq += self.shared.rules.modulus  # before the counter wrapped to its start
         if reason == GAP and self.shared.rules.late == "pass":
             self.late += 1
             event.late = reason

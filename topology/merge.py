@@ -45,9 +45,9 @@ from typing import Any, Final
 
 from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
-from topology.frontier import NO_BOUND, Bound, Frontier
+from topology.frontier import NO_BOUND, Frontier
 from topology.histogram import Histogram
-from topology.operator import NEVER, Changes, State
+from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import MERGE, Duplicate, Late, Step
 from topology.queues import Queues
 from topology.quiet import Quiet
@@ -110,6 +110,7 @@ class Merge:
         self._floor_ns = NO_REF  # the larger of the two: above it an event is in time
         self._gone: list[str] = []
         self.overflows = 0
+        self.forgotten = 0
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -160,6 +161,7 @@ class Merge:
                 feed.sample_pool(arrival_ns - ref_ns, pool)
             feed.seq = event.seq
             feed.newest_ns = ref_ns
+            feed.error_ns = event.error_ns
             queue = feed.queue
             if not queue:
                 heappush(heads, (ref_ns, source))
@@ -266,6 +268,7 @@ class Merge:
     def _hear(self, feed: Feed, event: Event) -> None:
         if event.arrival_ns > feed.last_arrival_ns:
             feed.last_arrival_ns = event.arrival_ns
+        feed.error_ns = event.error_ns
         feed.said_bye = False
         if feed.blocked:
             self._frontier.unblock(feed)
@@ -306,6 +309,7 @@ class Merge:
                 break
             self._frontier.leave(self._feeds.pop(longest), OUT)
             self._gone.append(longest)
+            self.forgotten += 1
             self._instant_open = True
         return feed
 
@@ -358,23 +362,12 @@ class Merge:
             self._release(self._queues.take_until(limit, now_ns), step)
         self._wake_ns = self._frontier.idle_ns
         if self._heads:
-            self._wake_ns = min(self._wake_ns, self._next_wake(limit))
+            head_ns = self._heads[0][0]
+            self._wake_ns = min(self._wake_ns, self._frontier.wake_ns(limit, head_ns, now_ns))
             if limit[1] and not self._thesis:
                 feed = self._feeds[limit[1]]
                 if feed.blocked or feed.warm:
                     self._limiting = limit[1]
-
-    def _next_wake(self, limit: Bound) -> int:
-        """The first instant at which the head may leave because time has passed."""
-        if self._thesis:
-            return self._frontier.first_given_up()
-        wait_ns = self._frontier.led_max_ns
-        if limit[1]:
-            feed = self._feeds[limit[1]]
-            if feed.blocked:
-                return NEVER
-            wait_ns = max(wait_ns, self._frontier.wait_ns(feed))
-        return max(self._heads[0][0] + wait_ns, self._now_ns + 1)
 
     # -- letting go --------------------------------------------------------------------------------
 
@@ -401,32 +394,34 @@ class Merge:
 
     # -- for people --------------------------------------------------------------------------------
 
+    def figures(self) -> Figures:
+        """`watermark_ns` is W by announcement or by the last event, whichever is larger."""
+        frontier = self._frontier
+        figures = {
+            "sources": len(self._feeds),
+            "idle": len(self._feeds) - frontier.live - frontier.behind,
+            "catching_up": frontier.behind,
+            "blocked": frontier.blocked,
+            "queued": self._queues.count,
+            "queued_bytes": self._queues.bytes,
+            "overflows": self.overflows,
+            "forgotten": self.forgotten,
+        }
+        if self._floor_ns != NO_REF:
+            figures["watermark_ns"] = self._floor_ns
+            figures["watermark_lag_ns"] = self._now_ns - self._floor_ns
+        if self._watermark.complete_ns != NO_REF:
+            figures["complete_ns"] = self._watermark.complete_ns
+        return figures
+
     def explain(self) -> dict[str, Any]:
         """What waits, for which sources, and until when if they stay silent."""
         head = self._heads[0] if self._heads else None
-        waits_for = []
-        if head is not None:
-            for source, feed in sorted(self._feeds.items()):
-                if feed.state < OUT and not feed.queue and feed.newest_ns < head[0]:
-                    until_ns = head[0] + self._frontier.wait_ns(feed)
-                    waits_for.append(
-                        {
-                            "source": source,
-                            "newest": feed.newest_ns if feed.newest_ns != NO_REF else None,
-                            "behind_hole": feed.blocked,
-                            "until": None if feed.blocked else until_ns,
-                        }
-                    )
         return {
-            "sources": len(self._feeds),
-            "idle": sum(1 for feed in self._feeds.values() if feed.state == OUT),
-            "catching_up": sum(1 for feed in self._feeds.values() if feed.state == BEHIND),
+            **self.figures(),
             "wandering": sorted(s for s, feed in self._feeds.items() if feed.wandered),
-            "queued": self._queues.count,
             "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
-            "waits_for": waits_for,
-            "watermark": self._watermark.ns if self._watermark.ns != NO_REF else None,
-            "overflows": self.overflows,
+            "waits_for": self._frontier.waits_for(head[0]) if head is not None else [],
         }
 
     # -- state -------------------------------------------------------------------------------------
@@ -490,9 +485,7 @@ class Merge:
         feed = self._feeds[source] = Feed(source, self._miss_ppm)
         feed.restore(state)
         self._quiet.note(source, feed.last_arrival_ns)
-        if feed.state == KEYED:
-            feed.state = OUT
-            self._frontier.enter(feed, feed.newest_ns)
+        self._frontier.restored(feed)
 
 
 def in_sequence(event: Event) -> tuple[int, int, int]:

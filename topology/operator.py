@@ -17,6 +17,14 @@ no clock: time comes in as an argument and never goes back.
   are in the log already. `held()` names them, and `restore(state, held)` takes
   both back into a fresh operator, the events in log order.
 
+Optional, for people and their monitors, and no part of the state:
+
+* `explain()` tells in nested plain values what waits, for what and until when. It may
+  take as long as there are sources.
+* `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
+  instant ending in `_ns`; one that is not known yet is left out. `TOTALS` only grow, but
+  may begin anew after a restore.
+
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
 change nothing; snapshot and restore at any point change nothing; `on_time` before
 the deadline does nothing; in = released + reported + held; applying all `changes()`
@@ -40,6 +48,10 @@ Plain = Any
 
 State = dict[str, Plain]
 Changes = dict[str, Plain]
+Figures = dict[str, int]
+
+TOTALS: Final = frozenset({"contradicted", "forgotten", "jumps", "overflows"})
+"""Figures that count what has happened; all others say what is."""
 
 
 class Operator(Protocol):

@@ -29,7 +29,7 @@ from typing import Any
 from topology import lane_state
 from topology.event import DATA, DEAD, Event
 from topology.lane import Lane
-from topology.operator import NEVER, Changes, State
+from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
 from topology.rules import Rules, Shared
@@ -63,6 +63,7 @@ class Reorder:
         self._dirty: list[Lane] = []
         self._gone: list[str] = []  # keys of the state
         self.forgotten = 0
+        self.overflows = 0
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -233,12 +234,14 @@ class Reorder:
 
     def _bound(self, lane: Lane, now_ns: int, step: Step) -> None:
         while lane.held > self._max_held:
+            self.overflows += 1
             lane.overflow(now_ns, step)
         if self._fullest is not None:
             heappush(self._fullest, (-lane.held, lane.source))
         while self._over_total():
             fullest = self._fullest_lane()
             self._mark(fullest)
+            self.overflows += 1
             fullest.overflow(now_ns, step)
             self._arm(fullest)
         if self._fullest is not None and self._well_below_total():
@@ -287,12 +290,19 @@ class Reorder:
 
     # -- for people --------------------------------------------------------------------------------
 
-    def explain(self) -> dict[str, Any]:
-        """Which sources wait, for which numbers, since when and until when."""
+    def figures(self) -> Figures:
         return {
             "sources": len(self._lanes),
             "held": self._shared.held,
+            "held_bytes": self._shared.held_bytes,
+            "overflows": self.overflows,
             "forgotten": self.forgotten,
+        }
+
+    def explain(self) -> dict[str, Any]:
+        """Which sources wait, for which numbers, since when and until when."""
+        return {
+            **self.figures(),
             "waiting": [explained(lane) for _, lane in sorted(self._lanes.items()) if lane.held],
         }
 

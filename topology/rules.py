@@ -77,11 +77,12 @@ def size_of(event: Event) -> int:
 
 
 def extended(raw: int, modulus: int, near: int) -> int:
-    """The number congruent to `raw` nearest to `near`, upward on a tie, never < 0.
+    """The number congruent to `raw` nearest to `near`, upward on a tie; below 0 where the
+    counter has wrapped to 0 between the two.
 
     Valid while the disorder is smaller than half the modulus (1.5, wrap).
     """
     distance = (raw - near) % modulus
     if distance > modulus // 2:
         distance -= modulus
-    return near + distance if near + distance >= 0 else raw
+    return near + distance

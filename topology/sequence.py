@@ -81,6 +81,17 @@ class Sequence:
         self.start = number
         self.lost.floor = number
 
+    def raise_by(self, amount: int) -> None:
+        """Before the start: what was seen so far goes by numbers that much higher."""
+        self.low += amount
+        self.hi += amount
+        for hole in self.holes:
+            hole.first += amount
+            hole.last += amount
+        for event in self.held.values():
+            event.seq += amount
+        self.held = {event.seq: event for event in self.held.values()}
+
     def close(self, number: int) -> int:
         """Take `number` out of its hole; returns since when the hole was known."""
         holes = self.holes

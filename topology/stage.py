@@ -22,6 +22,7 @@ from typing import Any
 from topology.alignment import Alignment
 from topology.chain import Chain, instant
 from topology.clock import Clock
+from topology.clock.drift_table import DriftTable
 from topology.event import DEAD, NO_EPOCH, Event
 from topology.merge import Merge
 from topology.operator import Changes, Operator, State
@@ -41,7 +42,9 @@ CHAIN_PLACE = 2
 """`Event.held_by`: 1 is the alignment in front of the chains, which start at 2."""
 
 
-def chain_of(topology: Any, stream: str, operators: Sequence[str]) -> Chain:
+def chain_of(
+    topology: Any, stream: str, operators: Sequence[str], table: DriftTable | None = None
+) -> Chain:
     """The operators of one stream as the stage is cut."""
     config = topology.streams[stream]
     parts: list[tuple[str, Operator]] = []
@@ -49,7 +52,7 @@ def chain_of(topology: Any, stream: str, operators: Sequence[str]) -> Chain:
         place = len(parts) + CHAIN_PLACE
         if name == REORDER:
             parts.append((REORDER, Reorder(stream, config.reorder, place)))
-            parts.append((CLOCK, Clock(config.clock, config.reorder.max_sources)))
+            parts.append((CLOCK, Clock(config.clock, config.reorder.max_sources, table)))
         elif name == MERGE:
             merge = Merge(
                 stream,
@@ -68,7 +71,8 @@ class Stage:
     """`topology` is a `topology.description.Topology`; `operators` the stage's, in
     order; `streams` those that can occur in its input (default: all). Behind a derived
     topic (`operators` do not start with reorder) `lanes` is how many partitions the
-    topic upstream of that one has: they are aligned first."""
+    topic upstream of that one has: they are aligned first. `table` is what is heard about
+    the clocks of the sources; whoever owns it adds to it."""
 
     def __init__(
         self,
@@ -76,9 +80,10 @@ class Stage:
         operators: Sequence[str],
         lanes: int = 0,
         streams: Iterable[str] | None = None,
+        table: DriftTable | None = None,
     ) -> None:
         self.chains = {
-            stream: chain_of(topology, stream, operators)
+            stream: chain_of(topology, stream, operators, table)
             for stream in (topology.streams if streams is None else streams)
         }
         self._moved: list[Event] = []

@@ -6,6 +6,9 @@ D: an event that no other event has passed is not made late by a clock alone. On
 every source is idle does W follow the clock, at the distance of `quiet_after` or of the
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
+E: the largest error of the live sources' newest times, told with each announcement. W is
+about reference times; what happened before W - E, by true time, has left.
+
 C: every source known has been heard, without a hole, up to here. A lost number holds C
 until it comes or `correct_for` has passed.
 
@@ -49,7 +52,12 @@ class Watermark:
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns
+        event.error_ns = self._error()
         return event
+
+    def _error(self) -> int:
+        feeds = self._feeds.values()
+        return max((feed.error_ns for feed in feeds if feed.state < OUT), default=0)
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
         """No event with a smaller reference time is still to come, as far as can be said."""

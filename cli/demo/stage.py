@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from agents.security import without_security
 from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
 
@@ -83,6 +85,7 @@ def ground(folder: Path) -> Iterator[Ground]:
             ],
             stdout=subprocess.DEVNULL,
             stderr=out,
+            env=without_security(os.environ),
         )
         try:
             here = Ground(broker.bootstrap, worker, process, log)

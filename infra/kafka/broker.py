@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,12 @@ STOP_TIMEOUT_S = 10.0
 
 
 class KafkaBroker:
-    """`folder` holds logs and data; `overrides` are broker settings on top of ours."""
+    """`folder` holds logs and data; `overrides` are broker settings on top of ours.
+
+    `listeners` (name to security protocol) are open beside the plain one, which brokers and
+    harness go on using; `address` says where. `format_options` go to the storage tool:
+    users of SCRAM are made with the storage.
+    """
 
     def __init__(
         self,
@@ -42,18 +47,32 @@ class KafkaBroker:
         nodes: int = 1,
         overrides: Mapping[str, str] | None = None,
         heap_mib: int = HEAP_MIB,
+        listeners: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
-        self._settings = settings.shared(nodes) | dict(overrides or {})
+        self._listeners = dict(listeners or {})
+        shared = settings.shared(nodes)
+        settings.map_listeners(shared, self._listeners)
+        self._settings = shared | dict(overrides or {})
         self._folder = folder
         self._heap_mib = heap_mib
-        taken = free_ports(2 * nodes)
-        self._ports, self._controller_ports = taken[:nodes], taken[nodes:]
+        self._format_options = list(format_options)
+        rows = 2 + len(self._listeners)
+        taken = free_ports(rows * nodes)
+        self._ports, self._controller_ports, *more = (
+            taken[row * nodes : (row + 1) * nodes] for row in range(rows)
+        )
+        self._listener_ports = dict(zip(self._listeners, more, strict=True))
         self.nodes: list[Process] = []
 
     @property
     def bootstrap(self) -> str:
         """The servers as clients want them: host:port, by commas."""
         return ",".join(f"{LOOPBACK}:{port}" for port in self._ports)
+
+    def address(self, listener: str) -> str:
+        """The servers by that listener."""
+        return ",".join(f"{LOOPBACK}:{port}" for port in self._listener_ports[listener])
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Format on the first call, start all nodes, wait until all of them answer."""
@@ -118,10 +137,12 @@ class KafkaBroker:
             folder = self._folder / f"node-{number + 1}"
             folder.mkdir(parents=True)
             own = settings.of_node(number, self._ports, self._controller_ports, LOOPBACK)
+            ports = {name: ports[number] for name, ports in self._listener_ports.items()}
+            settings.open_listeners(own, ports, LOOPBACK)
             own["log.dirs"] = str(folder / "log-dirs")
             properties = folder / "server.properties"
             properties.write_text(settings.as_properties(self._settings | own))
-            _format(classpath, cluster, properties)
+            _format(classpath, cluster, properties, self._format_options)
             command = [*_java(classpath, self._heap_mib), "kafka.Kafka", str(properties)]
             self.nodes.append(Process(f"kafka-{number + 1}", command, folder))
 
@@ -151,12 +172,13 @@ def _java(classpath: str, heap_mib: int) -> list[str]:
     ]
 
 
-def _format(classpath: str, cluster: str, properties: Path) -> None:
+def _format(classpath: str, cluster: str, properties: Path, options: Sequence[str]) -> None:
     tool = [
         "kafka.tools.StorageTool",
         "format",
         f"--cluster-id={cluster}",
         f"--config={properties}",
+        *options,
     ]
     done = subprocess.run(
         # The tool lives for a second: the first compiler will do.

@@ -8,8 +8,11 @@ never made by accident. Timestamps are the topic's choice: `message.timestamp.ty
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 INTERNAL_PARTITIONS = 8
 MAX_NODES = 3
+PROTOCOLS = "listener.security.protocol.map"
 
 
 def shared(nodes: int) -> dict[str, str]:
@@ -22,7 +25,7 @@ def shared(nodes: int) -> dict[str, str]:
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        PROTOCOLS: "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "auto.create.topics.enable": "false",
         "num.partitions": "4",
         "default.replication.factor": copies,
@@ -59,6 +62,19 @@ def of_node(node: int, ports: list[int], controller_ports: list[int], host: str)
         "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{host}:{port}",
     }
+
+
+def map_listeners(shared: dict[str, str], protocols: Mapping[str, str]) -> None:
+    """Name listeners beside the plain one, with the protocol each speaks."""
+    pairs = [f"{name}:{protocol}" for name, protocol in protocols.items()]
+    shared[PROTOCOLS] = ",".join([shared[PROTOCOLS], *pairs])
+
+
+def open_listeners(own: dict[str, str], ports: Mapping[str, int], host: str) -> None:
+    """Open them on one node."""
+    urls = [f"{name}://{host}:{port}" for name, port in ports.items()]
+    for setting in ("listeners", "advertised.listeners"):
+        own[setting] = ",".join([own[setting], *urls])
 
 
 def as_properties(settings: dict[str, str]) -> str:

@@ -25,6 +25,7 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
     "value",
     [
         Progress(2**62, [1, 2, 3], ["reorder", "pitch"]),
+        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw"),
         Note(2**62, 3),
         Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
         Spilled(17, -1, None, None, None, []),
@@ -33,6 +34,12 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
 )
 def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     assert msgspec.msgpack.decode(encode(value), type=type(value)) == value
+
+
+def test_a_state_from_before_topics_had_ids_is_read() -> None:
+    old = encode({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]})
+    progress = msgspec.msgpack.decode(old, type=Progress)
+    assert progress == Progress(7, [1], ["reorder"], topic_id="")
 
 
 def test_keys_of_one_kind_never_begin_another() -> None:

@@ -35,11 +35,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def supervised(*stages: str, options: tuple[str, ...] = ()) -> AsyncIterator[Ask]:
+async def supervised(
+    *stages: str, options: tuple[str, ...] = (), brokers_wait_s: float = 0.0
+) -> AsyncIterator[Ask]:
     """A supervisor over children of these names; at the end it is told to stop."""
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
-    running = asyncio.create_task(Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run())
+    supervisor = Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S, brokers_wait_s)
+    running = asyncio.create_task(supervisor.run())
     timeout = aiohttp.ClientTimeout(total=5.0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout) as session:
 
@@ -111,6 +114,24 @@ def test_a_child_that_never_tells_its_port_is_started_anew(
             (reason,) = await until(lambda: faults(ask, "/live"))
             assert reason.startswith("reorder: has not told its port for ")
             await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
+
+    asyncio.run(scenario())
+
+
+def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As long as it is told to, and what any child has beyond that."""
+    monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
+
+    async def scenario() -> None:
+        asked = 0
+        async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
+            while not await faults(ask, "/live"):
+                asked += 1
+                await asyncio.sleep(0.05)
+        assert asked > 20
+        assert "has not told its port for 2 s" in caplog.text
 
     asyncio.run(scenario())
 

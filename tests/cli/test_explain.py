@@ -151,3 +151,29 @@ def test_where_no_worker_answers_there_is_one_line() -> None:
     assert (answer.code, answer.out) == (1, "")
     (line,) = answer.err.splitlines()
     assert f"no worker answers at 127.0.0.1:{port}" in line
+
+
+def clock(source: str, state: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "source": source,
+        "state": state,
+        "offset_ns": -3_600_000 * MS,
+        "error_ns": MS // 4,
+        "skew_ppb": None,
+        "segment": 0,
+    } | fields
+
+
+def test_clocks_are_counted_and_those_in_trouble_named() -> None:
+    counts = {"sources": 4, "synced": 2, "stale": 0, "unsynced": 1, "suspect": 0, "broken": 1}
+    clocks = [
+        clock("s1", "broken", segment=3),
+        clock("s2", "unsynced"),
+        clock("s3", "synced", skew_ppb=-199_960),
+    ]
+    answer = [REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": clocks}}}}]
+    _, summary, broken = told(answer, None)
+    assert summary == "  pitch: clocks of 4 sources: 2 synced, 1 unsynced, 1 broken"
+    offset = "ref_time = ts -3600000.000 ms, give or take 0.250 ms"
+    assert broken == f"    s1: broken, {offset}, segment 3"
+    assert told(answer, "s3")[-1] == f"    s3: synced, {offset}, runs +200.0 ppm off, segment 0"

@@ -19,10 +19,10 @@ from pyarrow import parquet
 from cli import rows
 from cli.lines import (
     BEFORE_EVERYTHING_NS,
-    ClockOffset,
-    ClockSample,
+    Declared,
     InputError,
     LineReader,
+    Sample,
     read_lines,
 )
 from cli.rows import Row
@@ -145,9 +145,18 @@ def test_clock_lines_arrive_with_the_line_before() -> None:
     offset = '{"clock": "s", "at": 5, "offset": -6, "error": 0}'
     first, _, second, third = from_text(f'{sample}\n{{"source": "s", "seq": 1, "ts": 9}}\n'
                                         f"{offset}\n{sample}\n")  # fmt: skip
-    assert first == ClockSample("s", 1, 2, 3, 4, BEFORE_EVERYTHING_NS)
-    assert second == ClockOffset("s", 5, -6, 0, 9)
-    assert third == ClockSample("s", 1, 2, 3, 4, 9)
+    assert first == Sample("s", 1, 2, 3, 4, BEFORE_EVERYTHING_NS, offset=1)
+    assert second == Declared("s", 5, -6, 0, 9, offset=3)
+    assert third == Sample("s", 1, 2, 3, 4, 9, offset=4)
+
+
+def test_a_clock_line_may_name_server_segment_and_mono_and_take_an_offset_back() -> None:
+    sample = '{"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4, "server": "b", "segment": 2, '
+    full, withdrawn = from_text(
+        f'{sample}"mono": -7}}\n{{"clock": "s", "at": 5, "offset": null}}\n'
+    )
+    assert full == Sample("s", 1, 2, 3, 4, BEFORE_EVERYTHING_NS, 1, "b", 2, -7)
+    assert withdrawn == Declared("s", 5, None, 0, BEFORE_EVERYTHING_NS, 2)
 
 
 def line(**changes: Any) -> str:
@@ -246,7 +255,7 @@ def test_numbers_count_lines_and_blank_ones_are_passed_over() -> None:
     text = f"\ufeff{S1}\r\n\n   \n{S1}\nnonsense"
     lines = list(read_lines("-", io.BytesIO(text.encode())))
     assert [line.number for line in lines] == [1, 4, 5]
-    assert [line.content.offset for line in lines] == [1, 4, 5]  # type: ignore[union-attr]
+    assert [line.content.offset for line in lines] == [1, 4, 5]
 
 
 def test_a_line_without_end_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +335,7 @@ def test_csv_with_json_payload_controls_and_clocks() -> None:
     assert event.content.value == {"x": [1, "zwei"]}
     assert isinstance(beat.content, Event)
     assert beat.content.kind == HEARTBEAT
-    assert sample.content == ClockSample("s", 1, 2, 3, 4, 0)
+    assert sample.content == Sample("s", 1, 2, 3, 4, 0, offset=5)
     assert [event.number, beat.number, sample.number] == [2, 4, 5]
 
 

@@ -46,7 +46,8 @@ COUNTS = ["in", "event", "late", "duplicate", "dead", "held", "gaps"]
 def topology(folder: Path, late: str = "pass") -> Path:
     path = folder / f"{late}.yaml"
     reorder = f"{{rule: fixed, max_wait: 100ns, min_wait: 0ns, late: {late}}}"
-    path.write_text(f"streams: {{default: {{input: raw, reorder: {reorder}}}}}\n")
+    clock = "{unsynced: trust}"
+    path.write_text(f"streams: {{default: {{input: raw, reorder: {reorder}, clock: {clock}}}}}\n")
     return path
 
 

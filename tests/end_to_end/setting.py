@@ -14,7 +14,7 @@ FUSED = "reorder+merge"
 
 TEMPLATE = """\
 streams:
-  default: {{input: {raw}, output: ordered-{name}{stream}}}
+  default: {{input: {raw}, output: ordered-{name}, clock: {{{clock}}}{stream}}}
 stages: [{stages}]
 application: app-{name}
 topics:
@@ -24,7 +24,7 @@ topics:
   gaps: gaps-{name}
   late: late-{name}
   dead: dead-{name}
-  clock: clock-{name}
+  clock: {clocks}
 {topics}state: {state}
 delivery: {delivery}
 {more}"""
@@ -65,17 +65,19 @@ def settle(
     *,
     stages: str = SPLIT,
     raw: str | None = None,
+    clocks: str | None = None,
     partitions: int = 2,
     state: str = "rocksdb",
     delivery: str = "exactly_once",
+    clock: str = "unsynced: trust",
     stream: str = "",
     topics: str = "",
     more: str = "",
     make: bool = True,
 ) -> Setting:
-    """Write the file, make the topics. `raw`: the input of another application, shared.
-    `stream` follows within the stream's braces, `topics` within that section, `more` at
-    the end of the file."""
+    """Write the file, make the topics. `raw`, `clocks`: inputs of another one, shared.
+    `clock` and `topics` stand within those sections, `stream` follows within the stream's
+    braces, `more` at the end of the file."""
     name = uuid.uuid4().hex[:8]
     text = TEMPLATE.format(
         name=name,
@@ -84,6 +86,8 @@ def settle(
         partitions=partitions,
         state=state,
         delivery=delivery,
+        clock=clock,
+        clocks=clocks or f"clock-{name}",
         stream=f", {stream}" if stream else "",
         topics=f"  {topics}\n" if topics else "",
         more=more,

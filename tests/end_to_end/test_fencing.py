@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from aiokafka import TopicPartition
 
+from agents.brokers import Brokers
 from agents.delivery import AtLeastOnce, Checkpoint, CommitFailed, Delivery, ExactlyOnce
 from tests.end_to_end.records import read_all
 from tests.services import SharedKafka, UniqueName
@@ -24,11 +25,13 @@ Make = Callable[[str, str, tuple[str, int]], Delivery]
 
 
 def exactly_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
-    return ExactlyOnce(servers, name, f"group-{name}", changelog, TIMEOUT_MS)
+    client = Brokers(servers, is_embedded=False).client
+    return ExactlyOnce(client, name, f"group-{name}", changelog, TIMEOUT_MS)
 
 
 def at_least_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
-    return AtLeastOnce(servers, name, changelog, TIMEOUT_MS)
+    client = Brokers(servers, is_embedded=False).client
+    return AtLeastOnce(client, name, changelog, TIMEOUT_MS)
 
 
 def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:

@@ -6,10 +6,15 @@ local copy that cannot be had) is told, and done without.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+import infra.kafka
+from agents.topics import create, declared
+from infra.poll import wait_until
 from infra.ports import free_ports
 from tests.end_to_end.judge import judge
 from tests.end_to_end.records import contract, send
@@ -17,7 +22,8 @@ from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.services import SharedKafka, require
+from topology.description import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -45,8 +51,42 @@ def test_no_topics(kafka: SharedKafka, tmp_path: Path) -> None:
 def test_no_broker(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     setting = settle(nobody, tmp_path, stages=FUSED, make=False)
-    said = refused(Worker("a", setting.path, nobody, tmp_path))
+    said = refused(Worker("a", setting.path, nobody, tmp_path, "--brokers-wait", "7s"))
+    assert "WARNING waiting for brokers, " in said
     assert f"no broker answers at {nobody}" in said
+    assert "Connection refused" in said
+    assert "waited for 7 s" in said
+
+
+def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
+    nowhere = "broker.invalid:9092"
+    setting = settle(nowhere, tmp_path, stages=FUSED, make=False)
+    worker = Worker("a", setting.path, nowhere, tmp_path)
+    with running(worker):
+        told = "Failed to resolve 'broker.invalid:9092'"
+        wait_until(lambda: told in worker.log, TIMEOUT_S, "the first try to be told")
+        assert worker.alive
+        assert worker.stop() == 0, worker.log
+
+
+def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
+    require(infra.kafka.missing())
+    with infra.kafka.new_broker(tmp_path / "kafka") as broker:
+        setting = settle(broker.bootstrap, tmp_path, partitions=1)
+        broker.stop()
+        worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+        with running(worker):
+            wait_until(
+                lambda: worker.log.count("waiting for brokers") == len(setting.stages),
+                TIMEOUT_S,
+                "a word of each stage",
+            )
+            assert worker.ask("live")[0] == 200
+            assert worker.ask("ready")[0] == 503
+            broker.start()
+            worker.wait_ready()
+            assert "exit" not in worker.log
+            assert worker.stop() == 0, worker.log
 
 
 @pytest.mark.parametrize(
@@ -115,6 +155,36 @@ def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> Non
     said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
     assert "was made by" in said
     assert "set another `application:`" in said
+
+
+def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Its offsets are there, and are those of other records."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    once(setting, Worker("a", setting.path, setting.bootstrap, tmp_path))
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    admin.delete_topics([setting.raw])[setting.raw].result(TIMEOUT_S)
+    wait_until(
+        lambda: setting.raw not in admin.list_topics(timeout=TIMEOUT_S).topics,
+        TIMEOUT_S,
+        f"the end of {setting.raw}",
+    )
+    kafka.create_topic(setting.raw, config={"message.timestamp.type": "LogAppendTime"})
+    send(setting, [("t", b"1", contract("t", seq)) for seq in range(9)])
+    said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
+    assert f"{setting.raw} is not the topic that the state of its partition 0 was made from" in said
+    assert "set another `application:`" in said
+    text = setting.path.read_text()
+    renamed = text.replace("application: app-", "application: anew-")
+    assert renamed != text
+    setting.path.write_text(renamed)
+    anew = replace(setting, topology=parse(renamed))
+    create(declared(anew.topology), anew.bootstrap, 1)
+    worker = Worker("c", anew.path, anew.bootstrap, tmp_path)
+    with running(worker):
+        emitted = Emitted(anew)
+        emitted.wait_for(3 + 9, TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
 
 
 def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:

@@ -96,12 +96,13 @@ def play(
     speed: float | None,
     script: Sequence[tuple[float, Act]] = (),
     worker_count: int = 2,
+    sender: Sender | None = None,
 ) -> None:
     """Send, act when that share of the rows has been sent, wait until all is out, stop."""
     trouble = Trouble(setting, folder, worker_count=worker_count)
     with running(*trouble.workers, may_start=trouble.everybody):
         trouble.workers[0].wait_ready()
-        sender = Sender(setting, rows, speed=speed).start()
+        sender = (sender or Sender(setting, rows, speed=speed)).start()
         emitted = Emitted(setting)
         for share, act in script:
             while sender.share < share:

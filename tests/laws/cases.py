@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.laws.told import copies, copy_of
 from topology.alignment import Alignment
 from topology.chain import Chain
 from topology.clock import Clock
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
 from topology.description import parse
 from topology.description.stream import ClockConfig, MergeConfig, ReorderConfig
 from topology.event import NO_EPOCH, PROGRESS, Event
@@ -133,7 +136,31 @@ def _reorder(**settings: Any) -> Reorder:
 
 
 def _clock(max_sources: int = 100, max_ahead_ns: int = 3_600 * 1_000 * MS) -> Clock:
-    return Clock(ClockConfig(max_ahead_ns=max_ahead_ns), max_sources)
+    return Clock(ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust"), max_sources)
+
+
+def _measured_clock(unsynced: Any, max_sources: int = 100) -> Clock:
+    """Rounds for s0 (right, then set back), s1 (too few), s2 (a declared offset)."""
+    table = DriftTable()
+    for i in range(60):
+        at = START + 5 * i
+        for source in ("s0", "s1")[: 2 if i < 2 else 1]:
+            behind = 3 if at < START + 150 else 43
+            heard_ns, ended_ns = (at - 1) * MS, at * MS
+            sent_ns = (at - 2 - behind) * MS
+            answered_ns = ended_ns - behind * MS
+            table.add(Sample(source, sent_ns, heard_ns, heard_ns, answered_ns, ended_ns, i))
+    for i, offset in enumerate((4, None, -2)):
+        at = START + 60 * i
+        offset_ns = None if offset is None else offset * MS
+        table.add(Declared("s2", at * MS, offset_ns, MS, at * MS, i))
+    config = ClockConfig(
+        unsynced=unsynced,
+        activation_ns=20 * MS,
+        jump_min_ns=30 * MS,
+        broker_slack_ns=10 * MS,
+    )
+    return Clock(config, max_sources, table)
 
 
 def _merge(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge:
@@ -202,6 +229,24 @@ CASES = [
     Case(
         "clock, two sources known",
         lambda: _clock(2, 30 * MS),
+        sequenced,
+        replays=False,
+        max_sources=2,
+        reorders=False,
+    ),
+    *(
+        Case(
+            f"clock, {unsynced}",
+            partial(_measured_clock, unsynced),
+            sequenced,
+            replays=False,
+            reorders=False,
+        )
+        for unsynced in ("trust", "estimate", "reject")
+    ),
+    Case(
+        "clock, estimate, two sources known",
+        lambda: _measured_clock("estimate", 2),
         sequenced,
         replays=False,
         max_sources=2,

@@ -65,10 +65,21 @@ def test_defaults() -> None:
         "estimator_clock": "arrival",
     }
     assert stream.clock.model_dump() == {
-        "sync": "none",
-        "unsynced": "trust",
+        "sync": "udp",
+        "model": "polygon",
+        "unsynced": "estimate",
         "max_ahead_ns": 3_600 * 10**9,
         "max_error_ns": 20_000_000,
+        "sync_window_ns": 300 * 10**9,
+        "stale_after_ns": 180 * 10**9,
+        "max_rtt_ns": 10**9,
+        "max_skew_ppb": 250_000,
+        "wander_ppb_per_min": 100,
+        "granularity_ns": 0,
+        "activation_ns": 10**9,
+        "broker_slack_ns": 10**9,
+        "passive_floor_ns": 40_000_000,
+        "jump_min_ns": 10**9,
     }
     assert stream.merge.model_dump() == {
         "wait": "delay",

@@ -52,7 +52,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (reorder("maxwait: 500ms"), "streams.pitch.reorder.maxwait", "did you mean `max_wait`?"),
     (reorder("max_wait_ns: 5"), "streams.pitch.reorder.max_wait_ns", "did you mean `max_wait`?"),
     ("streams: {a: {topic: x}}", "streams.a.topic", "no such key; write one of: input, output,"),
-    ("streams: {a: {clock: {max_skew: 3}}}", "streams.a.clock.max_skew", "no such key"),
+    ("streams: {a: {clock: {max_slew: 3}}}", "streams.a.clock.max_slew", "no such key"),
     (f"{MINIMAL}topics: {{partition: 3}}", "topics.partition", "did you mean `partitions`?"),
     # names of streams
     ("streams:", "streams", "is empty; name at least one stream: streams: {default: {}}"),
@@ -147,10 +147,13 @@ BROKEN: list[tuple[str, str, str]] = [
     ),
     ("streams: {a: {merge: {expected_sources: a}}}", "streams.a.merge.expected_sources", "a list"),
     # the clock of this version
-    ("streams: {a: {clock: {unsynced: estimate}}}", "streams.a.clock.unsynced", "unsynced: trust"),
-    ("streams: {a: {clock: {unsynced: reject}}}", "streams.a.clock.unsynced", "not part of this"),
+    ("streams: {a: {clock: {max_skew: 3}}}", "streams.a.clock.max_skew", "write 3ppm"),
+    ("streams: {a: {clock: {max_skew: 2%}}}", "streams.a.clock.max_skew", "write it like 100ppm"),
+    ("streams: {a: {clock: {max_skew: 10001ppm}}}", "streams.a.clock.max_skew", "10000ppm or less"),
+    ("streams: {a: {clock: {wander: 1ppm}}}", "streams.a.clock.wander", "ppm/min"),
+    ("streams: {a: {clock: {model: cone}}}", "streams.a.clock.model", "polygon"),
     ("streams: {a: {clock: {unsynced: trusted}}}", "streams.a.clock.unsynced", "mean `trust`?"),
-    ("streams: {a: {clock: {sync: udp}}}", "streams.a.clock.sync", "leave sync out and write"),
+    ("streams: {a: {clock: {sync: tcp}}}", "streams.a.clock.sync", "udp"),
     # stages
     (f"{MINIMAL}stages: reorder", "stages", "`reorder` is not a list of stages; write [reorder, m"),
     (f"{MINIMAL}stages: []", "stages", "`reorder` is missing; write [reorder, merge] or"),

@@ -59,7 +59,7 @@ def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
         feed.fill(event(seq))
     whole_ns = 2 * (MAX_MISSING - 1) * 10
     assert feed.complete_ns == whole_ns  # the joined one holds numbers that did come
-    assert Feed("s", 1000).snapshot()[6][2] == []
+    assert Feed("s", 1000).snapshot()[7][2] == []
 
 
 def test_missing_numbers_outlive_a_restore() -> None:

@@ -387,14 +387,16 @@ def test_stamps_of_a_producer_are_replaced() -> None:
     assert HeaderWriter(PLAIN).stamp(good(original), original, 3) == headers() + STAMPS
 
 
-def test_watermark_bears_w_and_c() -> None:
+def test_watermark_bears_w_c_and_e() -> None:
     event = Event("pitch", "", NO_EPOCH, 0, 9, 10, kind=WATERMARK)
     event.complete_ns = 8
+    event.error_ns = 7
     assert HeaderWriter(PLAIN).control(event, 0) == [
         ("kind", b"watermark"),
         ("streamId", b"pitch"),
         ("refTs", b"9"),
         ("at", b"10"),
+        ("err", b"7"),
         ("complete", b"8"),
     ]
 

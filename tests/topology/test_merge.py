@@ -249,7 +249,26 @@ def test_at_the_bound_the_smallest_leaves() -> None:
             (14, "b", 1, 9, ["b1 at 14 (late merge)"]),
         ],
     )
-    assert merge.overflows == 1
+    assert merge.figures()["overflows"] == 1
+
+
+def test_figures_tell_the_watermark_and_its_lag() -> None:
+    merge = operator(heartbeat=20)
+    assert not {"watermark_ns", "watermark_lag_ns", "complete_ns"} & merge.figures().keys()
+    play(merge, [(5, "a", 0, 1, []), (5, "b", 0, 3, []), (8, None, ["a0 at 5"])])
+    figures = merge.figures()
+    assert (figures["watermark_ns"], figures["watermark_lag_ns"]) == (1 * MS, 7 * MS)
+    assert "complete_ns" not in figures  # nothing has been announced yet
+    play(merge, [(20, None, ["W 1 C 1 at 20"])])
+    figures = merge.figures()
+    assert (figures["watermark_lag_ns"], figures["complete_ns"]) == (19 * MS, 1 * MS)
+
+
+def test_a_source_that_is_forgotten_is_counted() -> None:
+    merge = operator(max_sources=1)
+    play(merge, [(1, "a", 0, 1, []), (2, "a", 1, 2, ["a0 at 1"]), (3, None, ["a1 at 2"])])
+    play(merge, [(4, "b", 0, 4, []), (4, None, ["b0 at 4"])])
+    assert (merge.figures()["sources"], merge.figures()["forgotten"]) == (1, 1)
 
 
 def test_a_copy_of_what_was_heard_in_sequence_is_dropped() -> None:
@@ -312,6 +331,18 @@ def test_the_watermark_rises_with_the_slowest_source_and_is_said_once() -> None:
             (30, None, []),
         ],
     )
+
+
+def test_a_watermark_tells_the_largest_error_of_the_live_sources() -> None:
+    merge = operator(heartbeat=10)
+    sure, unsure = event(1, "a", 0, 1), event(1, "b", 0, 2)
+    sure.error_ns, unsure.error_ns = 3, 7
+    merge.on_batch([sure, unsure], 1 * MS)
+    (watermark,) = [e for e in merge.on_time(10 * MS).released if e.kind == WATERMARK]
+    assert (watermark.ref_time_ns, watermark.error_ns) == (1 * MS, 7)
+    merge.on_batch([event(300, "a", 1, 300)], 300 * MS)  # b is idle by now
+    (watermark,) = [e for e in merge.on_time(310 * MS).released if e.kind == WATERMARK]
+    assert watermark.error_ns == 0
 
 
 def test_a_quiet_stream_finishes() -> None:

@@ -289,6 +289,30 @@ def test_a_small_counter_wraps() -> None:
     assert told(reorder.on_batch([event(20, 256)], 20 * MS)) == ["dead 256 seq_range"]
 
 
+@pytest.mark.parametrize(
+    ("start", "table"),
+    [
+        # From before the start, below the wrap: late, and named as it was sent.
+        ("auto", [(0, 0, ["0"]), (1, 254, ["late 254 before_start"]), (2, 1, ["1"])]),
+        ("zero", [(0, 254, ["late 254 before_start"]), (1, 0, ["0"]), (2, 1, ["1"])]),
+        # Half a cycle ahead is the most that can be told from behind.
+        ("zero", [(0, 128, ["blocked"]), (50, None, ["128", "gap 0-127 timeout"])]),
+        ("zero", [(0, 129, ["late 129 before_start"])]),
+        # In the start hold it is the smallest seen: all is counted from one cycle up.
+        ("auto", [(0, 2, ["blocked"]), (1, 255, []), (2, 1, []), (3, 0, []), (49, None, []),
+                  (50, None, ["255", "256", "257", "258"]), (51, 3, ["259"])]),
+        ("auto", [(0, 2, ["blocked"]), (1, 254, []), (2, 3, []), (49, None, []),
+                  (50, None, ["254", "blocked"]),
+                  (51, None, ["258", "259", "gap 255-257 timeout"]),
+                  (52, 0, ["256 (late gap)"]), (53, 253, 0, ["late 253 before_start"])]),
+        # Its stamp is too new for that: the source has restarted.
+        ("auto", [(0, 0, ["0"]), (9, 1, ["1"]), (60, 254, ["blocked"]), (110, None, ["254"])]),
+    ],
+)  # fmt: skip
+def test_a_number_from_before_the_start_of_a_small_counter(start: str, table: Table) -> None:
+    play(operator(seq_bits=8, start=start), table)
+
+
 def test_a_refused_number_does_not_shut_out_the_source() -> None:
     reorder = operator(seq_bits=8, start="auto")
     play(reorder, [(0, 300, 0, 0, ["dead 300 seq_range"]), (1, 0, 1, 4, ["0"])])
@@ -366,13 +390,15 @@ def test_bytes_are_bounded_too() -> None:
     heavy = event(0, 1)
     heavy.value = b"x" * 11
     assert told(reorder.on_batch([heavy], 0)) == ["blocked", "1", "gap 0-0 overflow"]
+    assert reorder.figures()["overflows"] == 1
 
 
 def test_the_longest_quiet_source_is_forgotten_and_starts_anew() -> None:
     reorder = operator(max_sources=2)
     for at, source in enumerate("abc"):
         reorder.on_batch([event(at, 0, source=source)], at * MS)
-    assert reorder.forgotten == 1
+    assert reorder.figures()["forgotten"] == 1
+    assert reorder.figures()["sources"] == 2
     assert told(reorder.on_batch([event(3, 0, source="c")], 3 * MS)) == ["duplicate 0"]
     assert told(reorder.on_batch([event(4, 0, source="a")], 4 * MS)) == ["0"]
 

@@ -5,6 +5,8 @@
 | `500ms`, `1.5s`, `24h`     | `int`, name ends `_ns`   | ns        |
 | `256MiB`, `64 KiB`         | `int`, name ends `_bytes`| bytes     |
 | `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
+| `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
+| `0.1ppm/min`               | `int`, `_ppb_per_min`    | 1e-9/min  |
 
 A duration or size in the file has its unit, always: a bare number is refused,
 even 0. In code the Python name takes the number as it is. Decimals are allowed
@@ -39,9 +41,11 @@ NS_PER: Final[Mapping[str, int]] = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
+WANDERS: Final[Mapping[str, int]] = {"ppb/min": 1, "ppm/min": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
-_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
+_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ/]*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
 
 Reader = Callable[[Any, ValidationInfo], Any]
@@ -108,7 +112,7 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
-    return "ms" if "ms" in unit_sizes else "MiB"
+    return next(unit for unit in ("ms", "MiB", "ppm", "ppm/min") if unit in unit_sizes)
 
 
 def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> PlainValidator:
@@ -198,6 +202,8 @@ def source_name_fault(name: Any) -> str | None:
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
+RatePpb = Annotated[int, _amount(RATES, "100ppm", 0)]
+WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
 ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
 WeightPpm = Annotated[int, _ppm(0, MILLION - 1)]
 Count = Annotated[int, whole(1)]

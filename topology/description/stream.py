@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,8 +25,10 @@ from topology.description.spelling import (
     DurationNs,
     PositiveNs,
     ProbabilityPpm,
+    RatePpb,
     SizeBytes,
     TopicName,
+    WanderPpbPerMin,
     WeightPpm,
     given,
     one_of,
@@ -44,6 +45,7 @@ Start = Literal["auto", "zero"] | int
 InferRestart = Literal["auto"] | bool
 Unsynced = Literal["trust", "estimate", "reject"]
 Sync = Literal["none", "udp"]
+ClockModel = Literal["polygon", "thesis"]
 MergeWait = Literal["delay", "thesis"]
 Preset = Literal["plain", "cloudevents"]
 TimeUnit = Literal["ns", "us", "ms", "s"]
@@ -112,32 +114,35 @@ class ReorderConfig(Section):
         return self
 
 
-_NO_SYNC: Final = "clock synchronisation is not part of this version"
-
-
-def _trusted_only(value: Any) -> Any:
-    if value != "trust":
-        raise refused(
-            f"`{value}` needs to know the clocks, and {_NO_SYNC}", "write unsynced: trust"
-        )
-    return value
-
-
-def _no_sync(value: Any) -> Any:
-    if value != "none":
-        raise refused(
-            f"`{value}` cannot be had: {_NO_SYNC}", "leave sync out and write unsynced: trust"
-        )
-    return value
+MAX_SKEW_PPB: Final = 10_000_000
+"""A clock that runs one per cent wrong is no clock."""
 
 
 class ClockConfig(Section):
-    """How far a source's clock is believed. `max_error` has no effect under `trust`."""
+    """How a source's clock is measured, and how far it is believed."""
 
-    sync: Annotated[Sync, one_of(Sync), AfterValidator(_no_sync)] = "none"
-    unsynced: Annotated[Unsynced, one_of(Unsynced), AfterValidator(_trusted_only)] = "trust"
+    sync: Annotated[Sync, one_of(Sync)] = "udp"
+    model: Annotated[ClockModel, one_of(ClockModel)] = "polygon"
+    unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
     max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
     max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
+    sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
+    stale_after_ns: PositiveNs = Field(default=180_000_000_000, validation_alias="stale_after")
+    max_rtt_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="max_rtt")
+    max_skew_ppb: RatePpb = Field(default=250_000, validation_alias="max_skew")
+    wander_ppb_per_min: WanderPpbPerMin = Field(default=100, validation_alias="wander")
+    granularity_ns: DurationNs = Field(default=0, validation_alias="granularity")
+    activation_ns: DurationNs = Field(default=1_000_000_000, validation_alias="activation")
+    broker_slack_ns: DurationNs = Field(default=1_000_000_000, validation_alias="broker_slack")
+    passive_floor_ns: PositiveNs = Field(default=40_000_000, validation_alias="passive_floor")
+    jump_min_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="jump_min")
+
+    @model_validator(mode="after")
+    def _is_a_clock(self) -> ClockConfig:
+        if self.max_skew_ppb > MAX_SKEW_PPB:
+            message = f"{self.max_skew_ppb} ppb is more than a clock can drift"
+            raise refused_at(Fault(("max_skew",), message, "write 10000ppm or less"))
+        return self
 
 
 def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:

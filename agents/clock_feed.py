@@ -1,0 +1,274 @@
+"""The drift table of a process, filled from `clock.offsets`.
+
+Every process that stamps events reads the whole topic, without a group, into one
+`topology.clock.drift_table`, which its partitions share. What applies to an event follows
+from arrival times alone, as long as a sample is in the table before the first event it
+applies to is stamped. So a partition does not work on input that arrived at time a before
+`reach(a)` has returned, which is when each partition of the topic
+
+* has been read to a record appended at a - `activation` or later, or
+* was at its end when somebody looked, no longer than `activation` ago: all that was
+  appended before the input at hand was fetched is read then, whatever the clocks of
+  brokers and workers say.
+
+In a backlog the topic is read no further ahead than `LOOKAHEAD_NS` beyond the input that
+is furthest, and what arrived before the input that is furthest behind, less the window of
+the model, is forgotten: the table stays small however far behind a worker is.
+
+The table has a local copy (`agents.local_copy`), one for each partition of the topic, so
+that a restart need not read the topic from its beginning. A record that is no word about a
+clock is counted and told, never more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from agents.arrival import ArrivalClock
+from agents.brokers import Brokers
+from agents.fetching import FetchTimes
+from agents.local_copy import LocalCopy
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample, read_word
+
+log = logging.getLogger(__name__)
+
+LOOKAHEAD_NS: Final = 60_000_000_000
+READ_TIMEOUT_MS: Final = 100
+FETCH_MAX_WAIT_MS: Final = 100
+"""How long the broker holds back an empty answer; well below any `activation`."""
+
+MAX_READ: Final = 5_000
+"""Records taken at a time."""
+
+COPY_EVERY_S: Final = 5.0
+MAX_UNCOPIED: Final = 50_000
+"""Changes that wait for the local copy; at the bound they are written at once."""
+
+TOLD_REFUSALS: Final = 10
+"""Refused records that are told one by one; the rest are counted."""
+
+Word = Sample | Declared
+
+
+class Share:
+    """One partition of the topic: how far it is read, and its local copy."""
+
+    def __init__(self, partition: TopicPartition, copy: LocalCopy) -> None:
+        self.partition = partition
+        self.copy = copy
+        self.clock = ArrivalClock(0)
+        self.ended_at_ns = 0
+        """The wall clock when it was last seen to hold nothing more."""
+        self.position = 0
+        self.changes: dict[bytes, bytes | None] = {}
+
+
+class ClockFeed:
+    """`start`, then `reach` before each batch, `stop` at the end.
+
+    `activation_ns` is the shortest of the streams', `window_ns` their longest
+    `sync_window`. `refused` counts records that say nothing about a clock.
+    """
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        topic: str,
+        table: DriftTable,
+        *,
+        activation_ns: int,
+        window_ns: int,
+        new_copy: Callable[[TopicPartition], LocalCopy],
+    ) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self.table = table
+        self._activation_ns = activation_ns
+        self._window_ns = window_ns
+        self._new_copy = new_copy
+        self._shares: list[Share] = []
+        self._wanted: dict[Any, int] = {}
+        self._homes: dict[str, Share] = {}
+        self._moved = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self.words = 0
+        self.refused = 0
+
+    # -- for the partitions ------------------------------------------------------------------------
+
+    async def reach(self, asker: Any, arrival_ns: int) -> None:
+        """Return when all that can apply to input of this arrival is in the table. `asker`
+        is whoever works on that input. Raises what ended the reading."""
+        self._wanted[asker] = arrival_ns
+        while not self._covers(arrival_ns):
+            if self._reading is None or self._reading.done():
+                raise FeedEnded(f"{self._topic} is no longer read") from self._why()
+            self._moved.clear()
+            await self._moved.wait()
+
+    def wants(self, asker: Any, arrival_ns: int) -> None:
+        """It has come so far, without input: the topic may be read as far."""
+        self._wanted[asker] = max(arrival_ns, self._wanted.get(asker, 0))
+
+    def left(self, asker: Any) -> None:
+        """It asks no more."""
+        self._wanted.pop(asker, None)
+
+    def _covers(self, arrival_ns: int) -> bool:
+        needed_ns = arrival_ns - self._activation_ns
+        recent_ns = time.time_ns() - self._activation_ns
+        return all(
+            share.clock.now_ns >= needed_ns or share.ended_at_ns >= recent_ns
+            for share in self._shares
+        )
+
+    def _why(self) -> BaseException | None:
+        if self._reading is None or self._reading.cancelled():
+            return None
+        return self._reading.exception()
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    async def start(self, partitions: int) -> None:
+        """Load the copies, and begin to read behind them."""
+        for number in range(partitions):
+            partition = TopicPartition(self._topic, number)
+            self._shares.append(Share(partition, self._new_copy(partition)))
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reading = asyncio.create_task(self._read(begun))
+        await asyncio.wait([begun, self._reading], return_when=asyncio.FIRST_COMPLETED)
+        if self._reading.done():
+            await self._reading
+
+    async def stop(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+        for share in self._shares:
+            await asyncio.to_thread(share.copy.close)
+
+    async def _read(self, begun: asyncio.Future[None]) -> None:
+        try:
+            async with self._brokers.reader(fetch_max_wait_ms=FETCH_MAX_WAIT_MS) as consumer:
+                times = FetchTimes(consumer._fetcher)
+                await self._begin(consumer)
+                begun.set_result(None)
+                await self._go_on(consumer, times)
+        finally:
+            self._moved.set()
+
+    async def _begin(self, consumer: AIOKafkaConsumer) -> None:
+        partitions = [share.partition for share in self._shares]
+        consumer.assign(partitions)
+        first = await consumer.beginning_offsets(partitions)
+        ends = await consumer.end_offsets(partitions)
+        for share in self._shares:
+            state, position = await asyncio.to_thread(share.copy.load)
+            if await asyncio.to_thread(share.copy.is_unfit, ends[share.partition]):
+                state, position = {}, None
+            for key in sorted(state):
+                self._restore(share, key, state[key])
+            share.position = max(position or 0, first[share.partition])
+            consumer.seek(share.partition, share.position)
+
+    def _restore(self, share: Share, key: bytes, value: bytes) -> None:
+        source, arrival, offset = key.decode().rsplit("\n", 2)
+        word = read_word(source, orjson.loads(value), int(arrival), int(offset))
+        if isinstance(word, Word):
+            self.table.add(word)
+            self._homes[source] = share
+
+    async def _go_on(self, consumer: AIOKafkaConsumer, times: FetchTimes) -> None:
+        self.table.dropped = []
+        copied_s = time.monotonic()
+        while True:
+            self._hold_back(consumer)
+            batches = await consumer.getmany(timeout_ms=READ_TIMEOUT_MS, max_records=MAX_READ)
+            for share in self._shares:
+                records = batches.get(share.partition, ())
+                for record in records:
+                    self._take(share, record)
+                await self._note_end(consumer, times, share)
+            self._moved.set()
+            waiting = sum(len(share.changes) for share in self._shares)
+            if time.monotonic() - copied_s >= COPY_EVERY_S or waiting >= MAX_UNCOPIED:
+                copied_s = time.monotonic()
+                await self._copy()
+
+    def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
+        """Not further ahead than needed."""
+        limit_ns = max(self._wanted.values(), default=0) + LOOKAHEAD_NS
+        for share in self._shares:
+            if share.clock.now_ns > limit_ns:
+                consumer.pause(share.partition)
+            else:
+                consumer.resume(share.partition)
+
+    async def _note_end(self, consumer: AIOKafkaConsumer, times: FetchTimes, share: Share) -> None:
+        share.position = await consumer.position(share.partition)
+        if share.position == consumer.highwater(share.partition):
+            share.ended_at_ns = times.asked_at_ns.get(share.partition, 0)
+
+    def _take(self, share: Share, record: Any) -> None:
+        arrival_ns = share.clock.arrive(record.timestamp, record.timestamp_type, time.time_ns())
+        word = word_of(record, arrival_ns)
+        if isinstance(word, str):
+            self.refused += 1
+            if self.refused <= TOLD_REFUSALS:
+                place = f"{record.topic}/{record.partition} at offset {record.offset}"
+                log.warning("%s: no word about a clock: %s", place, word)
+            return
+        self.words += 1
+        self.table.add(word)
+        self._homes[word.source] = share
+        share.changes[key_of(word)] = record.value
+
+    # -- the local copy ----------------------------------------------------------------------------
+
+    async def _copy(self) -> None:
+        self._forget()
+        for share in self._shares:
+            changes, share.changes = share.changes, {}
+            await asyncio.to_thread(share.copy.move, changes, share.position)
+
+    def _forget(self) -> None:
+        if self._wanted:
+            oldest_ns = min(self._wanted.values()) - self._activation_ns - self._window_ns
+            self.table.forget_before(oldest_ns)
+        dropped, self.table.dropped = self.table.dropped or [], []
+        for word in dropped:
+            home = self._homes.get(word.source)
+            if home is not None:
+                home.changes[key_of(word)] = None
+        if len(self._homes) > 2 * len(self.table):
+            self._homes = {name: at for name, at in self._homes.items() if name in self.table}
+
+
+class FeedEnded(Exception):
+    """The drift table is not kept up any more; the process has to start anew."""
+
+
+def word_of(record: Any, arrival_ns: int) -> Word | str:
+    """What a record of `clock.offsets` says, or why it says nothing."""
+    try:
+        source = (record.key or b"").decode()
+        values = orjson.loads(record.value or b"null")
+    except ValueError as fault:  # both are
+        return f"the key is no UTF-8 or the value no JSON ({fault})"
+    if not source:
+        return "it has no key; the key is the source"
+    if not isinstance(values, dict):
+        return "the value is no JSON object"
+    return read_word(source, values, arrival_ns, record.offset)
+
+
+def key_of(word: Word) -> bytes:
+    return f"{word.source}\n{word.arrival_ns:020d}\n{word.offset:020d}".encode()

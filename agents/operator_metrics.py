@@ -1,0 +1,97 @@
+"""The figures of the operators as metric families.
+
+A figure `<operator>_<name>` of a chain (topology.operator, `figures`) is the family
+`inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
+`_ns` is told in seconds, an instant as seconds since 1970.
+
+Labels are stage, stream and partition. Streams beyond those that stand for themselves are
+told together: their counts summed, their times left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from topology.operator import TOTALS, Figures
+
+NS_PER_S: Final = 1_000_000_000
+TIME: Final = "_ns"
+
+TEXTS: Final = {
+    "reorder_sources": "Sources known",
+    "reorder_held": "Events behind a hole or before a start, and dead letters that hold a place",
+    "reorder_held_bytes": "Payload of the events held",
+    "reorder_overflows": "Times that a bound on held events gave up a hole or a start hold",
+    "reorder_forgotten": "Sources forgotten at a bound, or after forget_after",
+    "clock_sources": "Sources known",
+    "clock_synced": "Sources whose clock was known when they spoke last",
+    "clock_stale": "The same, but the last good round of time sync is long ago",
+    "clock_unsynced": "Sources whose clock was not known: the policy `unsynced` held",
+    "clock_suspect": "Sources whose newest rounds contradict the older, undecided yet",
+    "clock_broken": "Sources whose events have refuted their clock, and not synced since",
+    "clock_contradicted": "Events that contradicted the clock of their source",
+    "clock_jumps": "Jumps of a clock that events have shown",
+    "clock_forgotten": "Sources forgotten at a bound",
+    "merge_sources": "Sources known",
+    "merge_idle": "Sources that are silent or said bye: not waited for",
+    "merge_catching_up": "Sources whose last event was late: not waited for",
+    "merge_blocked": "Sources whose events wait in reorder behind a hole",
+    "merge_queued": "Events that wait for other sources",
+    "merge_queued_bytes": "Payload of the events that wait",
+    "merge_overflows": "Events let go early, the bound being reached",
+    "merge_forgotten": "Sources forgotten at a bound",
+    "merge_watermark_ns": "W: only late events have a smaller reference time from now on",
+    "merge_watermark_lag_ns": "How far W is behind the arrival clock",
+    "merge_complete_ns": "C: every source has been heard up to here, without a hole",
+}
+
+
+class OperatorMetrics:
+    """The families, in the registry given. A place is (stage, stream, partition)."""
+
+    def __init__(self, registry: CollectorRegistry, labels: tuple[str, ...]) -> None:
+        self._gauges: dict[str, Gauge] = {}
+        self._counters: dict[str, Counter] = {}
+        for figure, text in TEXTS.items():
+            name = f"inorder_{figure}"
+            if is_total(figure):
+                self._counters[figure] = Counter(name, text, labels, registry=registry)
+            else:
+                name = name.replace(TIME, "_seconds")
+                self._gauges[figure] = Gauge(name, text, labels, registry=registry)
+
+    def stand(self, place: tuple[str, str, str], figures: Figures) -> None:
+        for figure, value in figures.items():
+            gauge = self._gauges.get(figure)
+            if gauge is not None:
+                gauge.labels(*place).set(value / NS_PER_S if figure.endswith(TIME) else value)
+
+    def grew(self, place: tuple[str, str, str], before: Figures, now: Figures) -> None:
+        """The totals are now these; `before` have been counted."""
+        for figure, counter in self._counters.items():
+            if figure in now:
+                counter.labels(*place).inc(max(0, now[figure] - before.get(figure, 0)))
+
+    def forget(self, place: tuple[str, str, str]) -> None:
+        for gauge in self._gauges.values():
+            gauge.remove(*place)
+
+
+def is_total(figure: str) -> bool:
+    return figure.partition("_")[2] in TOTALS
+
+
+def together(parts: Iterable[Mapping[str, int]]) -> Figures:
+    """The figures of several streams as one."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return dict(parts[0])
+    summed: Figures = {}
+    for part in parts:
+        for figure, value in part.items():
+            if not figure.endswith(TIME):
+                summed[figure] = summed.get(figure, 0) + value
+    return summed

@@ -1,0 +1,229 @@
+"""How clients prove who they are to the brokers, and the brokers to them: TLS and SASL.
+
+One small set of settings under the names that Kafka's clients give them, for all clients
+of a process, whichever library they are of:
+
+    security.protocol                     PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
+    sasl.mechanism                        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+    sasl.username, sasl.password
+    ssl.ca.location                       PEM; without it the machine's own authorities count
+    ssl.certificate.location, ssl.key.location, ssl.key.password
+                                          PEM, where brokers want to see the client's
+    ssl.endpoint.identification.algorithm https (default), none
+
+They come from a file of `name=value` lines and from the environment
+(`INORDER_SASL_USERNAME` for `sasl.username`), which wins name by name: what is no secret
+can lie in the open, and the secret come from elsewhere. Either secret may also be named by
+the file that holds it, `sasl.password.file`. Never from the command line, which
+others on the machine can read; and nothing here tells one.
+
+All of it is checked at the start: a file that is not there, a certificate that does not
+belong to its key, a name that no client knows.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+
+PREFIX: Final = "INORDER_"
+FILE: Final = ".file"
+"""Behind the name of a secret: the value is the file that holds it."""
+
+
+class SecurityRefused(Exception):
+    """Settings that cannot be; the message says which, and what to write."""
+
+
+def _is_file(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    return path
+
+
+PemFile = Annotated[Path, AfterValidator(_is_file)]
+
+
+class Security(BaseModel):
+    """See the module's docstring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", alias="security.protocol"
+    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, alias="sasl.mechanism"
+    )
+    username: str | None = Field(default=None, alias="sasl.username")
+    password: SecretStr | None = Field(default=None, alias="sasl.password")
+    ca_file: PemFile | None = Field(default=None, alias="ssl.ca.location")
+    certificate_file: PemFile | None = Field(default=None, alias="ssl.certificate.location")
+    key_file: PemFile | None = Field(default=None, alias="ssl.key.location")
+    key_password: SecretStr | None = Field(default=None, alias="ssl.key.password")
+    identification: Literal["https", "none"] = Field(
+        default="https", alias="ssl.endpoint.identification.algorithm"
+    )
+
+    @property
+    def encrypts(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def authenticates(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def aiokafka(self) -> dict[str, Any]:
+        """Arguments of aiokafka's clients."""
+        settings: dict[str, Any] = {"security_protocol": self.protocol}
+        if self.encrypts:
+            settings["ssl_context"] = self.ssl_context
+        if self.authenticates:
+            settings["sasl_mechanism"] = self.mechanism
+            settings["sasl_plain_username"] = self.username
+            settings["sasl_plain_password"] = _told(self.password)
+        return settings
+
+    def librdkafka(self) -> dict[str, str | int | float | bool]:
+        """Settings of confluent-kafka's clients."""
+        settings: dict[str, str | int | float | bool] = {"security.protocol": self.protocol}
+        if self.encrypts:
+            settings["ssl.endpoint.identification.algorithm"] = self.identification
+            files = (self.ca_file, self.certificate_file, self.key_file)
+            for name, file in zip(("ca", "certificate", "key"), files, strict=True):
+                if file is not None:
+                    settings[f"ssl.{name}.location"] = str(file)
+            if self.key_password is not None:
+                settings["ssl.key.password"] = _told(self.key_password)
+        if self.authenticates:
+            settings["sasl.mechanism"] = str(self.mechanism)
+            settings["sasl.username"] = str(self.username)
+            settings["sasl.password"] = _told(self.password)
+        return settings
+
+    @cached_property
+    def ssl_context(self) -> ssl.SSLContext:
+        """One for all clients, so that files are read once. OSError if they cannot be."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        context.check_hostname = self.identification == "https"
+        if self.certificate_file is not None:
+            # Without a word for it, a locked key would be asked for at the terminal.
+            secret = _told(self.key_password)
+            context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
+        return context
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.authenticates:
+            self._need("sasl.mechanism", self.mechanism, "write PLAIN or SCRAM-SHA-512")
+            self._need("sasl.username", self.username, "write it")
+            self._need("sasl.password", self.password, "write it, or sasl.password.file")
+        elif self.mechanism or self.username or self.password:
+            raise ValueError(f"sasl.… is set, and {self.protocol} does not use it; {_BUT_SASL}")
+        files = (self.ca_file, self.certificate_file, self.key_file)
+        if any(files) and not self.encrypts:
+            raise ValueError(f"ssl.… is set, and {self.protocol} does not use it; {_BUT_SSL}")
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("ssl.certificate.location and ssl.key.location go together")
+        if self.encrypts:
+            try:
+                _ = self.ssl_context
+            except OSError as error:  # which ssl's own errors are
+                raise ValueError(f"the PEM files cannot be used: {error}") from error
+        return self
+
+    def _need(self, name: str, value: Any, remedy: str) -> None:
+        if not value:
+            raise ValueError(f"{self.protocol} needs {name}; {remedy}")
+
+
+_BUT_SASL: Final = "write security.protocol SASL_SSL (or SASL_PLAINTEXT)"
+_BUT_SSL: Final = "write security.protocol SSL (or SASL_SSL)"
+
+PLAINTEXT: Final = Security()
+"""Neither encrypted nor authenticated."""
+
+NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values())
+SECRETS: Final = ("sasl.password", "ssl.key.password")
+SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
+"""librdkafka's own spelling."""
+
+
+def _told(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
+
+
+def variable(name: str) -> str:
+    """The environment's name of a setting."""
+    return PREFIX + name.upper().replace(".", "_")
+
+
+def read_security(text: str, environ: Mapping[str, str]) -> Security:
+    """From the file's text ("" without one) and the environment. SecurityRefused."""
+    values = _properties(text)
+    for name in (*NAMES, *(secret + FILE for secret in SECRETS)):
+        if environ.get(variable(name)):
+            other = name.removesuffix(FILE) if name.endswith(FILE) else name + FILE
+            values.pop(other, None)  # a secret by name and by file are one setting
+            values[name] = environ[variable(name)]
+    for secret in SECRETS:
+        if secret + FILE in values:
+            values[secret] = _content(secret + FILE, values.pop(secret + FILE))
+    for name in ("security.protocol", "sasl.mechanism"):
+        if name in values:
+            values[name] = values[name].upper()
+    try:
+        return Security.model_validate(values)
+    except ValidationError as refused:
+        faults = refused.errors(include_url=False, include_input=False, include_context=False)
+        raise SecurityRefused("\n".join(_said(fault) for fault in faults)) from None
+
+
+def without_security(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that speaks to a broker of our own."""
+    ours = {variable(name) for name in (*NAMES, *(secret + FILE for secret in SECRETS))}
+    return {name: value for name, value in environ.items() if name not in {*ours, "INORDER_KAFKA"}}
+
+
+def _properties(text: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        name = SPELLED.get(name.strip(), name.strip())
+        if not equals:  # the line is not repeated: it may hold a secret
+            raise SecurityRefused(f"line {number} is not a setting; write name=value")
+        if name in values:
+            raise SecurityRefused(f"line {number} sets {name} again; leave one of them")
+        values[name] = value.strip()
+    return values
+
+
+def _content(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise SecurityRefused(f"{name}: {path}: {reason}") from error
+
+
+def _said(fault: Any) -> str:
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: is not a setting of these; write one of {', '.join(NAMES)}"
+    what = fault["msg"].removeprefix("Value error, ")
+    return f"{where} ({variable(where)}): {what}" if where else what

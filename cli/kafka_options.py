@@ -1,0 +1,59 @@
+"""Options of the commands that speak to Kafka: how brokers are reached, and waited for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from pydantic_core import PydanticCustomError
+
+from agents.security import Security, SecurityRefused, read_security
+from cli.topology_file import Refused
+from topology.description.problem import Fault
+from topology.description.spelling import NS_PER, in_unit
+
+kafka_option = click.option(
+    "--kafka",
+    "kafka_path",
+    envvar="INORDER_KAFKA",
+    metavar="FILE",
+    help="TLS and SASL settings (security.protocol=… and the like, a line each); each may also"
+    " come from the environment, as INORDER_SECURITY_PROTOCOL.",
+)
+
+
+def security(path: str | None) -> Security:
+    """From the file of `--kafka` and the environment; `Refused` says what is wrong."""
+    text = ""
+    if path is not None:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+            raise Refused(f"--kafka {path}: {reason}") from error
+    try:
+        return read_security(text, os.environ)
+    except SecurityRefused as refused:
+        where = "the environment" if path is None else f"--kafka {path}"
+        raise Refused(f"{where}: {refused}") from None
+
+
+def _seconds(_: click.Context, __: click.Parameter, text: str) -> float:
+    try:
+        return in_unit(text, NS_PER, "5min") / NS_PER["s"]
+    except PydanticCustomError as error:
+        faults: list[Fault] = (error.context or {})["faults"]
+        raise Refused(f"--brokers-wait: {faults[0].message}; {faults[0].remedy}") from error
+
+
+brokers_wait_option = click.option(
+    "--brokers-wait",
+    "brokers_wait_s",
+    envvar="INORDER_BROKERS_WAIT",
+    metavar="DURATION",
+    default="5min",
+    show_default=True,
+    callback=_seconds,
+    help="How long brokers that do not answer at the start are waited for.",
+)

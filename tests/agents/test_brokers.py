@@ -1,0 +1,47 @@
+"""Examples: brokers that do not answer are asked again, each try is told, and it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+import agents.brokers
+from agents.brokers import BrokersUnavailable, await_brokers, brokers_at
+from agents.security import PLAINTEXT
+from infra.embedded import EmbeddedBroker
+from infra.ports import free_ports
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents.brokers, "TRY_S", 0.3)
+    monkeypatch.setattr(agents.brokers, "PAUSE_S", 0.1)
+
+
+def test_each_try_is_told_and_the_last_one_raises(caplog: pytest.LogCaptureFixture) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    with (
+        caplog.at_level(logging.WARNING, "agents.brokers"),
+        pytest.raises(BrokersUnavailable, match="waited for 1 s") as absent,
+    ):
+        asyncio.run(await_brokers(nobody, PLAINTEXT, 1.0))
+    tries = [message for message in caplog.messages if message.startswith("waiting for brokers, ")]
+    assert 2 <= len(tries) <= 4
+    for said in [*tries, str(absent.value)]:
+        assert f"no broker answers at {nobody}" in said
+        assert "Connection refused" in said
+
+
+def test_without_patience_there_is_one_try(caplog: pytest.LogCaptureFixture) -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    with caplog.at_level(logging.WARNING), pytest.raises(BrokersUnavailable):
+        asyncio.run(await_brokers(nobody, PLAINTEXT, 0.0))
+    assert caplog.messages == []
+
+
+def test_brokers_that_answer_are_taken_at_once(embedded_broker: EmbeddedBroker) -> None:
+    brokers = asyncio.run(await_brokers(embedded_broker.bootstrap, PLAINTEXT, 60.0))
+    assert brokers == brokers_at(embedded_broker.bootstrap)
+    assert brokers.is_embedded

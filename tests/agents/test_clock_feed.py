@@ -1,0 +1,180 @@
+"""End to end: the drift table filled from a real topic, its copy, and who waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from agents.brokers import Brokers
+from agents.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
+from agents.local_copy import LocalCopy
+from agents.state.open import open_store
+from agents.state.store import StoreName
+from tests.services import SharedKafka, UniqueName
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
+
+pytestmark = pytest.mark.kafka
+
+S = 1_000_000_000
+PATIENCE_S = 20.0
+LOG_APPEND = {"message.timestamp.type": "LogAppendTime"}
+ROUND = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
+
+
+def feed_of(bootstrap: str, topic: str, folder: Path | None = None) -> ClockFeed:
+    def new_copy(source: TopicPartition) -> LocalCopy:
+        name = StoreName("app", "stage", source.topic, source.partition)
+        return LocalCopy(
+            source.topic,
+            lambda: None if folder is None else open_store("rocksdb", name, directory=folder),
+            lambda _: None,
+        )
+
+    return ClockFeed(
+        Brokers(bootstrap, is_embedded=False),
+        topic,
+        DriftTable(),
+        activation_ns=S,
+        window_ns=300 * S,
+        new_copy=new_copy,
+    )
+
+
+async def write(bootstrap: str, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+    await producer.start()
+    for key, value in records:
+        await producer.send_and_wait(topic, value, key)
+    await producer.stop()
+
+
+def words(source: str, count: int) -> list[tuple[bytes | None, bytes | None]]:
+    return [(source.encode(), json.dumps(ROUND).encode())] * count
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0.02)
+
+
+def test_words_come_into_the_table_and_what_is_none_is_counted(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    topic = unique_name("clock")
+    kafka.create_topic(topic, 2, LOG_APPEND)
+    declared = (b"b", b'{"at": 5, "offset": -7, "error": 1}')
+    bad = [
+        (None, b"{}"),
+        (b"a", None),
+        (b"a", b"{"),
+        (b"\xff", b"{}"),
+        (b"a", b"[]"),
+        (b"a", b"{}"),
+    ]
+
+    async def scenario() -> None:
+        await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
+        feed = feed_of(kafka.bootstrap, topic)
+        await feed.start(2)
+        await asyncio.wait_for(feed.reach("p", time.time_ns()), PATIENCE_S)
+        track = feed.table.use("a")
+        assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
+        assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
+        (word,) = feed.table.use("b").declared
+        assert (word.at_ns, word.offset_ns, word.error_ns) == (5, -7, 1)
+        assert (feed.words, feed.refused) == (4, len(bad))
+        await write(kafka.bootstrap, topic, *words("a", 1))
+        await until(lambda: len(track.samples) == 4)
+        await feed.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_remembers_what_the_topic_no_longer_has(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic = unique_name("clock")
+    kafka.create_topic(topic, 1, LOG_APPEND)
+
+    async def filled(expected: int) -> None:
+        feed = feed_of(kafka.bootstrap, topic, tmp_path)
+        await feed.start(1)
+        await asyncio.wait_for(feed.reach("p", time.time_ns()), PATIENCE_S)
+        track = feed.table.use("a")
+        assert len(track.samples) == expected
+        await until(lambda: not feed._shares[0].changes)  # they are in the copy
+        await feed.stop()
+
+    async def scenario() -> None:
+        await write(kafka.bootstrap, topic, *words("a", 5))
+        await filled(5)
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        await admin.start()
+        await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=5)})
+        await admin.close()
+        await write(kafka.bootstrap, topic, *words("a", 2))
+        await filled(7)
+
+    asyncio.run(scenario())
+
+
+def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
+    async def scenario() -> None:
+        feed = feed_of("127.0.0.1:1", "clock")
+        share = Share(TopicPartition("clock", 0), feed._new_copy(TopicPartition("clock", 0)))
+        feed._shares.append(share)
+        now_ns = time.time_ns()
+        with pytest.raises(FeedEnded, match="no longer read"):
+            await feed.reach("p", now_ns)
+        share.clock.now_ns = now_ns - S  # read to just where a sample begins to matter
+        await feed.reach("p", now_ns)
+        share.clock.now_ns = 0
+        share.ended_at_ns = now_ns  # nothing there since before the input was fetched
+        await feed.reach("p", now_ns + 10 * S)
+
+    asyncio.run(scenario())
+
+
+def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
+    class Reader:
+        def __init__(self) -> None:
+            self.paused: set[TopicPartition] = set()
+
+        def pause(self, partition: TopicPartition) -> None:
+            self.paused.add(partition)
+
+        def resume(self, partition: TopicPartition) -> None:
+            self.paused.discard(partition)
+
+    feed, reader = feed_of("127.0.0.1:1", "clock"), Reader()
+    partition = TopicPartition("clock", 0)
+    share = Share(partition, feed._new_copy(partition))
+    feed._shares.append(share)
+    share.clock.now_ns = 1_000 * S
+    feed.wants("slow", 100 * S)
+    feed._hold_back(reader)
+    assert reader.paused == {partition}
+    feed.wants("fast", 1_000 * S - LOOKAHEAD_NS)
+    feed._hold_back(reader)
+    assert not reader.paused
+    feed.table.dropped = []
+    for at in range(0, 1_000, 2):
+        feed.table.add(Sample("a", 1, 2, 3, 4, at * S, at))
+    feed.table.add(Declared("a", 0, 0, 0, 0))
+    feed.wants("slow", 700 * S)
+    feed._forget()
+    assert feed.table.use("a").samples[0].arrival_ns == (700 - 1 - 300) * S + S  # 399 s, even
+    feed.left("slow")
+    feed._forget()
+    assert feed.table.use("a").samples[0].arrival_ns > 600 * S

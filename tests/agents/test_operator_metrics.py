@@ -1,0 +1,100 @@
+"""Examples: the operators' figures as families, over restores, and past the bound of streams."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agents.metrics import MAX_STREAMS, OTHER, Metrics
+from agents.operator_metrics import TEXTS
+from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
+from topology.description import parse
+from topology.event import Event
+from topology.stage import Stage
+
+STAGE = "reorder+merge"
+S = 1_000_000_000
+
+
+class Told:
+    """What a scrape of the registry says of one stream in partition 3."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry)
+
+    def partition(self, *streams: str) -> PartitionMetrics:
+        return PartitionMetrics(self.metrics, STAGE, 3, streams)
+
+    def __call__(self, family: str, stream: str = "pitch") -> float | None:
+        labels = {"stage": STAGE, "stream": stream, "partition": "3"}
+        return self.registry.get_sample_value(f"inorder_{family}", labels)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> None:
+    partition.stands({"pitch": Standing(held, figures)}, 0, ShellTotals(0, 0))
+
+
+def test_every_figure_of_a_chain_has_a_family(told: Told) -> None:
+    topology = parse("streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]")
+    chain = Stage(topology, ("reorder", "merge")).chains["default"]
+    event = Event("default", "s", 0, 0, 5 * S, 7 * S)
+    chain.on_batch([event], 7 * S)
+    chain.on_time(8 * S)
+    assert TEXTS.keys() == chain.figures().keys(), "name it in TEXTS, with its text"
+    partition = told.partition("default")
+    partition.begins({}, ShellTotals(0, 0))
+    partition.stands({"default": Standing(0, chain.figures())}, 0, ShellTotals(0, 0))
+    assert told("merge_sources", "default") == 1
+    assert told("merge_watermark_seconds", "default") == 5
+    assert told("merge_watermark_lag_seconds", "default") == 3
+    assert told("merge_overflows_total", "default") == 0
+
+
+def test_totals_found_in_the_state_were_counted_before(told: Told) -> None:
+    partition = told.partition("pitch")
+    found = {"reorder_forgotten": 7, "reorder_sources": 2}
+    partition.begins({"pitch": Standing(0, found)}, ShellTotals(0, 0))
+    assert told("reorder_forgotten_total") == 0
+    for forgotten in (7, 9, 9, 10):
+        stands(partition, reorder_forgotten=forgotten, reorder_sources=5)
+    assert told("reorder_forgotten_total") == 3
+    assert told("reorder_sources") == 5
+
+
+def test_a_total_that_begins_anew_takes_nothing_back(told: Told) -> None:
+    first = told.partition("pitch")
+    stands(first, merge_forgotten=4)
+    second = told.partition("pitch")
+    second.begins({"pitch": Standing(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
+    stands(second, merge_forgotten=2)
+    assert told("merge_forgotten_total") == 6
+
+
+def test_gauges_go_with_the_partition(told: Told) -> None:
+    partition = told.partition("pitch")
+    stands(partition, held=4, merge_queued=4, merge_overflows=1)
+    assert (told("records_held"), told("merge_queued")) == (4, 4)
+    partition.forget()
+    assert (told("records_held"), told("merge_queued")) == (None, None)
+    assert told("merge_overflows_total") == 1
+
+
+def test_streams_beyond_the_bound_are_told_together(told: Told) -> None:
+    streams = [f"s{number}" for number in range(MAX_STREAMS + 3)]
+    partition = told.partition(*streams)
+    figures = {"merge_queued": 2, "merge_overflows": 1, "merge_watermark_ns": 5 * S}
+    standings = dict.fromkeys(streams, Standing(2, figures))
+    for _ in range(2):
+        partition.stands(standings, 0, ShellTotals(0, 0))
+    assert (told("merge_queued", "s0"), told("merge_watermark_seconds", "s0")) == (2, 5)
+    assert (told("merge_queued", OTHER), told("records_held", OTHER)) == (6, 6)
+    assert told("merge_watermark_seconds", OTHER) is None
+    assert told("merge_overflows_total", OTHER) == 3
+    partition.forget()
+    assert (told("merge_queued", OTHER), told("records_held", OTHER)) == (None, None)

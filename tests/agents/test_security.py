@@ -1,0 +1,120 @@
+"""Examples: what of TLS and SASL reaches the clients, and what is refused, in which words.
+
+That brokers let such clients in is seen in tests/end_to_end/test_security.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.brokers import Brokers
+from agents.security import (
+    NAMES,
+    PLAINTEXT,
+    Security,
+    SecurityRefused,
+    read_security,
+    variable,
+    without_security,
+)
+
+SECRET = "correct-horse"
+SASL = "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=inorder\n"
+
+
+def test_nothing_said_is_plaintext() -> None:
+    assert read_security("", {}) == PLAINTEXT
+    assert PLAINTEXT.librdkafka() == {"security.protocol": "PLAINTEXT"}
+    assert Brokers("b:9092", is_embedded=False).client == {
+        "bootstrap_servers": "b:9092",
+        "security_protocol": "PLAINTEXT",
+    }
+
+
+@pytest.mark.parametrize("how", ["file", "variable", "named by the file", "named by a variable"])
+def test_a_secret_reaches_the_clients_and_nobody_else(how: str, tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text(SECRET + "\n")
+    text, environ = {
+        "file": (f"sasl.password={SECRET}\n", {}),
+        "variable": ("", {"INORDER_SASL_PASSWORD": SECRET}),
+        "named by the file": (f"sasl.password.file={path}\n", {}),
+        "named by a variable": ("", {"INORDER_SASL_PASSWORD_FILE": str(path)}),
+    }[how]
+    security = read_security(SASL + text, environ)
+    assert security.librdkafka() == {
+        "security.protocol": "SASL_SSL",
+        "ssl.endpoint.identification.algorithm": "https",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "inorder",
+        "sasl.password": SECRET,
+    }
+    settings = security.aiokafka()
+    assert settings.pop("ssl_context") is security.ssl_context
+    assert settings == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "inorder",
+        "sasl_plain_password": SECRET,
+    }
+    assert SECRET not in f"{security!r} {security} {Brokers('b', False, security)!r}"  # noqa: FBT003
+
+
+def test_the_environment_wins_name_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text("of the file")
+    text = f"{SASL}sasl.password.file={path}\n"
+    environ = {
+        "INORDER_SASL_PASSWORD": SECRET,
+        "INORDER_SASL_MECHANISM": "plain",
+        "INORDER_SECURITY_PROTOCOL": "",  # as an unset value of a chart is written
+    }
+    settings = read_security(text, environ).librdkafka()
+    assert (settings["sasl.password"], settings["sasl.mechanism"]) == (SECRET, "PLAIN")
+    assert settings["security.protocol"] == "SASL_SSL"
+
+
+def test_comments_blank_lines_and_the_other_spelling() -> None:
+    text = "# ours\n\n security.protocol = sasl_plaintext \nsasl.mechanisms=PLAIN\n"
+    security = read_security(text + "sasl.username=a=b\nsasl.password= # \n", {})
+    settings = security.librdkafka()
+    assert settings["security.protocol"] == "SASL_PLAINTEXT"
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("a=b", "#")
+    assert "ssl_context" not in security.aiokafka()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("security.protocol=SASL_TLS", "security.protocol (INORDER_SECURITY_PROTOCOL): Input"),
+        (SASL, "SASL_SSL needs sasl.password; write it, or sasl.password.file"),
+        (SASL + "sasl.password=", "SASL_SSL needs sasl.password"),
+        (SASL.replace("SCRAM-SHA-512", "GSSAPI"), "'SCRAM-SHA-256' or 'SCRAM-SHA-512'"),
+        ("security.protocol=SASL_SSL", "SASL_SSL needs sasl.mechanism; write PLAIN or SCRAM"),
+        (f"sasl.password={SECRET}", "PLAINTEXT does not use it; write security.protocol SASL_SSL"),
+        ("ssl.ca.location={here}", "PLAINTEXT does not use it; write security.protocol SSL"),
+        ("security.protocol=SSL\nssl.ca.location=/absent.pem", "there is no file /absent.pem"),
+        ("security.protocol=SSL\nssl.ca.location={here}", "the PEM files cannot be used"),
+        ("security.protocol=SSL\nssl.key.location={here}", "ssl.key.location go together"),
+        ("sasl.jaas.config=…", "sasl.jaas.config: is not a setting of these; write one of sec"),
+        (SECRET, "line 1 is not a setting; write name=value"),
+        ("# ours\nsasl.mechanism=PLAIN\nsasl.mechanisms=PLAIN", "line 3 sets sasl.mechanism again"),
+        ("sasl.password.file=/absent", "sasl.password.file: /absent: No such file"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    here = tmp_path / "not.pem"
+    here.write_text("not a certificate")
+    with pytest.raises(SecurityRefused) as refused:
+        read_security(text.replace("{here}", str(here)), {})
+    assert told in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_every_setting_has_a_variable_and_is_taken_out_of_it() -> None:
+    assert variable("ssl.endpoint.identification.algorithm") in {variable(name) for name in NAMES}
+    environ = {variable(name): "x" for name in NAMES} | {"INORDER_KAFKA": "x", "PATH": "y"}
+    assert without_security({**environ, "INORDER_SASL_PASSWORD_FILE": "x"}) == {"PATH": "y"}
+    assert len(NAMES) == len(Security.model_fields)

@@ -1,0 +1,179 @@
+"""End to end: every command reaches brokers that want TLS or SASL, and tells no secret.
+
+One broker with a listener for each of three ways in: SCRAM over TLS (as Strimzi and MSK
+have it), certificates on both sides, PLAIN without encryption. Certificates are made on the
+spot. What came out is looked at through the broker's plain listener.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from infra.kafka import KafkaBroker, jars
+from tests.end_to_end.judge import judge
+from tests.end_to_end.replaying import run_cli
+from tests.end_to_end.setting import SPLIT, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import require
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 40.0
+OPENSSL_TIMEOUT_S = 30.0
+USER = "inorder"
+SECRET = "correct-horse-battery-staple"
+EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
+SUBJECT_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
+LISTENERS = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL", "PLAIN": "SASL_PLAINTEXT"}
+
+
+class Secured(NamedTuple):
+    broker: KafkaBroker
+    folder: Path
+
+    def settings(self, listener: str) -> str:
+        """All but the password of SCRAM, which comes from the environment."""
+        ca = f"ssl.ca.location={self.folder}/ca.crt\n"
+        if listener == "MUTUAL":
+            certificate = f"{self.folder}/client.crt\nssl.key.location={self.folder}/client.key\n"
+            return f"security.protocol=SSL\n{ca}ssl.certificate.location={certificate}"
+        if listener == "PLAIN":
+            (self.folder / "password").write_text(SECRET + "\n")
+            secret = f"sasl.password.file={self.folder}/password\n"
+            return f"security.protocol=SASL_PLAINTEXT\n{_sasl('PLAIN')}{secret}"
+        return (
+            f"# as it lies in a ConfigMap\nsecurity.protocol=SASL_SSL\n{_sasl('SCRAM-SHA-512')}{ca}"
+        )
+
+
+def _sasl(mechanism: str) -> str:
+    return f"sasl.mechanism={mechanism}\nsasl.username={USER}\n"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    require(jars.missing())
+    require(None if shutil.which("openssl") else "openssl is not installed")
+    folder = tmp_path_factory.mktemp("secured")
+    _certificates(folder)
+    modules = "org.apache.kafka.common.security"
+    overrides = {
+        "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule"
+        " required;",
+        "listener.name.plain.plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule"
+        f' required user_{USER}="{SECRET}";',
+        "listener.name.mutual.ssl.client.auth": "required",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.crt"),
+    }
+    user = f"SCRAM-SHA-512=[name={USER},password={SECRET}]"
+    broker = KafkaBroker(
+        folder / "kafka",
+        overrides=overrides,
+        listeners=LISTENERS,
+        format_options=["--add-scram", user],
+    )
+    with broker:
+        yield Secured(broker, folder)
+
+
+def _certificates(folder: Path) -> None:
+    """An authority, and what it has signed: the server's and a client's."""
+    (folder / "names").write_text(SUBJECT_NAMES)
+    new = ("req", "-newkey", "rsa:2048", "-nodes")
+    _openssl(folder, *new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca")
+    for name in ("server", "client"):
+        files = ("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        _openssl(folder, *new, *files)
+        signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
+        _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", *signed)
+    parts = (folder / "server.key", folder / "server.crt", folder / "ca.crt")
+    (folder / "server.pem").write_text("".join(part.read_text() for part in parts))
+
+
+def _openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["openssl", *arguments],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        timeout=OPENSSL_TIMEOUT_S,
+    )
+
+
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_every_command_gets_in(
+    secured: Secured, listener: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text(secured.settings(listener))
+    if listener == "SCRAM":
+        monkeypatch.setenv("INORDER_SASL_PASSWORD", SECRET)
+    setting = settle(secured.broker.bootstrap, tmp_path, stages=SPLIT, partitions=1, make=False)
+    there = ("--brokers", secured.broker.address(listener), "--kafka", str(kafka))
+    for command, stdin in (
+        (("topics", "create", "--topology", str(setting.path)), b""),
+        (("produce", "--topic", setting.raw), EVENTS),
+    ):
+        done = run_cli(*command, *there, stdin=stdin)
+        assert done.returncode == 0, done.stderr.decode()
+    worker = Worker(
+        "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
+    )
+    with running(worker):
+        emitted = Emitted(setting)
+        emitted.wait_for(3, TIMEOUT_S)
+        emitted.close()
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in worker.stages()]
+        assert len(commands) == 2
+        assert all(SECRET.encode() not in command for command in commands)
+        assert worker.stop() == 0, worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    done = run_cli("dump", "--topology", str(setting.path), *there)
+    assert (done.returncode, done.stdout.count(b"\n")) == (0, 3), done.stderr.decode()
+    assert SECRET not in worker.log
+
+
+def test_who_is_not_let_in_is_told_why(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text(secured.settings("SCRAM"))
+    wrong = "wrong-" + SECRET
+    monkeypatch.setenv("INORDER_SASL_PASSWORD", wrong)
+    setting = settle(secured.broker.bootstrap, tmp_path, partitions=1, make=False)
+    there = secured.broker.address("SCRAM")
+    options = ("--kafka", str(kafka), "--brokers-wait", "7s", "--stage", "reorder")
+    worker = Worker("a", setting.path, there, tmp_path, *options)
+    with running(worker):
+        code = worker.exit_code()
+    assert code == 2, worker.log
+    assert "waiting for brokers" in worker.log
+    assert "invalid credentials" in worker.log
+    assert wrong not in worker.log
+    assert "Traceback" not in worker.log
+
+
+def test_a_stranger_to_the_authority_is_not_spoken_to(secured: Secured, tmp_path: Path) -> None:
+    """Without `ssl.ca.location` only the machine's own authorities count."""
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text("security.protocol=SSL\n")
+    options = ("--kafka", str(kafka), "--brokers-wait", "0s", "--stage", "reorder")
+    setting = settle(secured.broker.bootstrap, tmp_path, partitions=1, make=False)
+    worker = Worker("a", setting.path, secured.broker.address("MUTUAL"), tmp_path, *options)
+    with running(worker):
+        code = worker.exit_code()
+    assert code == 2, worker.log
+    assert "certificate" in worker.log

@@ -1,0 +1,108 @@
+"""Laws: an operator's figures are what a count of everything gives, at any time.
+
+They are kept in passing, so that asking for them costs the same for any number of sources;
+here each is compared with the slow count, through restarts too.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.laws.cases import CASES, Case
+from tests.laws.told import copies, held_again, over_the_wire
+from topology.chain import Chain
+from topology.feed import BEHIND, OUT
+from topology.merge import Merge
+from topology.operator import TOTALS, Figures
+from topology.reorder import Reorder
+from topology.stage import Stage
+
+SEEDS = range(8)
+
+
+def counted(operator: object) -> Figures:
+    """By looking at everything; what cannot be counted so is left out."""
+    if isinstance(operator, Reorder):
+        lanes = list(operator._lanes.values())
+        held = list(operator.held())
+        return {
+            "sources": len(lanes),
+            "held": len(held),
+            "held_bytes": sum(len(event.value or b"") for event in held),
+        }
+    if isinstance(operator, Merge):
+        feeds = list(operator._feeds.values())
+        queued = list(operator.held())
+        return {
+            "sources": len(feeds),
+            "idle": sum(feed.state == OUT for feed in feeds),
+            "catching_up": sum(feed.state == BEHIND for feed in feeds),
+            "blocked": sum(feed.blocked for feed in feeds),
+            "queued": len(queued),
+            "queued_bytes": sum(len(event.value or b"") for event in queued),
+        }
+    chains = operator.chains.values() if isinstance(operator, Stage) else [operator]
+    return {
+        f"{name}_{figure}": value
+        for chain in chains
+        if isinstance(chain, Chain)
+        for name in chain.names
+        for figure, value in counted(chain.operator(name)).items()
+    }
+
+
+def figures_of(operator: object) -> Figures:
+    if isinstance(operator, Stage):
+        (chain,) = operator.chains.values()
+        return chain.figures()
+    assert isinstance(operator, Reorder | Merge | Chain)
+    return operator.figures()
+
+
+def lasting(figures: Figures) -> Figures:
+    """Those that a restart must not change."""
+    return {key: value for key, value in figures.items() if key.split("_", 1)[-1] not in TOTALS}
+
+
+TOLD = [
+    case
+    for case in CASES
+    if isinstance(made := case.make(), Reorder | Merge | Chain)
+    or (isinstance(made, Stage) and len(made.chains) == 1)
+]
+
+
+@pytest.mark.parametrize("case", TOLD, ids=repr)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_figures_are_what_a_count_gives(case: Case, seed: int) -> None:
+    rng = Random(seed)
+    operator = case.make()
+    raw = case.stream(seed)
+    before: Figures = {}
+    for event in copies(raw):
+        operator.on_batch([event], event.at_ns)
+        figures = figures_of(operator)
+        assert figures.items() >= counted(operator).items(), f"after {event}"
+        for total in TOTALS & figures.keys():
+            assert figures[total] >= before.get(total, 0)
+        before = figures
+        if rng.random() < 0.1:
+            held = held_again(operator, raw, case.stamped_from)
+            again = case.make()
+            again.restore(over_the_wire(operator.snapshot()), held)
+            assert lasting(figures_of(again)) == lasting(figures)
+            operator, before = again, figures_of(again)
+
+
+def test_the_slow_count_meets_every_state_of_a_source() -> None:
+    """Else the law above would hold of nothing."""
+    met: dict[str, int] = {}
+    for case in TOLD:
+        operator = case.make()
+        for event in copies(case.stream(1)):
+            operator.on_batch([event], event.at_ns)
+            for figure, value in counted(operator).items():
+                met[figure] = max(met.get(figure, 0), value)
+    assert {"held", "idle", "catching_up", "blocked", "queued"} <= {k for k, v in met.items() if v}

@@ -1,0 +1,311 @@
+"""Simulated histories of time sync: a clock, paths, servers, and what the model says.
+
+Everything follows from a seed. The source's clock is behind true time by D, which moves
+with a rate of up to 200 ppm that itself wanders within the model's limit, and may step.
+Servers tell true time, but a liar. Packets take a floor, which may differ by direction,
+and what the path's kind adds; they get lost, and reports come twice or overtake.
+
+`run` feeds the model and holds its interval against the truth, for stamps in the past, now,
+before the next sync and long after. It does so where the model can know: not between a
+step that nobody tells of and its discovery, and with a lying server only while the honest
+ones are most of those that have an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from topology.clock.measured import MeasuredClock
+from topology.clock.sample import Sample
+from topology.clock.thesis import ThesisClock
+from topology.description.stream import ClockConfig
+
+US: Final = 1_000
+MS: Final = 1_000_000
+S: Final = 1_000_000_000
+START_NS: Final = 1_750_000_000 * S
+WANDER: Final = 0.099e-6 / 60
+"""Per second: just inside of the model's 0.1 ppm a minute."""
+PATHS: Final = ("even", "asymmetric", "bursty", "lossy")
+LIES: Final = ("shift", "subtle", "drift", "random")
+CONFIG: Final = ClockConfig(max_error_ns=1 << 62)
+"""No width is too wide to be held against the truth."""
+
+
+class TrueClock:
+    """A source's clock: at true time tau it shows tau - D(tau). Its rate changes linearly
+    between knots, so D is a chain of parabolas."""
+
+    def __init__(self, random: Random, length_ns: int, skew_ppm: float, wander: float) -> None:
+        self.steps: list[tuple[int, int]] = []
+        """(true time, size): D grows by the size."""
+        self._offset_ns = random.choice((0, 1, -1)) * random.randrange(3600 * S)
+        self._knots: list[tuple[float, float, float, float]] = []
+        at_s, moved_ns = -3600.0, 0.0
+        rate = random.uniform(-skew_ppm, skew_ppm) * 1e-6
+        while at_s < length_ns / S + 7200:
+            length_s = random.uniform(20, 200)
+            change = random.uniform(-wander, wander)
+            if abs(rate + change * length_s) > skew_ppm * 1e-6:
+                change = -change if abs(rate - change * length_s) <= skew_ppm * 1e-6 else 0.0
+            self._knots.append((at_s, moved_ns, rate, change))
+            moved_ns += (rate * length_s + change * length_s**2 / 2) * S
+            rate += change * length_s
+            at_s += length_s
+
+    def segment(self, tau_ns: int) -> int:
+        return sum(at_ns <= tau_ns for at_ns, _ in self.steps)
+
+    def stepped_ns(self, tau_ns: int) -> int:
+        return sum(size_ns for at_ns, size_ns in self.steps if at_ns <= tau_ns)
+
+    def offset(self, tau_ns: int) -> int:
+        since_s = (tau_ns - START_NS) / S
+        knot = next(knot for knot in reversed(self._knots) if knot[0] <= since_s)
+        at_s, moved_ns, rate, change = knot
+        for_s = since_s - at_s
+        moved_ns += (rate * for_s + change * for_s**2 / 2) * S
+        return self._offset_ns + round(moved_ns) + self.stepped_ns(tau_ns)
+
+    def shows(self, tau_ns: int) -> int:
+        return tau_ns - self.offset(tau_ns)
+
+
+class Path:
+    """Delays one way; `kind` is one of `PATHS`."""
+
+    def __init__(self, random: Random, kind: str) -> None:
+        self._random = random
+        self._kind = kind
+        self._floor_ns = random.choice((20 * US, 100 * US, random.randrange(5 * MS)))
+        if kind == "asymmetric":
+            self._floor_ns += random.randrange(100 * MS)
+        self._jitter_ns = random.choice((20 * US, 200 * US, 2 * MS))
+        self._burst_until_ns = 0
+        self.loss = random.uniform(0.1, 0.5) if kind == "lossy" else 0.01
+
+    def delay(self, tau_ns: int) -> int:
+        random = self._random
+        delay_ns = self._floor_ns + random.expovariate(1 / self._jitter_ns)
+        if self._kind == "bursty":
+            if tau_ns > self._burst_until_ns and random.random() < 0.1:
+                self._burst_until_ns = tau_ns + random.randrange(100 * MS)
+            if tau_ns <= self._burst_until_ns:
+                delay_ns += random.expovariate(1 / (20 * MS))
+        return int(delay_ns)
+
+
+class Server:
+    """Tells true time, or what its lie makes of it."""
+
+    def __init__(self, random: Random, name: str, kind: str, lie: str = "") -> None:
+        self.name = name
+        self.lie = lie
+        self._random = random
+        self.there, self.back = Path(random, kind), Path(random, kind)
+        size_ns = random.choice((30 * US, MS, 50 * MS, S, 3600 * S)) if lie == "shift" else 0
+        if lie == "subtle":
+            size_ns = random.randrange(500 * US)
+        self._shift_ns = random.choice((-1, 1)) * size_ns
+
+    def says(self, tau_ns: int) -> int:
+        if self.lie == "drift":
+            return tau_ns + (tau_ns - START_NS) // 20_000
+        return tau_ns + self._shift_ns
+
+    def exchange(self, clock: TrueClock, tau_ns: int) -> Sample | None:
+        """One round that starts at `tau_ns`; None if a packet is lost."""
+        random = self._random
+        if random.random() < self.there.loss or random.random() < self.back.loss:
+            return None
+        heard_ns = tau_ns + self.there.delay(tau_ns)
+        answered_ns = heard_ns + random.randrange(50 * US)
+        back_ns = answered_ns + self.back.delay(answered_ns)
+        lie_ns = random.randrange(-MS, MS) if self.lie == "random" else 0
+        said_ns = self.says(heard_ns) + lie_ns
+        return Sample(
+            "s",
+            clock.shows(tau_ns),
+            said_ns,
+            said_ns + answered_ns - heard_ns,
+            clock.shows(back_ns),
+            back_ns,
+            server=self.name,
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one history is to hold."""
+
+    kind: str = "even"
+    skew_ppm: float = 200.0
+    wander: float = WANDER
+    servers: int = 1
+    lie: str = ""
+    steps: int = 0
+    told: str = ""
+    bursts: int = 5
+    period_ns: int = 60 * S
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`violations` of the model, and of the thesis's bound at the same stamps; widths of
+    the whole interval a second after a burst and just before the next, and the least round
+    trip."""
+
+    checks: int = 0
+    violations: int = 0
+    thesis_violations: int = 0
+    fresh_widths_ns: list[int] = field(default_factory=list)
+    widths_ns: list[int] = field(default_factory=list)
+    round_trips_ns: list[int] = field(default_factory=list)
+    undiscovered: int = 0
+    falsetickers: int = 0
+
+
+def plan_of(random: Random, steps: bool | None = None) -> Plan:
+    """A mixture of everything."""
+    servers = random.choice((1, 1, 3))
+    stepping = random.random() < 0.3 if steps is None else steps
+    return Plan(
+        kind=random.choice(PATHS),
+        skew_ppm=random.choice((0.0, 1.0, 10.0, 50.0, 200.0)),
+        wander=random.choice((0.0, WANDER)),
+        servers=servers,
+        lie=random.choice(LIES) if servers == 3 else "",
+        steps=random.choice((1, 2)) if stepping else 0,
+        told=random.choice(("mono", "segment", "")),
+        bursts=random.randrange(2, 7),
+    )
+
+
+def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[int]]:
+    """The clock, all samples as they arrive, and when each burst ends."""
+    length_ns = plan.bursts * plan.period_ns
+    clock = TrueClock(random, length_ns, plan.skew_ppm, plan.wander)
+    for burst in random.sample(range(plan.bursts), min(plan.steps, plan.bursts)):
+        # Nobody sees a small step in rounds: a packet may be slow as well.
+        least_ns = 2 * S if not plan.told else 2 * MS
+        size_ns = random.choice((-1, 1)) * (least_ns + random.randrange(600 * S))
+        at_ns = START_NS + burst * plan.period_ns + random.randrange(5 * S, 50 * S)
+        clock.steps.append((at_ns, size_ns))
+    clock.steps.sort()
+    names = ("", "b", "c")[: plan.servers]
+    liar = random.choice(names) if plan.lie else None
+    servers = [Server(random, name, plan.kind, plan.lie * (name == liar)) for name in names]
+    samples: list[Sample] = []
+    ends: list[int] = []
+    for burst in range(plan.bursts):
+        at_ns = START_NS + burst * plan.period_ns
+        for _ in range(4 if burst else 10):
+            for server in servers:
+                sample = server.exchange(clock, at_ns + random.randrange(MS))
+                if sample is not None:
+                    samples += told(sample, clock, plan) * random.choice((1, 1, 1, 2))
+            at_ns += int(20 * MS * random.uniform(0.75, 1.25))
+        ends.append(at_ns + S)
+    samples.sort(key=lambda sample: sample.arrival_ns + random.randrange(30 * MS))
+    return clock, samples, ends
+
+
+def told(sample: Sample, clock: TrueClock, plan: Plan) -> list[Sample]:
+    """With the source's word on its steps, if it gives it."""
+    if plan.told == "segment":
+        sample.segment = clock.segment(sample.arrival_ns)
+    if plan.told == "mono":
+        sample.mono_ns = 5 * S - clock.stepped_ns(sample.arrival_ns)
+    return [sample]
+
+
+class Trial:
+    """One history, the models, and what has come of them so far."""
+
+    def __init__(self, seed: int, plan: Plan | None, config: ClockConfig) -> None:
+        self.random = Random(seed)
+        self.plan = plan or plan_of(self.random)
+        self.clock, self.samples, self.ends = history(self.random, self.plan)
+        self.model = MeasuredClock(config)
+        self.thesis = ThesisClock(config)
+        self.outcome = Outcome()
+        self._segment = 0
+        self._jumps = 0
+        self._unsure = False
+        """Too little was heard of the segment before: whether its end is seen depends."""
+        self._heard: dict[str, set[int]] = {}
+
+    def add(self, sample: Sample) -> None:
+        self.model.add(sample)
+        self.thesis.add(sample)
+        segment = self.clock.segment(sample.arrival_ns)
+        if segment != self._segment:
+            self._unsure = self.plan.told == "" and not self.answered()
+            self._jumps += 1
+            self._segment = segment
+            self._heard.clear()
+        self._heard.setdefault(sample.server, set()).add(sample.t1_ns)
+
+    def answered(self) -> bool:
+        """Every server has been heard often enough in this segment to have an answer."""
+        rounds = [len(heard) for heard in self._heard.values()]
+        return len(rounds) == self.plan.servers and min(rounds) >= 3
+
+    def settle(self, end_ns: int) -> None:
+        """Just before the next burst: the widest moment. A step must have been seen."""
+        if not self.answered():
+            return
+        if self._unsure:
+            self._unsure, self._jumps = False, self.model.jumps
+        if self.clock.segment(end_ns) == self._segment and self._jumps != self.model.jumps:
+            self.outcome.undiscovered += 1
+        fresh_ns = self.check(end_ns, 0)
+        width_ns = self.check(end_ns, self.plan.period_ns - 2 * S)
+        if width_ns is not None and fresh_ns is not None:
+            self.outcome.fresh_widths_ns.append(fresh_ns)
+            self.outcome.widths_ns.append(width_ns)
+            self.outcome.round_trips_ns.append(2 * self.thesis.cell(0).error_ns)
+
+    def check(self, now_ns: int, after_ns: int) -> int | None:
+        """The width at a stamp so much later, None where there is no claim to check."""
+        clock, outcome = self.clock, self.outcome
+        tau_ns = now_ns + after_ns
+        segment = clock.segment(now_ns)
+        if not segment == self._segment == clock.segment(tau_ns):
+            return None
+        if self._unsure or self._jumps != self.model.jumps:
+            return None
+        if self.plan.lie and not self.answered():
+            return None
+        stamp_ns = clock.shows(tau_ns)
+        cell = self.model.cell(stamp_ns)
+        if cell.error_ns == 0:
+            return None
+        truth_ns = clock.offset(tau_ns)
+        error_ns = cell.error_at(stamp_ns)
+        outcome.checks += 1
+        outcome.violations += abs(cell.offset_at(stamp_ns) - truth_ns) > error_ns
+        told = self.thesis.cell(stamp_ns)
+        outcome.thesis_violations += abs(told.offset_ns - truth_ns) > told.error_ns
+        return 2 * error_ns
+
+
+def run(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> Outcome:
+    trial = Trial(seed, plan, config)
+    random = trial.random
+    ends = iter([*trial.ends, 1 << 63])
+    end_ns = next(ends)
+    for sample in trial.samples:
+        while sample.arrival_ns > end_ns:
+            trial.settle(end_ns)
+            end_ns = next(ends)
+        trial.add(sample)
+        if random.random() < 0.3:
+            trial.check(sample.arrival_ns, 0)
+            trial.check(sample.arrival_ns, -random.randrange(200 * S))
+            trial.check(sample.arrival_ns, random.choice((60 * S, 600 * S, 3600 * S)))
+    trial.settle(trial.ends[-1])
+    trial.outcome.falsetickers = trial.model.falsetickers
+    return trial.outcome

@@ -1,0 +1,66 @@
+"""Simulation: in every honest history of time sync the true offset lies in the interval.
+
+1 500 histories of everything (`tests.simulation.clock_histories`), and some of each kind
+that must be there; `INORDER_SEEDS=10` runs ten times as many, and so does `python -m
+benchmarks clock --full`. A failure prints the seed; `python -m
+tests.simulation.test_clock_histories SEED` runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.simulation.clock_histories import LIES, PATHS, Outcome, Plan, plan_of, run
+
+HISTORIES: Final = 1_500 * int(os.environ.get("INORDER_SEEDS", "1"))
+CHUNK: Final = 50
+
+
+def judge(seed: int, plan: Plan | None = None) -> Outcome:
+    outcome = run(seed, plan)
+    told = plan or plan_of(Random(seed))
+    assert outcome.violations == 0, f"seed {seed}: {outcome.violations} violations in {told}"
+    assert outcome.undiscovered == 0, f"seed {seed}: a step was not seen in {told}"
+    return outcome
+
+
+@pytest.mark.parametrize("chunk", range(HISTORIES // CHUNK))
+def test_histories(chunk: int) -> None:
+    outcomes = [judge(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+    # The checks are there, and so is what they guard against: the fixed bound fails.
+    assert sum(outcome.checks for outcome in outcomes) > 10 * CHUNK
+    assert sum(outcome.thesis_violations for outcome in outcomes) > CHUNK
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_every_kind_of_path(kind: str) -> None:
+    widths = [width for seed in range(10) for width in judge(seed, Plan(kind=kind)).widths_ns]
+    assert widths
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lying_server_among_three(lie: str) -> None:
+    outcomes = [judge(seed, Plan(servers=3, lie=lie)) for seed in range(10)]
+    if lie in ("shift", "drift"):
+        assert sum(outcome.falsetickers for outcome in outcomes) > 0
+
+
+@pytest.mark.parametrize("told", ["mono", "segment", ""])
+def test_steps(told: str) -> None:
+    outcomes = [judge(seed, Plan(steps=2, told=told)) for seed in range(10)]
+    assert all(outcome.checks for outcome in outcomes)
+
+
+def test_a_step_is_not_overlooked_by_the_check_itself() -> None:
+    """Twenty times the wander that the model allows, over hours: then bounds do break."""
+    wild = Plan(wander=20 * 0.1e-6 / 60, bursts=40)
+    assert sum(run(seed, wild).violations for seed in range(3)) > 0
+
+
+if __name__ == "__main__":
+    print(judge(int(sys.argv[1])))

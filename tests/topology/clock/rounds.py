@@ -1,0 +1,93 @@
+"""Rounds of time sync for tests: true times in, samples out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from topology.clock.cell import Cell
+from topology.clock.measured import MeasuredClock
+from topology.clock.sample import UNKNOWN_MONO, Sample
+from topology.description.stream import ClockConfig
+
+US = 1_000
+MS = 1_000_000
+S = 1_000_000_000
+AT = 1_750_000_000 * S
+
+
+def model(**settings: Any) -> MeasuredClock:
+    return MeasuredClock(ClockConfig(**settings))
+
+
+def round_at(
+    tau_ns: int,
+    offset_ns: int = 0,
+    there_ns: int = MS,
+    back_ns: int = MS,
+    server: str = "",
+    segment: int = 0,
+    mono_ns: int = UNKNOWN_MONO,
+) -> Sample:
+    """Begun at true time tau by a source that is behind by `offset_ns`."""
+    heard_ns = tau_ns + there_ns
+    end_ns = heard_ns + back_ns
+    return Sample(
+        "s",
+        tau_ns - offset_ns,
+        heard_ns,
+        heard_ns,
+        end_ns - offset_ns,
+        end_ns,
+        server=server,
+        segment=segment,
+        mono_ns=mono_ns,
+    )
+
+
+def burst(
+    at_ns: int, offset_ns: int = 0, n: int = 4, seed: int = 0, server: str = ""
+) -> list[Sample]:
+    """`n` rounds 20 ms apart, delays of 0.1 ms and exp(0.2 ms) each way."""
+    random = Random(seed * 1_000_003 + at_ns)
+    there, back = (
+        [100 * US + int(random.expovariate(1 / (200 * US))) for _ in range(n)] for _ in range(2)
+    )
+    return [round_at(at_ns + i * 20 * MS, offset_ns, there[i], back[i], server) for i in range(n)]
+
+
+def fed(samples: Iterable[Sample], into: MeasuredClock | None = None) -> MeasuredClock:
+    clock = into or model()
+    for sample in samples:
+        clock.add(sample)
+    return clock
+
+
+def golden() -> Sample:
+    """Spec 2.1; the truth is -1 000 ms."""
+    t1, t2, t3, t4 = 10_000 * MS, 9_005 * MS, 9_006 * MS, 10_013 * MS
+    return Sample("s", t1, t2, t3, t4, t3)
+
+
+def interval(clock: MeasuredClock, ts_ns: int) -> tuple[int, int]:
+    cell = clock.cell(ts_ns)
+    offset_ns, error_ns = cell.offset_at(ts_ns), cell.error_at(ts_ns)
+    return offset_ns - error_ns, offset_ns + error_ns
+
+
+def numbers(cell: Cell) -> tuple[object, ...]:
+    return (
+        cell.start_ns,
+        cell.state,
+        cell.offset_ns,
+        cell.error_ns,
+        cell.offset_step_ns,
+        cell.error_step_ns,
+    )
+
+
+def answers(clock: MeasuredClock, around_ns: int = AT) -> list[tuple[object, ...]]:
+    """Cells from two minutes before to an hour after."""
+    after_s = (-120, -1, 0, 1, 30, 200, 3600)
+    return [numbers(clock.cell(around_ns + s * S)) for s in after_s]

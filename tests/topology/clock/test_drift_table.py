@@ -1,0 +1,121 @@
+"""Examples for the table of what was heard about clocks. A time is a plain number."""
+
+from __future__ import annotations
+
+from topology.clock.drift_table import KEPT, MAX_DECLARED, MAX_SAMPLES, DriftTable
+from topology.clock.sample import Declared, Sample, read_word
+
+EVER = (-1, -1)
+
+
+def sample(arrival: int, source: str = "s", offset: int = 0) -> Sample:
+    return Sample(source, 1, 2, 3, 4, arrival, offset)
+
+
+def table_of(*arrivals: int) -> DriftTable:
+    table = DriftTable()
+    for arrival in arrivals:
+        table.add(sample(arrival))
+    return table
+
+
+def arrivals(words: list[Sample]) -> list[int]:
+    return [word.arrival_ns for word in words]
+
+
+def test_what_arrived_behind_a_place_and_up_to_an_instant() -> None:
+    track = table_of(10, 20, 30).use("s")
+    assert arrivals(track.after(EVER, 20)) == [10, 20]
+    assert arrivals(track.after((10, 0), 29)) == [20]
+    assert arrivals(track.after((30, 0), 99)) == []
+    after = track.next_after((10, 0))
+    assert after is not None
+    assert after.arrival_ns == 20
+
+
+def test_two_that_arrived_together_go_by_their_place_in_the_topic() -> None:
+    table = DriftTable()
+    table.add(sample(10, offset=1))
+    table.add(sample(10, offset=2))
+    track = table.use("s")
+    assert [word.offset for word in track.after((10, 1), 10)] == [2]
+
+
+def test_what_is_read_twice_counts_once() -> None:
+    table = table_of(10, 20)
+    version = table.use("s").version
+    table.add(sample(10))
+    table.add(sample(20))
+    track = table.use("s")
+    assert arrivals(track.samples) == [10, 20]
+    assert track.version == version
+
+
+def test_the_newest_stay_however_old_they_are() -> None:
+    table = table_of(*range(2 * KEPT))
+    table.dropped = []
+    table.forget_before(KEPT + 10)
+    assert arrivals(table.use("s").samples) == list(range(KEPT, 2 * KEPT))
+    assert len(table.dropped) == KEPT
+
+
+def test_what_somebody_may_still_ask_for_stays() -> None:
+    table = table_of(*range(2 * KEPT))
+    table.forget_before(7)
+    assert arrivals(table.use("s").samples) == list(range(7, 2 * KEPT))
+
+
+def test_at_most_so_many_samples_and_declared_offsets() -> None:
+    table = table_of(*range(MAX_SAMPLES + 3))
+    for at in range(MAX_DECLARED + 2):
+        table.add(Declared("s", at, 0, 0, at, at))
+    track = table.use("s")
+    assert arrivals(track.samples) == list(range(3, MAX_SAMPLES + 3))
+    assert [word.at_ns for word in track.declared] == list(range(2, MAX_DECLARED + 2))
+    assert table.cut == 3
+
+
+def test_at_most_so_many_sources_but_those_in_use_stay() -> None:
+    table = DriftTable(max_sources=2)
+    used = table.use("used")
+    for arrival, source in enumerate(("a", "b", "c")):
+        table.add(sample(arrival, source))
+    assert [name for name in ("used", "a", "b", "c") if name in table] == ["used", "b", "c"]
+    table.add(sample(0, "used"))
+    assert [name for name in ("used", "a", "b", "c") if name in table] == ["used", "c"]
+    assert table.forgotten == 2
+    assert arrivals(used.samples) == [0]
+
+
+def test_what_nothing_was_heard_about_is_kept_for_those_who_ask_only() -> None:
+    table = table_of(10)
+    for source in ("s", "silent"):
+        table.use(source)
+        table.leave(source)
+    assert ("s" in table, "silent" in table) == (True, False)
+
+
+def test_words_and_what_is_none() -> None:
+    times = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
+    assert read_word("s", times, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6)
+    told = {**times, "server": "b", "segment": 2, "mono": -3}
+    assert read_word("s", told, 5, 6) == Sample("s", 1, 2, 3, 4, 5, 6, "b", 2, -3)
+    assert read_word("s", {"at": 1, "offset": -2, "error": 3}, 5, 6) == Declared(
+        "s", 1, -2, 3, 5, 6
+    )
+    assert read_word("s", {"at": 1, "offset": None}, 5, 6) == Declared("s", 1, None, 0, 5, 6)
+    for bad in (
+        {},
+        {"t1": 1},
+        {**times, "t4": 1.0},
+        {**times, "t4": 1 << 63},
+        {**times, "server": 7},
+        {**times, "server": "x" * 65},
+        {**times, "segment": -1},
+        {**times, "mono": "3"},
+        {"at": 1},
+        {"offset": 1, "error": 1},
+        {"at": 1, "offset": 1, "error": -1},
+        {"at": True, "offset": 1, "error": 1},
+    ):
+        assert isinstance(read_word("s", bad, 5, 6), str), bad

@@ -1,0 +1,73 @@
+"""Examples and laws for intervals that vote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.clock.marzullo import majority, most_covered, true_ones
+
+Interval = tuple[int, int]
+intervals = st.lists(
+    st.tuples(st.integers(-20, 20), st.integers(0, 10)).map(lambda it: (it[0], it[0] + it[1])),
+    max_size=7,
+)
+
+
+@pytest.mark.parametrize(
+    ("given_intervals", "expected"),
+    [
+        ([], (0, 0)),
+        ([(3, 5)], (1, 3)),
+        ([(8, 12), (11, 13), (14, 15)], (2, 11)),
+        ([(8, 9), (8, 12), (10, 12)], (2, 8)),
+        ([(0, 5), (5, 9)], (2, 5)),  # ends count
+        ([(0, 5), (6, 9)], (1, 0)),
+    ],
+)
+def test_the_point_that_most_cover(
+    given_intervals: list[Interval], expected: tuple[int, int]
+) -> None:
+    assert most_covered(given_intervals) == expected
+
+
+@pytest.mark.parametrize(("n", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+def test_majority(n: int, least: int) -> None:
+    assert majority(n) == least
+
+
+@pytest.mark.parametrize(
+    ("given_intervals", "quorum", "expected"),
+    [
+        ([(0, 5), (3, 8), (20, 30)], 2, [0, 1]),
+        ([(0, 5), (3, 8), (7, 30)], 2, [0, 1, 2]),
+        ([(0, 5), (10, 15)], 2, []),
+        ([(0, 5), (10, 15)], 1, [0, 1]),
+    ],
+)
+def test_who_has_a_majority(
+    given_intervals: list[Interval], quorum: int, expected: list[int]
+) -> None:
+    assert true_ones(given_intervals, quorum) == expected
+
+
+@given(intervals)
+def test_no_point_is_covered_more(given_intervals: list[Interval]) -> None:
+    best, point = most_covered(given_intervals)
+    cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
+    assert best == max(cover.values())
+    assert not given_intervals or cover[point] == best
+
+
+@given(intervals, st.integers(1, 4))
+def test_one_without_a_quorum_has_no_such_point(
+    given_intervals: list[Interval], quorum: int
+) -> None:
+    cover = {at: sum(low <= at <= high for low, high in given_intervals) for at in range(-20, 31)}
+    expected = [
+        at
+        for at, (low, high) in enumerate(given_intervals)
+        if any(cover[point] >= quorum for point in range(low, high + 1))
+    ]
+    assert true_ones(given_intervals, quorum) == expected

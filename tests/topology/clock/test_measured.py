@@ -1,0 +1,330 @@
+"""Examples for the clock model: states, rejection, falsetickers, jumps, several servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.topology.clock.rounds import (
+    AT,
+    MS,
+    US,
+    S,
+    answers,
+    burst,
+    fed,
+    golden,
+    interval,
+    model,
+    round_at,
+)
+from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, UNSYNCED
+from topology.clock.measured import MAX_SERVERS
+from topology.clock.polygon import MAX_BOUNDS
+from topology.clock.sample import Sample
+from topology.clock.server_view import MAX_DOUBTED
+
+HOUR = 3_600 * S
+
+
+UNKNOWN_RATE_NS = 140 * US
+"""After one burst the rate is anything: by the end of its cell that is 250 ppm of a second, on
+either side of its middle."""
+
+
+def test_the_thesis_golden_round() -> None:
+    """Spec 2.1: three such rounds are an answer."""
+    clock = model()
+    for later_ns in (0, 1, 2):
+        sample = golden()
+        sample.t1_ns += later_ns
+        clock.add(sample)
+    low_ns, high_ns = interval(clock, 10_000 * MS)
+    assert low_ns <= -1_000 * MS <= high_ns
+    assert high_ns - low_ns == pytest.approx(12 * MS, abs=2 * UNKNOWN_RATE_NS)
+
+
+def test_the_best_way_there_and_the_best_way_back_meet() -> None:
+    """Spec 2.2: they need not be of one round."""
+    ways = ((1, 9), (9, 1), (5, 5))
+    clock = fed(round_at(AT, 0, there * MS, back * MS) for there, back in ways)
+    assert interval(clock, AT) == pytest.approx((-MS, MS), abs=UNKNOWN_RATE_NS)
+
+
+def test_three_different_rounds_are_an_answer() -> None:
+    first, second, third = burst(AT, 5 * MS, n=3)
+    clock = fed([first, second, second, first])
+    assert clock.cell(AT).state == UNSYNCED
+    clock.add(third)
+    assert clock.cell(AT).state == SYNCED
+
+
+def test_states_as_the_rounds_grow_old() -> None:
+    clock = fed(burst(AT, n=10) + burst(AT + 60 * S) + burst(AT + 120 * S))
+    last_ns = AT + 120 * S
+    assert [clock.cell(last_ns + s * S).state for s in (0, 179, 183, 600)] == [
+        SYNCED,
+        SYNCED,
+        STALE,
+        UNSYNCED,
+    ]
+    assert clock.cell(AT - 179 * S).state == SYNCED
+    assert clock.cell(AT - 183 * S).state == STALE
+
+
+def test_stale_error_grows_with_max_skew_and_the_rate() -> None:
+    clock = fed(burst(AT, n=10) + burst(AT + 60 * S), model(max_error_ns=HOUR))
+    one, two = (clock.cell(AT + (60 + s) * S) for s in (1_000, 2_000))
+    rate_ppb = clock.skew_ppb()
+    assert rate_ppb is not None
+    seconds = (two.start_ns - one.start_ns) / S
+    assert (two.error_ns - one.error_ns) / seconds == pytest.approx(250_000 + abs(rate_ppb), abs=9)
+    assert (two.offset_ns - one.offset_ns) / seconds == pytest.approx(rate_ppb, abs=9)
+
+
+def test_a_cell_joins_the_next() -> None:
+    """The straight pieces meet, but for rounding."""
+    clock = fed(burst(AT, 7 * S, n=10) + burst(AT + 60 * S, 7 * S))
+    for cells in range(-300, 300, 7):
+        cell = clock.cell(AT + cells * CELL_NS)
+        following = clock.cell(cell.start_ns + CELL_NS)
+        assert abs(cell.offset_at(following.start_ns) - following.offset_ns) <= 2
+        assert abs(cell.error_at(following.start_ns) - following.error_ns) <= 4
+
+
+@pytest.mark.parametrize(
+    ("t1", "t2", "t3", "t4", "good"),
+    [
+        (0, 5, 6, 11, True),
+        (0, 5, 4, 11, False),  # answered before it was asked
+        (0, 5, 6, -1, False),  # back before it was sent
+        (0, 5, 16, 9, True),  # T = -2, two granularities of 1
+        (0, 5, 17, 9, False),
+        (0, 5, 1_006, 1_010, False),  # the server took more than a second
+        (0, 5, 1_005, 1_010, True),
+        (0, 500, 501, 1_001, True),  # T = 1 s
+        (0, 500, 501, 1_002, False),
+    ],
+)
+def test_absurd_rounds_are_rejected(t1: int, t2: int, t3: int, t4: int, good: bool) -> None:
+    clock = model(granularity_ns=MS)
+    times = (AT + t1 * MS, AT + t2 * MS, AT + t3 * MS, AT + t4 * MS)
+    clock.add(Sample("s", *times, arrival_ns=AT))
+    assert clock.rejected == (not good)
+
+
+def test_granularity_widens_both_ends() -> None:
+    rounds = [round_at(AT + i, 0, MS, MS) for i in range(3)]
+    fine, coarse = fed(rounds), fed(rounds, model(granularity_ns=MS))
+    low_ns, high_ns = interval(fine, AT)
+    coarse_low_ns, coarse_high_ns = interval(coarse, AT)
+    assert coarse_low_ns == pytest.approx(low_ns - MS, abs=2 * US)
+    assert coarse_high_ns == pytest.approx(high_ns + MS, abs=2 * US)
+
+
+# -- falsetickers and jumps ------------------------------------------------------------------------
+
+
+def test_a_false_round_is_doubted_then_dropped() -> None:
+    clock = fed(burst(AT, 0, n=10))
+    before = answers(clock, AT)
+    clock.add(round_at(AT + 300 * MS, offset_ns=S))
+    cell = clock.cell(AT)
+    assert cell.state == SUSPECT
+    assert [row[2:] for row in answers(clock)] == [row[2:] for row in before]  # the old bounds
+    clock.add(round_at(AT + 320 * MS, 0))
+    assert clock.cell(AT).state == SYNCED
+    assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("jump_ns", [2 * S, -2 * S, HOUR, -HOUR, 55 * 365 * 24 * HOUR])
+def test_three_rounds_that_agree_are_a_jump(jump_ns: int) -> None:
+    clock = fed(burst(AT, 0, n=10))
+    new = burst(AT + 60 * S, jump_ns)
+    fed(new[:2], clock)
+    assert (clock.segment, clock.cell(AT).state) == (0, SUSPECT)
+    clock.add(new[2])
+    assert (clock.segment, clock.jumps, clock.falsetickers) == (1, 1, 0)
+    low_ns, high_ns = interval(clock, AT + 60 * S - jump_ns)
+    assert low_ns <= jump_ns <= high_ns
+    assert high_ns - low_ns < 2 * MS
+
+
+def test_a_false_first_round_is_outnumbered() -> None:
+    """No jump: what it said was no answer yet."""
+    clock = fed([round_at(AT, S), *burst(AT + 20 * MS, 0, n=3)])
+    assert (clock.falsetickers, clock.jumps, clock.segment) == (1, 0, 0)
+    low_ns, high_ns = interval(clock, AT)
+    assert low_ns <= 0 <= high_ns
+
+
+def test_a_majority_of_the_doubted_is_enough() -> None:
+    """One false round among those after a jump."""
+    new = burst(AT + 60 * S, 5 * S)
+    false = round_at(AT + 60 * S + 30 * MS, 9 * S)
+    clock = fed([*burst(AT, 0, n=10), *new[:2], false, *new[2:]])
+    assert (clock.segment, clock.falsetickers) == (1, 1)
+
+
+def test_rounds_of_before_the_jump_are_late() -> None:
+    old, new = burst(AT, 0, n=10), burst(AT + 60 * S, HOUR)
+    clock = fed(old + new)
+    known = answers(clock, AT - HOUR)
+    fed(old, clock)
+    assert answers(clock, AT - HOUR) == known
+    assert clock.late == len(old)
+
+
+def test_mono_tells_a_step_at_once() -> None:
+    clock = fed([round_at(AT + i, 0, mono_ns=7) for i in range(5)])
+    clock.add(round_at(AT + 10 * S, 2 * MS, mono_ns=7 - 2 * MS))
+    assert (clock.segment, clock.jumps) == (1, 1)
+    assert clock.cell(AT).state == UNSYNCED
+    late = round_at(AT + 9, 0, mono_ns=7)
+    clock.add(late)
+    assert (clock.segment, clock.late) == (1, 1)
+
+
+def test_a_millisecond_of_mono_is_no_step() -> None:
+    clock = fed([round_at(AT + i, 0, mono_ns=i * 900 * US) for i in range(5)])
+    assert (clock.segment, clock.cell(AT).state) == (0, SYNCED)
+
+
+def test_a_step_back_to_where_it_was_is_a_step() -> None:
+    clock = fed([round_at(AT + i * S, 0, mono_ns=mono) for i, mono in enumerate((0, S, 0, S, 0))])
+    assert clock.segment == 4
+
+
+def test_the_source_may_name_its_segment() -> None:
+    clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
+    assert clock.segment == 0
+    clock.add(round_at(AT + S, 50 * MS, segment=4))
+    clock.add(round_at(AT + 2 * S, 0, segment=3))
+    assert (clock.segment, clock.late) == (1, 1)
+
+
+def test_begin_segment_drops_what_is_known() -> None:
+    old = burst(AT, 0, n=10)
+    clock = fed(old)
+    clock.begin_segment()
+    fed(old, clock)  # late
+    assert (clock.segment, clock.cell(AT).state, clock.late) == (1, UNSYNCED, len(old))
+    fed(burst(AT + 5 * S, HOUR), clock)
+    assert clock.cell(AT - HOUR).state == SYNCED
+
+
+def test_dates_of_2200_displace_nothing_until_three_agree() -> None:
+    far_ns = 180 * 365 * 24 * HOUR
+    clock = fed(burst(AT, 0, n=10) + burst(AT + far_ns, 0, n=1))
+    assert clock.cell(AT).state == SYNCED
+    fed(burst(AT + 60 * S, 0), clock)
+    assert clock.cell(AT + 60 * S).state == SYNCED
+    assert clock.jumps == 0
+
+
+def test_a_true_round_that_overtook_many_is_not_called_false() -> None:
+    """It was kept aside as too new; those it had overtaken bring it in."""
+    clock = fed(burst(AT, 0, n=10) + burst(AT + 400 * S, n=1))
+    fed(burst(AT + 250 * S, n=1) + burst(AT + 450 * S, n=1), clock)
+    assert (clock.falsetickers, clock.cell(AT + 450 * S).state) == (0, SYNCED)
+
+
+def test_back_from_a_wrong_date() -> None:
+    """The server's clock was wrong when it started; its append times never were."""
+    far_ns = 180 * 365 * 24 * HOUR
+    wrong = burst(AT + far_ns, 0)
+    for sample in wrong:
+        sample.arrival_ns -= far_ns
+    clock = fed(wrong + burst(AT + S, 0))
+    assert clock.cell(AT + S).state == SYNCED
+
+
+def test_after_a_long_silence_three_rounds_are_believed() -> None:
+    clock = fed(burst(AT, 0, n=10))
+    new = burst(AT + 24 * HOUR, S)  # 11 ppm
+    fed(new[:2], clock)
+    assert clock.cell(AT + 24 * HOUR).state == UNSYNCED
+    clock.add(new[2])
+    assert (clock.cell(AT + 24 * HOUR).state, clock.jumps) == (SYNCED, 0)
+    fed(burst(AT + 48 * HOUR, 60 * S), clock)  # 680 ppm
+    assert clock.jumps == 1
+
+
+# -- several servers -------------------------------------------------------------------------------
+
+
+def three(at_ns: int, lie_ns: int) -> list[Sample]:
+    honest = burst(at_ns, 0, seed=1, server="a") + burst(at_ns, 0, seed=2, server="b")
+    return honest + burst(at_ns, lie_ns, seed=3, server="liar")
+
+
+@pytest.mark.parametrize("lie_ns", [10 * MS, -S, HOUR, -24 * HOUR])
+def test_a_lying_server_of_three_moves_nothing_and_is_counted(lie_ns: int) -> None:
+    rounds = three(AT, lie_ns)
+    clock = fed(rounds)
+    honest = fed([sample for sample in rounds if sample.server != "liar"])
+    assert interval(clock, AT) == interval(honest, AT)
+    assert clock.cell(AT).state == SYNCED
+    assert clock.falsetickers == 2  # of its four rounds those since it has an answer
+    assert clock.segment == 0
+
+
+def test_a_lie_that_overlaps_the_truth_does_not_cut_it_off() -> None:
+    for lie_us in range(-600, 601, 25):
+        clock = fed(three(AT, lie_us * US))
+        low_ns, high_ns = interval(clock, AT)
+        assert low_ns <= 0 <= high_ns
+
+
+def test_two_servers_that_disagree_are_suspect() -> None:
+    rounds = burst(AT, 0, server="a") + burst(AT, 10 * MS, server="b")
+    clock = fed(rounds)
+    assert clock.cell(AT).state == SUSPECT
+    low_ns, high_ns = interval(clock, AT)
+    assert low_ns < 0
+    assert high_ns > 10 * MS
+
+
+def test_a_jump_that_all_servers_see_is_one() -> None:
+    clock = fed(three(AT, S))
+    fed(three(AT + 60 * S, HOUR + S), clock)  # nobody is back at the truth: by HOUR
+    for server in ("a", "b"):
+        fed(burst(AT + 70 * S, HOUR, seed=4, server=server), clock)
+    assert (clock.segment, clock.jumps) == (1, 1)
+    low_ns, high_ns = interval(clock, AT + 70 * S - HOUR)
+    assert low_ns <= HOUR <= high_ns
+
+
+def test_a_server_that_jumps_alone_ends_no_segment() -> None:
+    clock = fed(three(AT, 0))
+    fed(burst(AT + 60 * S, HOUR, server="liar"), clock)
+    assert clock.segment == 0
+    low_ns, high_ns = interval(clock, AT + 60 * S)
+    assert low_ns <= 0 <= high_ns
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+def test_servers_are_bounded() -> None:
+    rounds = [
+        sample for i in range(3 * MAX_SERVERS) for sample in burst(AT + i * S, server=f"n{i}")
+    ]
+    clock = fed(rounds)
+    views = clock.snapshot()[-1]
+    assert [name for name, *_ in views] == [
+        f"n{i}" for i in range(2 * MAX_SERVERS, 3 * MAX_SERVERS)
+    ]
+
+
+def test_state_is_bounded() -> None:
+    """Rounds ten times a second for eight minutes, and a thousand that contradict."""
+    clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
+    (_, _, ((_, _, _, uppers, lowers), doubted, *_)) = clock.snapshot()[-1][0]
+    assert len(uppers[0]) <= MAX_BOUNDS
+    assert len(lowers[0]) <= MAX_BOUNDS
+    assert not doubted
+    low_ns, high_ns = interval(clock, AT + 480 * S)
+    assert low_ns <= 0 <= high_ns
+    assert high_ns - low_ns < 250 * US
+    fed((round_at(AT + 481 * S + i, i % 999 * 3 * S) for i in range(1_000)), clock)
+    assert len(clock.snapshot()[-1][0][2][1]) <= MAX_DOUBTED

@@ -1,0 +1,202 @@
+"""Laws of the clock model, over generated rounds (reorder_drift_merge.md 2.8)."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.topology.clock.rounds import (
+    AT,
+    MS,
+    US,
+    S,
+    answers,
+    burst,
+    fed,
+    interval,
+    model,
+    round_at,
+)
+from topology.clock.cell import SYNCED
+from topology.clock.measured import MeasuredClock
+from topology.clock.sample import Sample
+
+HOUR = 3_600 * S
+seeds = st.integers(0, 1 << 32)
+
+
+def session(seed: int, rate_ppm: int = 0, bursts: int = 4) -> list[Sample]:
+    return [
+        sample
+        for i in range(bursts)
+        for sample in burst(AT + i * 60 * S, 60 * i * rate_ppm * US, n=4 if i else 10, seed=seed)
+    ]
+
+
+def shifted(sample: Sample, by_ns: int) -> Sample:
+    """The same round of a source whose clock shows so much more."""
+    return Sample(
+        sample.source,
+        sample.t1_ns + by_ns,
+        sample.t2_ns,
+        sample.t3_ns,
+        sample.t4_ns + by_ns,
+        sample.arrival_ns,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, rate_ppm=st.integers(-200, 200))
+def test_order_and_repeats_change_nothing(seed: int, rate_ppm: int) -> None:
+    """Of rounds within `sync_window` that do not contradict."""
+    rounds = session(seed, rate_ppm)
+    random = Random(seed)
+    mixed = rounds + random.choices(rounds, k=10)
+    random.shuffle(mixed)
+    assert answers(fed(rounds)) == answers(fed(mixed))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_repeating_a_false_round_changes_nothing(seed: int) -> None:
+    rounds = session(seed)
+    false = round_at(AT + 30 * S, 5 * S)
+    clock = fed([*rounds[:10], false, *rounds[10:]])
+    known = answers(clock)
+    fed([false] * 5, clock)
+    assert answers(clock) == known
+    assert known[2][1] == SYNCED
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, by_cells=st.integers(-(1 << 22), 1 << 22))
+def test_a_constant_moves_the_offset_and_nothing_else(seed: int, by_cells: int) -> None:
+    """By whole cells of the source's time, so that the grid lies alike."""
+    by_ns = by_cells << 30
+    rounds = session(seed)
+    here, there = fed(rounds), fed(shifted(sample, by_ns) for sample in rounds)
+    for after_s in (-60, 0, 31, 180, 900):
+        one, other = here.cell(AT + after_s * S), there.cell(AT + after_s * S + by_ns)
+        assert one.state == other.state
+        assert other.offset_ns == one.offset_ns - by_ns
+        assert other.error_ns == one.error_ns
+        assert other.offset_step_ns == one.offset_step_ns
+        assert other.error_step_ns == one.error_step_ns
+
+
+delays = st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ways=st.lists(delays, min_size=4, max_size=12))
+def test_more_rounds_in_the_same_instant_never_widen(ways: list[tuple[int, int]]) -> None:
+    """They begin at once and end at once, by the source; what differs is the server's time
+    between. It is what is possible that never widens: the guess moves inside of it, and the
+    error, which reaches to the farther end, may grow by as much."""
+    clock = model(max_error_ns=HOUR)
+    before = None
+    for there_ns, back_ns in ways:
+        heard_ns = AT + there_ns
+        total_ns = 10 * MS
+        answered_ns = AT + total_ns - back_ns
+        clock.add(Sample("s", AT, heard_ns, answered_ns, AT + total_ns, AT + total_ns))
+        span = possible(clock)
+        if before is not None:
+            assert before[0] <= span[0] <= span[1] <= before[1]
+        before = span
+
+
+def possible(clock: MeasuredClock) -> tuple[int, int]:
+    belief = clock._views[""].belief
+    return belief.possible_at(AT)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=seeds,
+    rate_ppm=st.integers(-200, 200),
+    offset_ns=st.integers(-HOUR, HOUR),
+    at_s=st.sampled_from((0, 1_750_000_000, 7_258_118_400)),
+)
+def test_the_true_offset_is_inside(seed: int, rate_ppm: int, offset_ns: int, at_s: int) -> None:
+    """Any delays, any hour, any year."""
+    random = Random(seed)
+
+    def true_offset(tau_ns: int) -> int:
+        return offset_ns + (tau_ns - at_s * S) * rate_ppm // 1_000_000
+
+    clock = model(max_error_ns=HOUR)
+    for i in range(random.randrange(3, 25)):
+        tau_ns = at_s * S + i * random.randrange(20 * S)
+        heard_ns = tau_ns + random.randrange(400 * MS)
+        end_ns = heard_ns + random.randrange(400 * MS)
+        t1_ns, t4_ns = tau_ns - true_offset(tau_ns), end_ns - true_offset(end_ns)
+        clock.add(Sample("s", t1_ns, heard_ns, heard_ns, t4_ns, end_ns))
+    assert clock.falsetickers == clock.jumps == 0
+    for after_s in (-500, -1, 0, 77, 300, 900, 7_200):
+        tau_ns = (at_s + after_s) * S + random.randrange(S)
+        stamp_ns = tau_ns - true_offset(tau_ns)
+        cell = clock.cell(stamp_ns)
+        assert abs(cell.offset_at(stamp_ns) - true_offset(tau_ns)) <= cell.error_at(stamp_ns) + 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_the_line_of_a_cell_lies_outside_of_what_is_possible(seed: int) -> None:
+    """Within a cell the bounds are convex: the straight piece contains them."""
+    clock = fed(session(seed))
+    polygon = clock._views[""].belief.polygon
+    assert polygon is not None
+    for after_s in (-100, 0, 100, 200):
+        cell = clock.cell(AT + after_s * S)
+        for part in range(17):
+            stamp_ns = cell.start_ns + part * ((1 << 30) // 16) - (part == 16)
+            low_ns, high_ns = polygon.offsets_at(stamp_ns)
+            offset_ns, error_ns = cell.offset_at(stamp_ns), cell.error_at(stamp_ns)
+            assert offset_ns - error_ns <= low_ns + 1
+            assert high_ns - 1 <= offset_ns + error_ns
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 11, 14, 18])
+def test_restoring_gives_the_same_cells_and_goes_on_alike(cut: int) -> None:
+    """Through JSON, so it is plain; with false rounds, a jump and two servers."""
+    rounds = session(5)
+    rounds[12:12] = [round_at(AT + 61 * S, 9 * S)]
+    rounds += burst(AT + 300 * S, HOUR) + burst(AT + 301 * S, HOUR, server="b")
+    straight = model()
+    broken = model()
+    for at, sample in enumerate(rounds):
+        if at == cut or at > 18:
+            state = json.loads(json.dumps(broken.snapshot()))
+            broken = model()
+            broken.restore(state)
+        straight.add(sample)
+        broken.add(sample)
+        assert answers(broken) == answers(straight)
+        assert broken.snapshot() == straight.snapshot()
+    assert straight.segment == broken.segment == 1
+
+
+def test_a_snapshot_is_not_the_state_itself() -> None:
+    clock = fed(session(1))
+    state = clock.snapshot()
+    known = answers(clock)
+    fed(session(2), clock)
+    restored = model()
+    restored.restore(state)
+    assert answers(restored) == known
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, lie_ns=st.integers(-HOUR, HOUR))
+def test_one_lying_server_of_three_never_hides_the_truth(seed: int, lie_ns: int) -> None:
+    servers = [burst(AT, 0, seed=seed + i, server=name) for i, name in enumerate("ab")]
+    servers.append(burst(AT, lie_ns, seed=seed + 3, server="liar"))
+    clock = fed(sample for samples in servers for sample in samples)
+    for after_s in (-10, 0, 10, 60):
+        low_ns, high_ns = interval(clock, AT + after_s * S)
+        assert low_ns <= 0 <= high_ns

@@ -1,0 +1,99 @@
+"""Examples and laws for bounds from arrivals alone. A time is a number of milliseconds."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.clock.one_way import BIN_NS, BINS, OneWay, believed
+
+MS = 1_000_000
+FLOOR = 40 * MS
+
+
+def noted(*readings: tuple[int, int], skew_ppb: int = 100_000) -> OneWay:
+    one_way = OneWay(FLOOR, skew_ppb)
+    for ts, reading in readings:
+        one_way.note(ts * MS, reading * MS)
+    return one_way
+
+
+def edge(one_way: OneWay, ts: int) -> float:
+    return one_way.edge(ts * MS)[0] / MS
+
+
+def test_the_third_smallest_of_a_bin_counts_and_until_then_the_smallest() -> None:
+    assert edge(noted((0, 50)), 0) == 50
+    assert edge(noted((0, 50), (1, 60)), 1) == 50
+    assert edge(noted((0, 50), (1, 60), (2, 55)), 2) == 60
+    assert edge(noted((0, 50), (1, 60), (2, 55), (3, 54)), 3) == 55
+
+
+def test_what_an_earlier_bin_has_seen_is_carried_by_the_largest_skew() -> None:
+    one_way = noted((0, 5), (1, 5), (2, 5), (20_000, 30))
+    assert edge(one_way, 20_000) == 5 + 15_000 * 1e-4  # from the middle of the bin
+    assert edge(one_way, 5_000 + 300_000) == 30  # after five minutes 35, so the newer holds
+
+
+def test_only_so_many_bins_are_kept() -> None:
+    one_way = noted(*((10_000 * i, 100 + i) for i in range(BINS + 5)))
+    assert len(one_way.snapshot()[2]) == BINS
+
+
+def test_what_is_said_not_to_matter_does_not() -> None:
+    one_way = noted((0, 50), (1, 60), (2, 55))
+    assert one_way.notable_ns == 60 * MS
+    assert one_way.bin_end_ns == BIN_NS
+    before = one_way.snapshot()
+    assert not one_way.note(5 * MS, 60 * MS)
+    assert one_way.snapshot() == before
+
+
+def test_a_restored_one_answers_alike() -> None:
+    one_way = noted((0, 50), (1, 60), (2, 55), (11_000, 70))
+    again = OneWay(FLOOR, 100_000)
+    again.restore(one_way.snapshot())
+    assert again.snapshot() == one_way.snapshot()
+    assert again.edge(12_000 * MS) == one_way.edge(12_000 * MS)
+    assert (again.notable_ns, again.bin_end_ns) == (one_way.notable_ns, one_way.bin_end_ns)
+
+
+OFFSETS = st.integers(-(10**12), 10**12)
+
+
+@given(upper=OFFSETS, floor=st.integers(2, 10**9))
+def test_the_believed_offset_is_possible_and_zero_where_it_may_be(upper: int, floor: int) -> None:
+    lower = upper - floor
+    offset = believed(lower, upper)
+    assert lower <= offset <= upper
+    if lower <= 0 <= upper:
+        assert offset == 0
+    if lower > floor or upper < -floor:
+        assert abs(2 * offset - lower - upper) <= 1  # far off: the middle
+
+
+@given(upper=OFFSETS, by=st.integers(0, 1_000))
+def test_it_moves_at_most_twice_as_far_as_the_edge(upper: int, by: int) -> None:
+    first = believed(upper - 10**7, upper)
+    second = believed(upper + by - 10**7, upper + by)
+    assert 0 <= second - first <= 2 * by
+
+
+@given(
+    offset=st.integers(-(10**10), 10**10),
+    skew_ppm=st.integers(-90, 90),
+    delays=st.lists(st.integers(0, 40), min_size=5, max_size=60),
+    every=st.integers(1, 20_000),
+)
+def test_the_true_offset_lies_inside_where_delays_stay_below_the_floor(
+    offset: int, skew_ppm: int, delays: list[int], every: int
+) -> None:
+    one_way = OneWay(FLOOR, 100_000)
+    for i, delay in enumerate(delays):
+        ts_ns = i * every * MS
+        true_ns = offset + ts_ns * skew_ppm // 1_000_000
+        one_way.note(ts_ns, true_ns + delay * MS)
+        cell = one_way.cell(ts_ns)
+        drift_ns = (ts_ns - cell.start_ns) * 100 // 1_000_000 + 1  # within the cell
+        # Every bound is the third smallest of its bin: no delay is above the floor here.
+        assert abs(true_ns - cell.offset_at(ts_ns)) <= cell.error_at(ts_ns) + drift_ns

@@ -1,0 +1,282 @@
+"""Examples for CLOCK: the policies, samples that apply, contradictions and jumps.
+
+A time is a number of milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.clock import Clock
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
+from topology.description.stream import ClockConfig
+from topology.event import BLOCKED, DEAD, Event
+from topology.outcome import GAP, Malformed
+
+MS = 1_000_000
+S = 1_000
+HOUR = 3_600 * S
+NOW = 1_700_000_000 * S
+
+
+def clock(
+    unsynced: str = "trust",
+    max_sources: int = 10,
+    table: DriftTable | None = None,
+    **settings: Any,
+) -> Clock:
+    config = ClockConfig(**{"unsynced": unsynced, "max_ahead_ns": 100 * MS, **settings})
+    return Clock(config, max_sources, table)
+
+
+def event(seq: int, ts: int, arrival: int = 50, source: str = "s", kind: str = "") -> Event:
+    return Event("default", source, 0, seq, ts * MS, arrival * MS, offset=seq, kind=kind)
+
+
+def stamps(events: list[Event]) -> list[tuple[int, int]]:
+    return [(event.ref_time_ns // MS, event.error_ns // MS) for event in events]
+
+
+def stamped(operator: Clock, *events: Event) -> list[Event]:
+    released: list[Event] = []
+    for each in events:
+        released += operator.on_batch([each], each.at_ns).released
+    return released
+
+
+def round_at(arrival: int, behind: int, each_way: int = 2, server: str = "") -> Sample:
+    """A round that ended when it was appended, of a source whose clock is behind."""
+    t1 = arrival - 2 * each_way - behind
+    t2 = arrival - each_way
+    times = (t1, t2, t2, t1 + 2 * each_way)
+    t1_ns, t2_ns, t3_ns, t4_ns = (time * MS for time in times)
+    return Sample("s", t1_ns, t2_ns, t3_ns, t4_ns, arrival * MS, arrival, server)
+
+
+def synced(behind: int, at: int = NOW, rounds: int = 10) -> DriftTable:
+    table = DriftTable()
+    for i in range(rounds):
+        table.add(round_at(at + 20 * i, behind))
+    return table
+
+
+# -- trust -----------------------------------------------------------------------------------------
+
+
+def test_the_source_is_taken_at_its_word() -> None:
+    step = clock().on_batch([event(0, 10), event(1, 10), event(2, 12)], 50 * MS)
+    assert stamps(step.released) == [(10, 0), (10, 0), (12, 0)]
+
+
+def test_time_does_not_fall_within_a_source_and_the_error_says_by_how_much() -> None:
+    events = [event(0, 10), event(1, 7), event(2, 9, source="other"), event(3, 11)]
+    assert stamps(clock().on_batch(events, 50 * MS).released) == [(10, 0), (10, 3), (9, 0), (11, 0)]
+
+
+def test_a_late_event_is_stamped_as_it_stands_and_raises_nothing() -> None:
+    late = event(1, 30)
+    late.late = GAP
+    step = clock().on_batch([event(0, 10), late, event(2, 20)], 50 * MS)
+    assert stamps(step.released) == [(10, 0), (30, 0), (20, 0)]
+
+
+def test_a_stamp_too_far_ahead_of_its_own_arrival_is_dead() -> None:
+    step = clock().on_batch([event(0, 150), event(1, 151), event(2, 149)], 50 * MS)
+    assert [e.kind for e in step.released] == ["", DEAD, ""]  # its number is not missing
+    assert stamps([step.released[0], step.released[2]]) == [(150, 0), (150, 1)]
+    (dead,) = step.reports
+    assert isinstance(dead, Malformed)
+    assert (dead.reason, dead.seq, dead.offset) == ("ahead", 1, 1)
+    assert "raise clock.max_ahead" in dead.detail
+
+
+def test_what_reorder_says_of_a_source_passes() -> None:
+    step = clock().on_batch([event(0, 10), event(1, 0, kind=BLOCKED)], 50 * MS)
+    assert [e.kind for e in step.released] == ["", BLOCKED]
+
+
+def test_the_longest_quiet_source_is_forgotten() -> None:
+    operator = clock(max_sources=2)
+    for arrival, source in ((50, "a"), (51, "b"), (52, "a"), (53, "c")):
+        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
+    assert {key.partition("/")[2] for key in operator.snapshot()} == {"a", "c"}
+    assert operator.forgotten == 1
+
+
+# -- reject ----------------------------------------------------------------------------------------
+
+
+def test_an_unsynced_source_is_refused_and_leaves_no_hole() -> None:
+    step = clock("reject").on_batch([event(0, 10)], 50 * MS)
+    assert [e.kind for e in step.released] == [DEAD]
+    (dead,) = step.reports
+    assert isinstance(dead, Malformed)
+    assert (dead.reason, dead.seq) == ("unsynced", 0)
+
+
+def test_under_reject_a_synced_source_passes() -> None:
+    operator = clock("reject", table=synced(behind=HOUR))
+    later = NOW + 5 * S
+    (out,) = stamped(operator, event(0, later - HOUR, later))
+    ((ref_time, error),) = stamps([out])
+    assert (out.kind, ref_time) == ("", later)
+    assert error <= 4  # 2 ms each way, and the drift of five seconds
+
+
+# -- estimate --------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_may_be_right_is_left_alone_and_the_error_is_honest() -> None:
+    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(5)]
+    assert stamps(stamped(clock("estimate"), *events)) == [(100 * seq, 35) for seq in range(5)]
+
+
+def test_a_clock_an_hour_behind_is_estimated_from_the_arrivals() -> None:
+    events = [event(seq, 100 * seq, HOUR + 100 * seq + 5) for seq in range(5)]
+    for seq, (ref_time, error) in enumerate(stamps(stamped(clock("estimate"), *events))):
+        assert (ref_time, error) == (HOUR + 100 * seq + 5 - 20, 20)
+
+
+def test_a_clock_an_hour_ahead_is_estimated_too() -> None:
+    events = [event(seq, 100 * seq, 100 * seq + 5 - HOUR) for seq in range(5)]
+    for seq, (ref_time, error) in enumerate(stamps(stamped(clock("estimate"), *events))):
+        assert (ref_time, error) == (100 * seq + 5 - HOUR - 20, 20)
+
+
+def test_one_wild_stamp_hurts_only_itself() -> None:
+    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    events[10].ts_ns += 100 * HOUR * MS
+    out = stamped(clock("estimate"), *events)
+    assert stamps(out[10:11]) == [(1005 - 20, 20)]  # by its own arrival
+    assert stamps(out[11:]) == [(100 * seq, 35) for seq in range(11, 20)]
+    assert [e.segment for e in out] == [0] * 10 + [1] + [2] * 9
+
+
+def test_three_that_agree_are_a_jump_of_the_clock() -> None:
+    operator = clock("estimate")
+    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    for late in events[10:]:
+        late.ts_ns += 2 * HOUR * MS
+    out = stamped(operator, *events)
+    assert operator.jumps == 1
+    for seq, (ref_time, _) in enumerate(stamps(out)):
+        assert abs(ref_time - 100 * seq) <= 20
+    assert [e.segment for e in out] == [0] * 10 + [1] * 10
+
+
+def test_a_clock_set_back_jumps_too_and_the_order_stands() -> None:
+    operator = clock("estimate")
+    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    for late in events[10:]:
+        late.ts_ns -= HOUR * MS
+    out = stamped(operator, *events)
+    assert operator.jumps == 1
+    refs = [ref_time for ref_time, _ in stamps(out)]
+    assert refs == sorted(refs)
+    assert all(abs(ref_time - 100 * seq) <= 20 for seq, ref_time in enumerate(refs) if seq > 11)
+    assert [e.segment for e in out] == [0] * 12 + [1] * 8
+    for seq, (ref_time, error) in enumerate(stamps(out)):
+        assert abs(ref_time - 100 * seq) <= error
+
+
+def test_one_event_that_took_long_is_no_jump() -> None:
+    operator = clock("estimate")
+    events = [event(seq, 100 * seq, 100 * seq + 5) for seq in range(20)]
+    events[10].ts_ns -= 5 * S * MS  # measured long ago, sent in sequence
+    out = stamped(operator, *events)
+    assert operator.jumps == 0
+    assert stamps(out[10:12]) == [(900, 35 + 4900), (1100, 35)]
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def test_a_sample_applies_from_its_arrival_and_activation_on() -> None:
+    operator = clock("trust", table=synced(behind=50))
+    last = NOW + 9 * 20
+    before = event(0, NOW - 50, last + 999)
+    after = event(1, NOW - 40, last + 1000)
+    (ref_before, error_before), (ref_after, _) = stamps(stamped(operator, before, after))
+    assert error_before > 0  # nine of the ten applied
+    assert abs(ref_before - NOW) <= 3
+    assert abs(ref_after - (NOW + 10)) <= 3
+
+
+def test_when_the_table_was_filled_does_not_matter() -> None:
+    events = [event(seq, NOW + 300 * seq, NOW + 300 * seq + 55) for seq in range(12)]
+    samples = [round_at(NOW + 20 * i, 50) for i in range(10)]
+    at_once, by_and_by = DriftTable(), DriftTable()
+    for sample in samples:
+        at_once.add(sample)
+    first, second = clock(table=at_once), clock(table=by_and_by)
+    out = stamped(first, *events)
+    again = []
+    for original in events:
+        copy = event(original.seq, original.ts_ns // MS, original.arrival_ns // MS)
+        while samples and samples[0].arrival_ns <= copy.arrival_ns - 900 * MS:
+            by_and_by.add(samples.pop(0))
+        again += stamped(second, copy)
+    assert stamps(out) == stamps(again)
+    assert first.snapshot() == second.snapshot()
+
+
+def test_too_few_rounds_leave_a_source_unsynced() -> None:
+    (out,) = stamped(clock(table=synced(50, rounds=2)), event(0, NOW, NOW + 5 * S))
+    assert stamps([out]) == [(NOW, 0)]
+
+
+def test_without_sync_samples_are_without_effect() -> None:
+    operator = clock("trust", table=synced(50), sync="none")
+    (out,) = stamped(operator, event(0, NOW, NOW + 5 * S))
+    assert stamps([out]) == [(NOW, 0)]
+
+
+def test_a_declared_offset_stands_above_samples_until_it_is_taken_back() -> None:
+    table = synced(behind=50)
+    begin = (NOW + 10 * S) * MS
+    table.add(Declared("s", begin, 7 * MS, 3 * MS, begin, 100))
+    table.add(Declared("s", begin + 10 * S * MS, None, 0, begin, 101))
+    operator = clock("trust", table=table)
+    arrivals = [NOW + at * S for at in (9, 10, 19, 20)]
+    out = stamped(operator, *(event(i, at - 50, at) for i, at in enumerate(arrivals)))
+    added = [ref_time - (at - 50) for (ref_time, _), at in zip(stamps(out), arrivals, strict=True)]
+    errors = [error for _, error in stamps(out)]
+    assert added[1:3] == [7, 7]
+    assert errors[1:3] == [3, 3]
+    assert all(abs(each - 50) <= 3 for each in (added[0], added[3]))
+
+
+def test_an_event_that_refutes_a_synced_clock_is_stamped_by_its_arrival() -> None:
+    operator = clock("estimate", table=synced(behind=0))
+    base = NOW + 5 * S
+    good = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(3)]
+    ahead = event(3, base + HOUR, base + 305)
+    out = stamped(operator, *good, ahead, event(4, base + 400, base + 405))
+    assert stamps(out[3:4]) == [(base + 305 - 20, 20)]
+    ((ref_time, error),) = stamps(out[4:])
+    assert abs(ref_time - base - 400) <= error <= 4
+    assert operator.contradicted == 1
+
+
+def test_a_source_whose_events_refute_its_clock_for_good_is_broken_until_it_syncs() -> None:
+    table = synced(behind=0)
+    operator = clock("estimate", table=table)
+    base = NOW + 5 * S
+    events = [event(seq, base + 100 * seq, base + 100 * seq + 5) for seq in range(10)]
+    for each in events[3:]:
+        each.ts_ns += HOUR * MS
+    out = stamped(operator, *events)
+    assert operator.jumps == 1
+    for seq, (ref_time, _) in enumerate(stamps(out)):
+        assert abs(ref_time - base - 100 * seq) <= 20
+    (told,) = operator.explain()["clocks"]
+    assert (told["source"], told["state"]) == ("s", "broken")
+    for i in range(10):
+        table.add(round_at(base + 2 * S + 20 * i, behind=-HOUR))
+    later = base + 10 * S
+    (last,) = stamped(operator, event(10, later + HOUR, later + 5))
+    ((ref_time, error),) = stamps([last])
+    assert abs(ref_time - later) <= error <= 4
+    (told,) = operator.explain()["clocks"]
+    assert told["state"] == "synced"

@@ -1,0 +1,152 @@
+"""What has been heard about the clocks of all sources, as far as it is still needed.
+
+The drift table is the same for every partition of a process, and grows by itself: the
+shell reads `clock.offsets`, a replay its clock lines. Operators look up what concerns
+their sources; which samples apply to an event follows from arrival times alone, never
+from when the table was filled (reorder_drift_merge.md 2.6).
+
+Kept per source, in the order of arrival: every sample since the oldest instant that
+somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.
+At most `max_sources` sources that were heard of, those in use apart; past that the one
+heard of longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
+missed only by a source whose events are far behind.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any, Final
+
+from topology.clock.sample import Declared, Sample
+from topology.quiet import Quiet
+
+KEPT: Final = 64
+"""Samples of a source that stay however old they are: a full window of the model."""
+
+MAX_SAMPLES: Final = 4_096
+MAX_DECLARED: Final = 16
+MAX_SOURCES: Final = 200_000
+
+Place = tuple[int, int]
+"""(arrival, offset in the topic) of a sample."""
+
+
+class Track:
+    """What was heard about one source. `version` rises with every word; `users` is how
+    many operators look at it."""
+
+    __slots__ = ("declared", "last_arrival_ns", "samples", "users", "version")
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+        self.declared: list[Declared] = []
+        self.version = 0
+        self.users = 0
+        self.last_arrival_ns = -1
+
+    def busy(self) -> bool:
+        return self.users > 0
+
+    def after(self, place: Place, until_ns: int) -> list[Sample]:
+        """Samples behind `place` that arrived up to `until_ns`, both in arrival order."""
+        begin = bisect_right(self.samples, place, key=place_of)
+        end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
+        return self.samples[begin:end]
+
+    def next_after(self, place: Place) -> Sample | None:
+        at = bisect_right(self.samples, place, key=place_of)
+        return self.samples[at] if at < len(self.samples) else None
+
+
+class DriftTable:
+    """See the module's docstring."""
+
+    def __init__(self, max_sources: int = MAX_SOURCES) -> None:
+        self._max_sources = max_sources
+        self._tracks: dict[str, Track] = {}
+        self._quiet = Quiet()
+        self._heard_of = 0
+        self.forgotten = 0
+        self.cut = 0
+        self.dropped: list[Sample | Declared] | None = None
+        """Where it is a list: what is no longer kept, for whoever keeps a copy."""
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._tracks
+
+    def __len__(self) -> int:
+        return len(self._tracks)
+
+    def use(self, source: str) -> Track:
+        """What was heard and will be heard about the source; `Track.users` counts it."""
+        track = self._track(source)
+        track.users += 1
+        return track
+
+    def leave(self, source: str) -> None:
+        """One operator less looks at it; what nothing was heard about is not kept for none."""
+        track = self._tracks[source]
+        track.users -= 1
+        if not track.users and not track.version:
+            del self._tracks[source]
+
+    def _track(self, source: str) -> Track:
+        track = self._tracks.get(source)
+        if track is None:
+            track = self._tracks[source] = Track()
+        return track
+
+    def add(self, heard: Sample | Declared) -> None:
+        """One more word; in the order of its topic for each source."""
+        track = self._track(heard.source)
+        if isinstance(heard, Sample):
+            samples = track.samples
+            if samples and place_of(heard) <= place_of(samples[-1]):
+                return  # read twice
+            samples.append(heard)
+            if len(samples) > MAX_SAMPLES:
+                self._drop(samples, 1)
+                self.cut += 1
+        else:
+            track.declared.append(heard)
+            track.declared.sort(key=in_force)
+            self._drop(track.declared, max(0, len(track.declared) - MAX_DECLARED))
+        track.version += 1
+        if track.version == 1:
+            self._quiet.note(heard.source, heard.arrival_ns)
+            self._heard_of += 1
+            self._make_room(heard.source)
+        track.last_arrival_ns = max(track.last_arrival_ns, heard.arrival_ns)
+
+    def forget_before(self, arrival_ns: int) -> None:
+        """Nobody will ask any more for what arrived before; O(sources)."""
+        for track in self._tracks.values():
+            samples = track.samples
+            if len(samples) > KEPT and samples[0].arrival_ns < arrival_ns:
+                old = bisect_left(samples, (arrival_ns, -1), key=place_of)
+                self._drop(samples, min(old, len(samples) - KEPT))
+
+    def _drop(self, words: list[Any], count: int) -> None:
+        """The first so many."""
+        if self.dropped is not None:
+            self.dropped += words[:count]
+        del words[:count]
+
+    def _make_room(self, newest: str) -> None:
+        if self._heard_of > self._max_sources:
+            longest = self._quiet.longest(self._tracks, newest, 1 << 63)
+            if longest is not None:
+                self._heard_of -= 1
+                track = self._tracks.pop(longest)
+                self._drop(track.samples, len(track.samples))
+                self._drop(track.declared, len(track.declared))
+                self.forgotten += 1
+
+
+def place_of(sample: Sample) -> Place:
+    return sample.arrival_ns, sample.offset
+
+
+def in_force(declared: Declared) -> tuple[int, int, int]:
+    """From when on it holds, with the later word behind the earlier."""
+    return max(declared.at_ns, declared.arrival_ns), declared.arrival_ns, declared.offset

@@ -1,0 +1,56 @@
+"""Which of several intervals agree, and what can be said if most of them are true.
+
+Marzullo's sweep over the ends of n closed intervals finds the point that most of them
+cover (K. Marzullo, Maintaining the Time in a Distributed System, 1984).
+
+An interval that is true contains the truth. If at least `quorum` of them are true, then
+
+* one that has no point covered by `quorum` intervals is false: a *falseticker*;
+* of any n - quorum + 1 intervals one is true, so the truth is not above the highest of
+  their upper ends, nor below the lowest of their lower ends. Choosing those with the
+  least upper (greatest lower) ends makes that tight, and it holds for false intervals
+  that overlap true ones, where the plain intersection of all can miss the truth.
+
+Cost: O(n log n) and O(n^2); n is a handful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Interval = tuple[int, int]
+
+
+def most_covered(intervals: Sequence[Interval]) -> tuple[int, int]:
+    """How many intervals cover the best point, and the lowest such point; ends count.
+    (0, 0) for none."""
+    edges = [(low_ns, 0) for low_ns, _ in intervals] + [(high_ns, 1) for _, high_ns in intervals]
+    edges.sort()
+    best = point_ns = covered = 0
+    for at_ns, closes in edges:
+        if closes:
+            covered -= 1
+            continue
+        covered += 1
+        if covered > best:
+            best, point_ns = covered, at_ns
+    return best, point_ns
+
+
+def majority(n: int) -> int:
+    """The least number that is more than half of `n`."""
+    return n // 2 + 1
+
+
+def true_ones(intervals: Sequence[Interval], quorum: int) -> list[int]:
+    """The places of those that `quorum` intervals, itself among them, agree with."""
+    points = [
+        low_ns
+        for low_ns, _ in intervals
+        if sum(low <= low_ns <= high for low, high in intervals) >= quorum
+    ]
+    return [
+        at
+        for at, (low_ns, high_ns) in enumerate(intervals)
+        if any(low_ns <= point_ns <= high_ns for point_ns in points)
+    ]

@@ -1,0 +1,333 @@
+"""All that samples say about the clock of one source.
+
+Every sync server has its own *view* (`topology.clock.server_view`). One view answers for
+itself. Of several, less than half of the servers heard in this segment may be false.
+Views that no majority agrees with are falsetickers and left out; the bounds of the others
+are combined so that they hold whichever are false, even where a false one overlaps the
+true (`topology.clock.marzullo`). So one lying server of three moves no bound to where the
+other two say the offset cannot be. Where views that have an answer reach no majority, the
+clock is `suspect` and the answer spans them all.
+
+A sample is *rejected*, counted and without effect, if its round trip is below -2
+granularities or above `max_rtt`, an answer comes before its question (t3 < t2, t4 < t1),
+or the server took more than `MAX_TURNAROUND_NS`. One granularity is added to both ends.
+
+A *segment* of the clock ends
+
+* when the source says so: a larger `sample.segment`, or a `mono` (wall minus monotonic
+  clock) that differs by more than `STEP_NS` from that of the newest sample. All views
+  begin anew, at once;
+* when most of the views have seen a jump in their rounds, of those that had an answer when
+  the first did. The others begin anew;
+* when `begin_segment` says that the events have shown one.
+
+Samples of a segment that is over are late: `late` counts them, they change nothing.
+
+`cell` states: `unsynced` if no view has three good rounds, or the error exceeds
+`max_error` in the cell; `stale`, `suspect` as the views say; else `synced`. The offset is the
+best guess among what is possible (`topology.clock.polygon`; of several views, the median
+guess), the error reaches to the farther end of the possible, rounded outward to whole ns.
+
+Bounds: `MAX_SERVERS` views; past that the one longest without a sample gives way.
+Cost per source: O(bounds) a sample, O(views x corners) a cell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_start
+from topology.clock.marzullo import majority, true_ones
+from topology.clock.sample import UNKNOWN_MONO, Sample
+from topology.clock.server_view import JUMPED, Limits, Round, ServerView, Span
+from topology.operator import Plain
+
+MAX_SERVERS: Final = 8
+CELL_ROUNDING_NS: Final = 2
+"""A shifted product is up to 1 ns low, for the offset and for the error."""
+MAX_TURNAROUND_NS: Final = 1_000_000_000
+STEP_NS: Final = 1_000_000
+
+
+class MeasuredClock:
+    """`config` is a `topology.description.ClockConfig`. `segment` counts the clock's jumps;
+    `rejected`, `falsetickers`, `late` and `jumps` count what the words above say."""
+
+    __slots__ = (
+        "_arrivals_ns",
+        "_electors",
+        "_former_mono_ns",
+        "_jumped",
+        "_limits",
+        "_max_error_ns",
+        "_mono_ns",
+        "_mono_since_ns",
+        "_mono_told_ns",
+        "_outvoted",
+        "_past_false",
+        "_told_segment",
+        "_views",
+        "jumps",
+        "late",
+        "rejected",
+        "segment",
+    )
+
+    def __init__(self, config: Any) -> None:
+        self._limits = Limits(config)
+        self._max_error_ns: int = config.max_error_ns
+        self._views: dict[str, ServerView] = {}
+        self._arrivals_ns: dict[str, int] = {}
+        self._jumped: list[str] = []
+        """Servers whose rounds have jumped since the segment began."""
+        self._electors: list[str] = []
+        """Those that had an answer when the first of them did."""
+        self._told_segment: int | None = None
+        self._mono_ns = UNKNOWN_MONO
+        self._former_mono_ns = UNKNOWN_MONO
+        self._mono_since_ns = 0
+        self._mono_told_ns = 0
+        """The server's times when the present one was told first and last."""
+        self._outvoted = 0
+        self._past_false = 0
+        self.segment = 0
+        self.rejected = 0
+        self.late = 0
+        self.jumps = 0
+
+    @property
+    def falsetickers(self) -> int:
+        """Rounds that others contradict, within a view or between views."""
+        within = sum(view.false_rounds for view in self._views.values())
+        return self._outvoted + self._past_false + within
+
+    def add(self, sample: Sample) -> None:
+        """In arrival order; what is late, repeated or absurd is harmless."""
+        new = self._round_of(sample)
+        if new is None:
+            self.rejected += 1
+            return
+        if self._is_over(sample):
+            self.late += 1
+            return
+        self._listen(sample)
+        view = self._view(sample)
+        late = view.late_rounds
+        if view.add(new) == JUMPED:
+            self._vote(sample.server)
+        self.late += view.late_rounds - late
+        if len(self._views) > 1:
+            self._judge(view, new.heard_ns)
+
+    def _round_of(self, sample: Sample) -> Round | None:
+        limits = self._limits
+        granularity_ns = limits.granularity_ns
+        turnaround_ns = sample.t3_ns - sample.t2_ns
+        if not -2 * granularity_ns <= sample.round_trip_ns <= limits.max_rtt_ns:
+            return None
+        if sample.t4_ns < sample.t1_ns or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS:
+            return None
+        return Round(
+            sample.t1_ns,
+            sample.t2_ns - sample.t1_ns + granularity_ns,
+            sample.t4_ns,
+            sample.t3_ns - sample.t4_ns - granularity_ns,
+            sample.t3_ns,
+            abs(sample.arrival_ns - sample.t3_ns),
+        )
+
+    # -- segments ----------------------------------------------------------------------------------
+
+    def _is_over(self, sample: Sample) -> bool:
+        """Whether the sample belongs to a segment that is over, by the source's own word."""
+        if self._told_segment is not None and sample.segment < self._told_segment:
+            return True
+        return (
+            sample.t3_ns < self._mono_since_ns
+            and sample.mono_ns != UNKNOWN_MONO
+            and self._former_mono_ns != UNKNOWN_MONO
+            and abs(sample.mono_ns - self._former_mono_ns) <= STEP_NS
+            and abs(sample.mono_ns - self._mono_ns) > STEP_NS
+        )
+
+    def _listen(self, sample: Sample) -> None:
+        """What the source itself says of its clock's jumps."""
+        stepped = self._told_segment is not None and sample.segment > self._told_segment
+        self._told_segment = sample.segment
+        mono_ns = sample.mono_ns
+        if mono_ns != UNKNOWN_MONO:
+            if self._mono_ns == UNKNOWN_MONO:
+                self._mono_ns = mono_ns
+                self._mono_since_ns = self._mono_told_ns = sample.t3_ns
+            elif stepped or abs(mono_ns - self._mono_ns) > STEP_NS:
+                self._former_mono_ns, self._mono_ns = self._mono_ns, mono_ns
+                self._mono_since_ns = self._mono_told_ns = sample.t3_ns
+                stepped = True
+            elif sample.t3_ns > self._mono_told_ns:
+                self._mono_ns, self._mono_told_ns = mono_ns, sample.t3_ns
+        if stepped:
+            self.jumps += 1
+            self.begin_segment()
+
+    def begin_segment(self) -> None:
+        """The clock has jumped: what is known of it is dropped."""
+        self.segment += 1
+        self._jumped.clear()
+        for view in self._views.values():
+            view.begin_anew()
+
+    def _vote(self, server: str) -> None:
+        """This server's rounds have jumped; with most of the servers, so has the clock."""
+        views = self._views
+        if not self._jumped:
+            self._electors = [name for name, view in views.items() if view.answers]
+        if server not in self._jumped:
+            self._jumped.append(server)
+        electors = [name for name in self._electors if name in views]
+        jumped = [name for name in electors if name in self._jumped]
+        if len(jumped) < majority(len(electors)):
+            return
+        for name in electors:
+            if name not in jumped:
+                views[name].follow()
+        self._jumped.clear()
+        self.segment += 1
+        self.jumps += 1
+
+    # -- views -------------------------------------------------------------------------------------
+
+    def _view(self, sample: Sample) -> ServerView:
+        server = sample.server
+        self._arrivals_ns[server] = sample.arrival_ns
+        view = self._views.get(server)
+        if view is None:
+            if len(self._views) == MAX_SERVERS:
+                self._forget(server)
+            view = self._views[server] = ServerView(self._limits)
+        return view
+
+    def _forget(self, newcomer: str) -> None:
+        _, quiet = min((self._arrivals_ns[name], name) for name in self._views)
+        self._past_false += self._views.pop(quiet).false_rounds
+        del self._arrivals_ns[quiet]
+        if quiet in self._jumped:
+            self._jumped.remove(quiet)
+
+    def _judge(self, view: ServerView, ts_ns: int) -> None:
+        """Count a round whose view contradicts the majority."""
+        if not view.answers:
+            return
+        views = [each for each in self._views.values() if each.answers]
+        spans = [each.span(cell_start(ts_ns)) for each in views]
+        agreeing = agreeing_of(spans, majority(len(spans)))
+        if agreeing and views.index(view) not in agreeing:
+            self._outvoted += 1
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def cell(self, ts_ns: int) -> Cell:
+        """The cell that holds `ts_ns`, before, within or long after the rounds."""
+        start_ns = cell_start(ts_ns)
+        spans = [view.span(start_ns) for view in self._views.values() if view.answers]
+        if not spans:
+            return Cell(start_ns, UNSYNCED)
+        heard = sum(view.heard for view in self._views.values())
+        span = spans[0] if len(spans) == 1 else combined(spans, (heard - 1) // 2)
+        cell = cell_over(start_ns, span)
+        if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._max_error_ns:
+            cell.state = UNSYNCED
+        return cell
+
+    def skew_ppb(self) -> int | None:
+        """The best guess at the change of the offset, for people: the median of the views'."""
+        rates = sorted(view.belief.rate_ppb() for view in self._views.values() if view.answers)
+        return rates[len(rates) // 2] if rates else None
+
+    def snapshot(self) -> Plain:
+        """Bounds and counts; all of it integers, names and lists."""
+        views = [
+            [name, self._arrivals_ns[name], view.snapshot()] for name, view in self._views.items()
+        ]
+        monos = [self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns]
+        counts = [self._outvoted, self._past_false, self.rejected, self.late, self.jumps]
+        votes = [self._jumped.copy(), self._electors.copy()]
+        return [self.segment, self._told_segment, votes, monos, counts, views]
+
+    def restore(self, state: Plain) -> None:
+        self.segment, self._told_segment, votes, monos, counts, views = state
+        self._jumped, self._electors = list(votes[0]), list(votes[1])
+        self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns = monos
+        self._outvoted, self._past_false, self.rejected, self.late, self.jumps = counts
+        self._views = {}
+        self._arrivals_ns = {}
+        for name, arrival_ns, view_state in views:
+            view = self._views[name] = ServerView(self._limits)
+            view.restore(view_state)
+            self._arrivals_ns[name] = arrival_ns
+
+
+def agreeing_of(spans: list[Span], quorum: int) -> list[int]:
+    """The places of those that so many agree with, at both ends of the cell."""
+    at_start = true_ones([(span.low_ns, span.high_ns) for span in spans], quorum)
+    at_end = true_ones([(span.low_end_ns, span.high_end_ns) for span in spans], quorum)
+    return [at for at in at_start if at in at_end]
+
+
+def combined(spans: list[Span], false: int) -> Span:
+    """Bounds that hold if no more than `false` of the views are, from the same views at
+    both ends: the largest of convex bounds is convex, so the straight line stays outside."""
+    if not agreeing_of(spans, majority(len(spans))):
+        return outermost(SUSPECT, spans, spans)
+    true = max(1, len(spans) - false)
+    agreeing = [spans[at] for at in agreeing_of(spans, true)]
+    one_is_true = len(agreeing) - true + 1
+    lowest = sorted(agreeing, key=height)[:one_is_true]
+    highest = sorted(agreeing, key=depth)[:one_is_true]
+    span = outermost(state_of(agreeing), highest, lowest)
+    if span.low_ns > span.high_ns or span.low_end_ns > span.high_end_ns:
+        return outermost(SUSPECT, spans, spans)
+    return span
+
+
+def outermost(state: str, below: list[Span], above: list[Span]) -> Span:
+    """From the lowest of the ones to the highest of the others."""
+    low_ns = min(span.low_ns for span in below)
+    high_ns = max(span.high_ns for span in above)
+    low_end_ns = min(span.low_end_ns for span in below)
+    high_end_ns = max(span.high_end_ns for span in above)
+    guesses = sorted(span.guess_ns for span in below)
+    end_guesses = sorted(span.guess_end_ns for span in below)
+    middle = len(below) // 2
+    guess_ns = min(max(low_ns, guesses[middle]), high_ns)
+    guess_end_ns = min(max(low_end_ns, end_guesses[middle]), high_end_ns)
+    return Span(state, (low_ns, guess_ns, high_ns), (low_end_ns, guess_end_ns, high_end_ns))
+
+
+def cell_over(start_ns: int, span: Span) -> Cell:
+    """Its interval contains the span for every stamp."""
+    offset_ns, offset_end_ns = span.guess_ns, span.guess_end_ns
+    error_ns = max(span.high_ns - offset_ns, offset_ns - span.low_ns)
+    error_end_ns = max(span.high_end_ns - offset_end_ns, offset_end_ns - span.low_end_ns)
+    return Cell(
+        start_ns,
+        span.state,
+        offset_ns,
+        error_ns + CELL_ROUNDING_NS,
+        offset_end_ns - offset_ns,
+        error_end_ns - error_ns,
+    )
+
+
+def state_of(spans: list[Span]) -> str:
+    states = [span.state for span in spans]
+    if states.count(SUSPECT) >= majority(len(states)):
+        return SUSPECT
+    return SYNCED if SYNCED in states else STALE
+
+
+def height(span: Span) -> int:
+    return span.high_ns + span.high_end_ns
+
+
+def depth(span: Span) -> int:
+    return -span.low_ns - span.low_end_ns

@@ -1,0 +1,251 @@
+"""All lines (offset, rate) of a clock that its rounds of time sync leave possible.
+
+The offset D(t), t on the source's clock, has a rate within +-`skew` that changes by no
+more than `wander`. With theta and rho its value and rate at t0, D(t) is within
+1/2 wander (t - t0)^2 of theta + rho (t - t0). So a bound D(t_i) <= u_i, relaxed by that
+much, is a half plane in (theta, rho), and what satisfies all bounds is a convex polygon
+(reorder_drift_merge.md 2.3). The true line is in it, hence the true offset at any t lies
+within the polygon's range at t, widened by the same term: convex above, concave below.
+
+* `Bounds` keeps the upper bounds (the lower ones as upper bounds of -D) that can matter: a
+  bound is dropped when a later one implies it at every rate the clock may have, as in a
+  sliding-window minimum. That loses nothing, and what is kept depends on the set of bounds
+  alone, not on their order or on repeats. At most `MAX_BOUNDS` are kept; past that, of the
+  two nearest in time the looser goes, measured along `rate`. Then less is known, nothing
+  false.
+* t0 is the time of the newest bound. Numbers are taken relative to it and to the tightest
+  bound there, in floats: an hour of offset or the year 2200 costs no digits. Every bound
+  is relaxed by `ROUNDING_NS`, and every answer rounded outward, against rounding.
+
+What is certain is one thing, the best guess another. Bounds older than the window take no
+part in the polygon, for a clock might wander more than it should. But most clocks wander
+far less, so the *guess* is taken among the lines that also satisfy older bounds, all of
+them relaxed for a clock `GUESS_STEADINESS` times as steady, from the newest back to the
+first that would leave none. It is the centroid of those lines: the mean of the posterior if
+both ways' delays are exponential. The guess moves the middle; what is possible stays.
+
+Cost: O(kept) to add a bound and to build the polygon, times its few corners.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from math import ceil, floor, inf
+from typing import Any, Final
+
+MAX_BOUNDS: Final = 32
+"""Of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
+GUESS_STEADINESS: Final = 2
+"""Of 1 to 10 the one that is near the best for steady clocks and for those at the limit."""
+ROUNDING_NS: Final = 1.0
+PPB: Final = 1_000_000_000
+NO_AREA: Final = 1e-15
+"""A nanosecond times 1e-15: corners that are one point but for rounding."""
+
+
+class Bounds:
+    """D <= `values_ns[i]` at `times_ns[i]` of the source, in the order of time."""
+
+    __slots__ = ("_skew_ppb", "times_ns", "values_ns")
+
+    def __init__(self, skew_ppb: int) -> None:
+        self._skew_ppb = skew_ppb
+        self.times_ns: list[int] = []
+        self.values_ns: list[int] = []
+
+    def copy(self) -> Bounds:
+        twin = Bounds(self._skew_ppb)
+        twin.times_ns = self.times_ns.copy()
+        twin.values_ns = self.values_ns.copy()
+        return twin
+
+    def add(self, time_ns: int, value_ns: int) -> bool:
+        """Whether it was kept."""
+        times, values = self.times_ns, self.values_ns
+        at = bisect_left(times, time_ns)
+        if at < len(times) and self._implies(times[at], values[at], time_ns, value_ns):
+            return False
+        if at < len(times) and times[at] == time_ns:
+            del times[at], values[at]
+        first = at
+        while first and self._implies(time_ns, value_ns, times[first - 1], values[first - 1]):
+            first -= 1
+        times[first:at] = [time_ns]
+        values[first:at] = [value_ns]
+        return True
+
+    def _implies(self, later_ns: int, tight_ns: int, earlier_ns: int, loose_ns: int) -> bool:
+        return (loose_ns - tight_ns) * PPB >= self._skew_ppb * (later_ns - earlier_ns)
+
+    def expire(self, before_ns: int) -> None:
+        """Drop what is older; the newest stays, however old."""
+        gone = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
+        if gone > 0:
+            del self.times_ns[:gone]
+            del self.values_ns[:gone]
+
+    def thin(self, rate: float) -> None:
+        """Down to `MAX_BOUNDS`; `rate` is that of D, or of -D, as far as known."""
+        times, values = self.times_ns, self.values_ns
+        while len(times) > MAX_BOUNDS:
+            at = 1
+            for other in range(2, len(times)):
+                if times[other] - times[other - 1] < times[at] - times[at - 1]:
+                    at = other
+            expected = values[at - 1] + rate * (times[at] - times[at - 1])
+            looser = at if values[at] > expected else at - 1
+            del times[looser], values[looser]
+
+    def snapshot(self) -> list[list[int]]:
+        return [self.times_ns.copy(), self.values_ns.copy()]
+
+    def restore(self, state: Any) -> None:
+        self.times_ns, self.values_ns = list(state[0]), list(state[1])
+
+
+class Polygon:
+    """Its corners (theta, rho), theta relative to `base_ns`, rho in ns per ns."""
+
+    __slots__ = ("base_ns", "half_wander", "rhos", "t0_ns", "thetas")
+
+    def __init__(self, t0_ns: int, base_ns: int, half_wander: float) -> None:
+        self.t0_ns = t0_ns
+        self.base_ns = base_ns
+        self.half_wander = half_wander
+        self.thetas: list[float] = []
+        self.rhos: list[float] = []
+
+    def offsets_at(self, ts_ns: int) -> tuple[int, int]:
+        """The smallest and the largest offset possible at `ts_ns`, rounded outward."""
+        x = float(ts_ns - self.t0_ns)
+        low = high = self.thetas[0] + self.rhos[0] * x
+        for theta, rho in zip(self.thetas, self.rhos, strict=True):
+            value = theta + rho * x
+            if value < low:
+                low = value
+            elif value > high:
+                high = value
+        grown = self.half_wander * x * x
+        return self.base_ns + floor(low - grown) - 1, self.base_ns + ceil(high + grown) + 1
+
+    def rate(self) -> float:
+        """The middle of the rates that are possible at t0."""
+        return (min(self.rhos) + max(self.rhos)) / 2
+
+    def centroid(self) -> tuple[float, float]:
+        """(theta, rho), theta relative to `base_ns`."""
+        thetas, rhos = self.thetas, self.rhos
+        n = len(thetas)
+        theta, rho = sum(thetas) / n, sum(rhos) / n
+        area = across = along = 0.0
+        for at in range(n):
+            one_x, one_y = thetas[at - 1] - theta, rhos[at - 1] - rho
+            two_x, two_y = thetas[at] - theta, rhos[at] - rho
+            part = one_x * two_y - two_x * one_y
+            area += part
+            across += part * (one_x + two_x)
+            along += part * (one_y + two_y)
+        if abs(area) < NO_AREA:
+            return theta, rho
+        return theta + across / area / 3, rho + along / area / 3
+
+    def cut(self, sign: float, x: float, most: float) -> bool:
+        """Keeps where sign (theta + rho x) <= most; whether anything is left."""
+        thetas, rhos = self.thetas, self.rhos
+        x *= sign
+        overs = [sign * theta + rho * x - most for theta, rho in zip(thetas, rhos, strict=True)]
+        if max(overs) <= 0:
+            return True
+        self.thetas, self.rhos = [], []
+        last = len(thetas) - 1
+        for at, over in enumerate(overs):
+            before = overs[last]
+            if (before > 0) != (over > 0):
+                share = before / (before - over)
+                self.thetas.append(thetas[last] + share * (thetas[at] - thetas[last]))
+                self.rhos.append(rhos[last] + share * (rhos[at] - rhos[last]))
+            if over <= 0:
+                self.thetas.append(thetas[at])
+                self.rhos.append(rhos[at])
+            last = at
+        return len(self.thetas) > 0
+
+
+class HalfPlanes:
+    """Bounds of both kinds relative to t0 and base, the newest first: each keeps
+    sign (theta + rho x) <= most, once relaxed."""
+
+    __slots__ = ("_planes", "_skew")
+
+    def __init__(
+        self, uppers: Bounds, lowers: Bounds, since_ns: int, polygon: Polygon, skew: float
+    ) -> None:
+        self._skew = skew
+        self._planes: list[tuple[float, float, float]] = []
+        self._take(uppers, 1, since_ns, polygon)
+        self._take(lowers, -1, since_ns, polygon)
+        self._planes.sort(reverse=True)
+
+    def _take(self, bounds: Bounds, sign: int, since_ns: int, polygon: Polygon) -> None:
+        """The newest counts, however far it lies behind the newest of the other kind."""
+        t0_ns, shift_ns = polygon.t0_ns, sign * polygon.base_ns
+        times, values = bounds.times_ns, bounds.values_ns
+        for at in range(min(bisect_left(times, since_ns), len(times) - 1), len(times)):
+            x, most = float(times[at] - t0_ns), float(values[at] - shift_ns)
+            self._planes.append((x, float(sign), most))
+
+    def relaxed(self, most: float, x: float, half_wander: float) -> float:
+        # However it wanders, a clock that keeps to +-skew strays no further than that.
+        return most + min(half_wander * x * x, 2 * self._skew * abs(x)) + ROUNDING_NS
+
+    def box(self, half_wander: float) -> tuple[float, float]:
+        """Theta is within it, at any rate."""
+        low, high = -inf, inf
+        for x, sign, most in self._planes:
+            limit = self.relaxed(most, x, half_wander) - self._skew * x
+            if sign > 0:
+                high = min(high, limit)
+            else:
+                low = max(low, -limit)
+        return low, high
+
+    def cut(self, polygon: Polygon, half_wander: float) -> bool:
+        """With all; False where nothing is left."""
+        for x, sign, most in self._planes:
+            if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
+                return False
+        return True
+
+    def cut_while_any(self, polygon: Polygon, half_wander: float) -> None:
+        """With all, up to the first that would leave nothing."""
+        for x, sign, most in self._planes:
+            thetas, rhos = polygon.thetas, polygon.rhos
+            if not polygon.cut(sign, x, self.relaxed(most, x, half_wander)):
+                polygon.thetas, polygon.rhos = thetas, rhos
+                return
+
+
+def polygon_of(
+    uppers: Bounds, lowers: Bounds, window_ns: int, skew: float, half_wander: float
+) -> Polygon | None:
+    """What the bounds of the last `window_ns` leave; None when no line satisfies them all.
+    There is at least one of each kind; `lowers` bound -D."""
+    t0_ns = max(uppers.times_ns[-1], lowers.times_ns[-1])
+    polygon = Polygon(t0_ns, uppers.values_ns[-1], half_wander)
+    planes = HalfPlanes(uppers, lowers, t0_ns - window_ns, polygon, skew)
+    low, high = planes.box(half_wander)
+    if low > high:
+        return None
+    polygon.thetas = [low, high, high, low]
+    polygon.rhos = [-skew, -skew, skew, skew]
+    return polygon if planes.cut(polygon, half_wander) else None
+
+
+def guess_of(polygon: Polygon, uppers: Bounds, lowers: Bounds, skew: float) -> tuple[float, float]:
+    """The line most likely true, (theta, rho) at the polygon's t0, theta relative to its base."""
+    likely = Polygon(polygon.t0_ns, polygon.base_ns, polygon.half_wander)
+    likely.thetas, likely.rhos = polygon.thetas, polygon.rhos
+    since_ns = min(uppers.times_ns[0], lowers.times_ns[0])
+    planes = HalfPlanes(uppers, lowers, since_ns, polygon, skew)
+    planes.cut_while_any(likely, polygon.half_wander / GUESS_STEADINESS)
+    return likely.centroid()

@@ -1,0 +1,483 @@
+"""What the rounds with one sync server say about the clock of one source.
+
+The rounds believed so far are the *belief*: their bounds within `sync_window` and the
+polygon these leave. A new round
+
+* that agrees (the polygon is not empty with its bounds) joins the belief;
+* that contradicts it and is older, by the server's clock, than the newest round believed
+  is false: a *falseticker*, counted and dropped;
+* that contradicts it and is newer is *doubted*, and the view is `suspect`: either this
+  round is false or the clock has jumped. The next round that agrees decides for the
+  belief, and those doubted before it are falsetickers. If more than half of the doubted
+  agree with one another (Marzullo; or else the newest three), and they are three, the
+  clock has *jumped*: they are the new belief, the old bounds are dropped. A belief of
+  fewer than `GOOD_ROUNDS` was no answer yet; it gives way to a larger number, and that is
+  no jump but the belief that was false.
+
+While suspect a view answers from the old bounds, which are as good as they were if the
+doubted rounds are false, and says `suspect` to warn of the other case.
+
+A round more than `sync_window` newer than the belief is kept aside likewise, without
+suspicion, till three agree: a single date from the far future must not displace all that
+is known. It is a jump only if they contradict what the belief leaves possible so late.
+One more than `sync_window` older is late and changes nothing, unless its server's time
+lies closer to the time of its append than that of the belief's newest round: then the
+belief came from a wrong date, and three such rounds replace it.
+
+*New* and *old* go by the server's clock, since the source's may jump. As long as no round
+is doubted and no more than `MAX_BOUNDS` bounds are needed, the belief depends on the set
+of rounds within `sync_window` alone: their order and repeats change nothing
+(`topology.clock.polygon`). In a jump, order matters for as long as it is undecided.
+
+From `stale_after` past the newest round, or before the oldest bound, the clock may do
+anything a clock does: the bounds go apart by `max_skew` on both sides, while the guess goes
+on along its line, so that the error grows by `max_skew` and the guessed rate. There the
+view is `stale`.
+
+reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; memory
+`MAX_BOUNDS` of each kind and `MAX_DOUBTED` rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
+from topology.clock.marzullo import most_covered
+from topology.clock.polygon import PPB, Bounds, Polygon, guess_of, polygon_of
+
+GOOD_ROUNDS: Final = 3
+"""Fewer are no answer; so many must agree on a jump."""
+MAX_DOUBTED: Final = 16
+GUESS_WINDOWS: Final = 3
+"""Bounds are kept for so many `sync_window`; those of the last one bound, all guide."""
+NEVER_NS: Final = -(1 << 63)
+NS_PER_MIN: Final = 60_000_000_000
+
+AGREES: Final = 0
+LATE: Final = 1
+DOUBTED: Final = 2
+FALSE: Final = 3
+JUMPED: Final = 4
+
+
+Range = tuple[int, int, int]
+"""The smallest offset possible, the guess, the largest."""
+
+
+class Limits:
+    """The settings as the model needs them."""
+
+    __slots__ = (
+        "granularity_ns",
+        "half_wander",
+        "max_rtt_ns",
+        "skew",
+        "skew_ppb",
+        "stale_after_ns",
+        "window_ns",
+    )
+
+    def __init__(self, config: Any) -> None:
+        self.granularity_ns: int = config.granularity_ns
+        self.max_rtt_ns: int = config.max_rtt_ns
+        self.skew_ppb: int = config.max_skew_ppb
+        self.stale_after_ns: int = config.stale_after_ns
+        self.window_ns: int = config.sync_window_ns
+        self.skew: float = config.max_skew_ppb / PPB
+        self.half_wander: float = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
+
+
+class Round:
+    """D <= `upper_ns` at `sent_ns`, D >= `lower_ns` at `heard_ns`, both of the source;
+    `server_ns` is when the server answered, `lag_ns` how far that is from the append."""
+
+    __slots__ = ("heard_ns", "lag_ns", "lower_ns", "sent_ns", "server_ns", "upper_ns")
+
+    def __init__(
+        self,
+        sent_ns: int,
+        upper_ns: int,
+        heard_ns: int,
+        lower_ns: int,
+        server_ns: int,
+        lag_ns: int,
+    ) -> None:
+        self.sent_ns = sent_ns
+        self.upper_ns = upper_ns
+        self.heard_ns = heard_ns
+        self.lower_ns = lower_ns
+        self.server_ns = server_ns
+        self.lag_ns = lag_ns
+
+    def plain(self) -> list[int]:
+        return [
+            self.sent_ns,
+            self.upper_ns,
+            self.heard_ns,
+            self.lower_ns,
+            self.server_ns,
+            self.lag_ns,
+        ]
+
+    def newer_than(self, other: Round) -> bool:
+        return self.plain()[::-1][1:] > other.plain()[::-1][1:]
+
+    def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
+        """The offsets it leaves possible at `ts_ns`, carried there by the skew."""
+        below_ns = abs(ts_ns - self.heard_ns) * skew_ppb // PPB + 1
+        above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
+        return self.lower_ns - below_ns, self.upper_ns + above_ns
+
+
+class Span:
+    """The offsets possible at both ends of a cell, and the guess among them; between the
+    ends they run straight."""
+
+    __slots__ = (
+        "guess_end_ns",
+        "guess_ns",
+        "high_end_ns",
+        "high_ns",
+        "low_end_ns",
+        "low_ns",
+        "state",
+    )
+
+    def __init__(self, state: str, start: Range, end: Range) -> None:
+        self.state = state
+        self.low_ns, self.guess_ns, self.high_ns = start
+        self.low_end_ns, self.guess_end_ns, self.high_end_ns = end
+
+
+class Belief:
+    """Rounds that agree: what they leave possible, and how old they are."""
+
+    __slots__ = (
+        "_first_three",
+        "_guess",
+        "_limits",
+        "_lowers",
+        "_uppers",
+        "heard_ns",
+        "newest",
+        "polygon",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._uppers = Bounds(limits.skew_ppb)
+        self._lowers = Bounds(limits.skew_ppb)
+        self._first_three: list[list[int]] = []
+        self.polygon: Polygon | None = None
+        self._guess: tuple[float, float] | None = None
+        """Made when it is asked for."""
+        self.newest: Round | None = None
+        """By the server's clock."""
+        self.heard_ns = 0
+        """Of all rounds the newest time of the source."""
+
+    @property
+    def rounds(self) -> int:
+        """Different ones; counted up to `GOOD_ROUNDS`."""
+        return len(self._first_three)
+
+    def join(self, new: Round) -> bool:
+        """False, and nothing changed, if it contradicts the others."""
+        newest = self.newest
+        if newest is None:
+            self.newest, self.heard_ns = new, new.heard_ns
+        elif not agree(newest, new, self._limits.skew_ppb):
+            return False
+        if not self._bound(new):
+            return False
+        if newest is not None and new.newer_than(newest):
+            self.newest = new
+        if new.heard_ns > self.heard_ns:
+            self.heard_ns = new.heard_ns
+        self._count(new)
+        return True
+
+    def _bound(self, new: Round) -> bool:
+        limits = self._limits
+        uppers, lowers = self._uppers.copy(), self._lowers.copy()
+        tighter = uppers.add(new.sent_ns, new.upper_ns)
+        tighter = lowers.add(new.heard_ns, -new.lower_ns) or tighter
+        if not tighter:
+            return True
+        expired_ns = max(self.heard_ns, new.heard_ns) - GUESS_WINDOWS * limits.window_ns
+        uppers.expire(expired_ns)
+        lowers.expire(expired_ns)
+        if self.polygon is not None:
+            rate = self.polygon.rate()
+            uppers.thin(rate)
+            lowers.thin(-rate)
+        polygon = polygon_of(uppers, lowers, limits.window_ns, limits.skew, limits.half_wander)
+        if polygon is None:
+            return False
+        self._uppers, self._lowers, self.polygon = uppers, lowers, polygon
+        self._guess = None
+        return True
+
+    def _count(self, new: Round) -> None:
+        if len(self._first_three) < GOOD_ROUNDS:
+            plain = new.plain()[:-1]
+            if plain not in self._first_three:
+                self._first_three.append(plain)
+
+    def first_ns(self) -> int:
+        """Of the bounds that count."""
+        oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
+        return max(oldest_ns, self.heard_ns - self._limits.window_ns)
+
+    def span(self, start_ns: int) -> Span:
+        """Over the cell that starts there."""
+        limits = self._limits
+        # At the edges of cells, so that within each the bounds stay convex.
+        fresh_from_ns = cell_start(self.first_ns() - limits.stale_after_ns)
+        fresh_until_ns = cell_start(self.heard_ns + limits.stale_after_ns) + CELL_NS
+        end_ns = start_ns + CELL_NS
+        if fresh_from_ns <= start_ns < fresh_until_ns:
+            return Span(SYNCED, self._range(start_ns), self._range(end_ns))
+        anchor_ns = fresh_until_ns if start_ns >= fresh_until_ns else fresh_from_ns
+        anchor = self._range(anchor_ns)
+        start = self._apart(anchor, start_ns - anchor_ns)
+        return Span(STALE, start, self._apart(anchor, end_ns - anchor_ns))
+
+    def _range(self, ts_ns: int) -> Range:
+        polygon = self.polygon
+        assert polygon is not None
+        low_ns, high_ns = polygon.offsets_at(ts_ns)
+        theta, rho = self._line()
+        guess_ns = polygon.base_ns + round(theta + rho * (ts_ns - polygon.t0_ns))
+        return low_ns, min(max(low_ns, guess_ns), high_ns), high_ns
+
+    def _apart(self, anchor: Range, away_ns: int) -> Range:
+        low_ns, guess_ns, high_ns = anchor
+        grown_ns = -(-self._limits.skew_ppb * abs(away_ns) // PPB)
+        guess_ns += self.rate_ppb() * away_ns // PPB
+        return low_ns - grown_ns, guess_ns, high_ns + grown_ns
+
+    def _line(self) -> tuple[float, float]:
+        assert self.polygon is not None
+        if self._guess is None:
+            self._guess = guess_of(self.polygon, self._uppers, self._lowers, self._limits.skew)
+        return self._guess
+
+    def rate_ppb(self) -> int:
+        """The guess at the change of the offset."""
+        return round(self._line()[1] * PPB)
+
+    def possible_at(self, ts_ns: int) -> tuple[int, int]:
+        """The smallest and the largest offset, over the whole cell of `ts_ns`."""
+        span = self.span(cell_start(ts_ns))
+        return min(span.low_ns, span.low_end_ns), max(span.high_ns, span.high_end_ns)
+
+    def snapshot(self) -> list[Any]:
+        newest = None if self.newest is None else self.newest.plain()
+        bounds = [self._uppers.snapshot(), self._lowers.snapshot()]
+        return [self._first_three.copy(), newest, self.heard_ns, *bounds]
+
+    def restore(self, state: Any) -> None:
+        first_three, newest, self.heard_ns, uppers, lowers = state
+        self._first_three = [list(each) for each in first_three]
+        self._uppers.restore(uppers)
+        self._lowers.restore(lowers)
+        if newest is not None:
+            limits = self._limits
+            self.newest = Round(*newest)
+            self.polygon = polygon_of(
+                self._uppers, self._lowers, limits.window_ns, limits.skew, limits.half_wander
+            )
+
+
+class ServerView:
+    """`false_rounds`, `late_rounds` and `jumps` count; `floor_ns` is the server's time up
+    to which rounds belong to a clock segment that is over."""
+
+    __slots__ = (
+        "_limits",
+        "belief",
+        "doubted",
+        "false_rounds",
+        "floor_ns",
+        "jumps",
+        "late_rounds",
+        "suspect",
+    )
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.belief = Belief(limits)
+        self.doubted: list[Round] = []
+        """In the order they came."""
+        self.suspect = False
+        self.floor_ns = NEVER_NS
+        self.false_rounds = 0
+        self.late_rounds = 0
+        self.jumps = 0
+
+    @property
+    def heard(self) -> bool:
+        """In the clock's present segment."""
+        return self.belief.newest is not None
+
+    @property
+    def answers(self) -> bool:
+        return self.belief.rounds >= GOOD_ROUNDS
+
+    def span(self, start_ns: int) -> Span:
+        """Of a view that answers."""
+        span = self.belief.span(start_ns)
+        if self.suspect:
+            span.state = SUSPECT
+        return span
+
+    def begin_anew(self) -> None:
+        """The clock has jumped: what is known is of a segment that is over."""
+        newest = self.belief.newest
+        if newest is not None:
+            self.floor_ns = max(self.floor_ns, newest.server_ns)
+        self.belief = Belief(self._limits)
+        self.doubted = []
+        self.suspect = False
+
+    def follow(self) -> None:
+        """Others have seen the jump: what is doubted here may be of the new segment."""
+        doubted = sorted(self.doubted, key=server_time)
+        self.begin_anew()
+        for each in doubted:
+            self.add(each)
+
+    def add(self, new: Round) -> int:
+        verdict = self._verdict(new)
+        if verdict == LATE:
+            self.late_rounds += 1
+        elif verdict == FALSE:
+            self.false_rounds += 1
+        newest = self.belief.newest
+        assert newest is not None or verdict == LATE
+        self.suspect = newest is not None and any(
+            abs(each.server_ns - newest.server_ns) <= self._limits.window_ns
+            for each in self.doubted
+        )
+        return verdict
+
+    def _verdict(self, new: Round) -> int:
+        if new.server_ns <= self.floor_ns:
+            return LATE
+        newest = self.belief.newest
+        if newest is not None:
+            ahead_ns = new.server_ns - newest.server_ns
+            if ahead_ns > self._limits.window_ns:
+                return self._doubt(new)
+            if ahead_ns < -self._limits.window_ns:
+                return self._doubt(new) if new.lag_ns < newest.lag_ns else LATE
+        if self.belief.join(new):
+            self._settle(new)
+            return AGREES
+        assert newest is not None
+        return FALSE if new.server_ns <= newest.server_ns else self._doubt(new)
+
+    def _settle(self, good: Round) -> None:
+        """Rounds doubted before this one are false, unless they only came too soon."""
+        before = [each for each in self.doubted if each.server_ns <= good.server_ns]
+        if before:
+            self.doubted = [each for each in self.doubted if each.server_ns > good.server_ns]
+            self.false_rounds += sum(not self.belief.join(each) for each in before)
+
+    def _doubt(self, new: Round) -> int:
+        plain = new.plain()[:-1]
+        if any(each.plain()[:-1] == plain for each in self.doubted):
+            return DOUBTED
+        self.doubted.append(new)
+        if len(self.doubted) > MAX_DOUBTED:
+            self.false_rounds += 1
+            del self.doubted[0]
+        near = [
+            each
+            for each in self.doubted
+            if abs(each.server_ns - new.server_ns) <= self._limits.window_ns
+        ]
+        near.sort(key=server_time)
+        for agreeing in candidates(near, self._limits.skew_ppb):
+            believed = self._believable(agreeing, len(near))
+            if believed is not None:
+                return self._replace(believed, near)
+        return DOUBTED
+
+    def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
+        """Those of the rounds that leave a line possible, newest first, if enough."""
+        trial = Belief(self._limits)
+        believed = [each for each in reversed(agreeing) if trial.join(each)]
+        known = self.belief.rounds
+        if known >= GOOD_ROUNDS:
+            enough = len(believed) >= GOOD_ROUNDS
+        else:
+            enough = 2 * len(believed) > known + of
+        return believed if enough else None
+
+    def _replace(self, believed: list[Round], near: list[Round]) -> int:
+        """`believed`, newest first, become the belief."""
+        old, first = self.belief, believed[-1]
+        assert old.newest is not None
+        gap_ns = first.server_ns - old.newest.server_ns
+        jumped = old.rounds >= GOOD_ROUNDS
+        if jumped and gap_ns > self._limits.window_ns:
+            low_ns, high_ns = old.possible_at(first.heard_ns)
+            jumped = first.lower_ns > high_ns or first.upper_ns < low_ns
+        self.belief = Belief(self._limits)
+        for each in believed:
+            self.belief.join(each)
+        self.doubted = [each for each in self.doubted if each not in near]
+        self.false_rounds += len(near) - len(believed)
+        if gap_ns > 0:
+            self.floor_ns = max(self.floor_ns, old.newest.server_ns)
+        if jumped:
+            self.jumps += 1
+            return JUMPED
+        if gap_ns <= self._limits.window_ns:
+            self.false_rounds += old.rounds
+        return AGREES
+
+    def snapshot(self) -> list[Any]:
+        counts = [self.false_rounds, self.late_rounds, self.jumps]
+        doubted = [each.plain() for each in self.doubted]
+        return [self.belief.snapshot(), doubted, self.suspect, self.floor_ns, *counts]
+
+    def restore(self, state: Any) -> None:
+        belief, doubted, self.suspect, self.floor_ns, *counts = state
+        self.false_rounds, self.late_rounds, self.jumps = counts
+        self.belief = Belief(self._limits)
+        self.belief.restore(belief)
+        self.doubted = [Round(*each) for each in doubted]
+
+
+def server_time(each: Round) -> int:
+    return each.server_ns
+
+
+def agree(one: Round, other: Round, skew_ppb: int) -> bool:
+    """Whether some offset satisfies both, the clock drifting as far as it may."""
+    low_ns, high_ns = one.at(other.heard_ns, skew_ppb)
+    other_low_ns, other_high_ns = other.at(other.heard_ns, skew_ppb)
+    return low_ns <= other_high_ns and other_low_ns <= high_ns
+
+
+def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
+    """Sets of rounds that may agree: more than half of all, and the newest three."""
+    ts_ns = rounds[-1].heard_ns
+    intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
+    count, point_ns = most_covered(intervals)
+    sets = []
+    if 2 * count > len(rounds):
+        sets.append(
+            [
+                each
+                for each, (low_ns, high_ns) in zip(rounds, intervals, strict=True)
+                if low_ns <= point_ns <= high_ns
+            ]
+        )
+    if len(rounds) > GOOD_ROUNDS:
+        sets.append(rounds[-GOOD_ROUNDS:])
+    return sets

@@ -1,0 +1,363 @@
+"""What CLOCK keeps about one source: what is known of its clock, and what it was given last.
+
+The numbers that every event is held against stand ready as attributes; they are settled
+anew whenever a sample is heard, a reading moves the edge, or the source's time enters
+another cell. `topology.clock.stamping` says what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, Cell, cell_start
+from topology.clock.drift_table import Place, Track, in_force, place_of
+from topology.clock.measured import MeasuredClock
+from topology.clock.one_way import OneWay
+from topology.clock.sample import Sample
+from topology.clock.thesis import ThesisClock
+from topology.operator import NEVER, Plain
+
+JUMP_VOTES: Final = 3
+"""Events in a row that must agree on where the clock has jumped to."""
+
+SINCE_EVER: Final = -(1 << 63)
+"""No stamp is earlier. What goes into the state fits 64 bits."""
+FOR_EVER: Final = 1 << 64
+"""Larger than every stamp, and than the difference of two."""
+NOTHING_HEARD: Final = (SINCE_EVER, SINCE_EVER)
+NO_CELL: Final = Cell(0, UNSYNCED)
+NO_CELL.end_ns = 0
+
+Vote = tuple[int, int]
+"""(stamp, reading) of an event that contradicts the clock."""
+
+
+class SourceClock:
+    """`ref_time_ns` is the last reference time given, `segment` the one in force."""
+
+    __slots__ = (
+        "_config",
+        "_declared",
+        "_heard",
+        "_measured_segment",
+        "_one_way",
+        "_trusting",
+        "bin_end_ns",
+        "broken",
+        "cell",
+        "due_ns",
+        "fallen_ns",
+        "last_arrival_ns",
+        "least_reading_ns",
+        "measured",
+        "model_dirty",
+        "notable_ns",
+        "proven",
+        "ref_time_ns",
+        "segment",
+        "source",
+        "stamp_dirty",
+        "state",
+        "steady",
+        "straying",
+        "track",
+        "track_version",
+        "votes",
+        "watched",
+    )
+
+    def __init__(self, source: str, config: Any, track: Track) -> None:
+        self.source = source
+        self._config = config
+        self.track = track
+        self.track_version = -1
+        self.due_ns = NEVER
+        """At this arrival the next sample applies."""
+        self.last_arrival_ns = SINCE_EVER
+        self.ref_time_ns = SINCE_EVER
+        self.segment = 0
+        self.broken = False
+        """Its events have refuted what was measured, and it has not synced since."""
+        self.proven = False
+        """The samples of this segment have given an answer."""
+        self.straying = False
+        """The last event contradicted the clock."""
+        self.votes: list[Vote] = []
+        self.steady = True
+        """Neither straying nor any votes."""
+        self._heard: Place = NOTHING_HEARD
+        self._declared: list[int] | None = None
+        self.measured: Any = None
+        self._measured_segment = 0
+        self._trusting = config.unsynced == "trust"
+        self._one_way: OneWay | None = None
+        if config.unsynced == "estimate":
+            self._one_way = OneWay(config.passive_floor_ns, config.max_skew_ppb)
+        self.cell = NO_CELL
+        self.least_reading_ns = SINCE_EVER
+        """A smaller reading contradicts the clock."""
+        self.notable_ns = SINCE_EVER
+        self.bin_end_ns = FOR_EVER
+        """A smaller reading, or a stamp at or after this, may move the edge."""
+        self.fallen_ns = SINCE_EVER
+        """An earlier stamp has fallen in the order of sequence, or not yet risen again."""
+        self.watched = self._one_way is not None
+        """There is a line that its events can leave."""
+        self.state = ""
+        """That the last event met; "" before the first."""
+        self.stamp_dirty = False
+        self.model_dirty = True
+
+    def busy(self) -> bool:
+        return False
+
+    # -- what is heard -----------------------------------------------------------------------------
+
+    def hear(self) -> bool:
+        """Take what applies by now; True if there was any."""
+        config = self._config
+        track = self.track
+        self.track_version = track.version
+        due_ns = self.last_arrival_ns - config.activation_ns
+        news = track.after(self._heard, due_ns)
+        for sample in news:
+            self._take(sample)
+            self._heard = place_of(sample)
+        declared = [word for word in track.declared if in_force(word)[0] <= self.last_arrival_ns]
+        if declared:
+            word = declared[-1]
+            self._declared = None
+            if word.offset_ns is not None:
+                self._declared = [word.offset_ns, word.error_ns]
+        self.due_ns = self._next_due()
+        if not news and not declared:
+            return False
+        self.watched = True
+        self.cell = NO_CELL
+        self.model_dirty = True
+        return True
+
+    def _next_due(self) -> int:
+        due = [in_force(word)[0] for word in self.track.declared]
+        due_ns = min((ns for ns in due if ns > self.last_arrival_ns), default=NEVER)
+        after = self.track.next_after(self._heard)
+        if after is not None:
+            due_ns = min(due_ns, after.arrival_ns + self._config.activation_ns)
+        return due_ns
+
+    def _measure(self) -> None:
+        thesis = self._config.model == "thesis"
+        self.measured = ThesisClock(self._config) if thesis else MeasuredClock(self._config)
+
+    def _take(self, sample: Sample) -> None:
+        if self.measured is None:
+            self._measure()
+        self.measured.add(sample)
+        if self.measured.segment != self._measured_segment:
+            self._measured_segment = self.measured.segment
+            self.segment += 1
+
+    # -- what the events say -----------------------------------------------------------------------
+
+    def enter(self, ts_ns: int, reading_ns: int) -> Cell:
+        """The cell of this stamp, and what its events are held against."""
+        one_way = self._one_way
+        if one_way is not None and not one_way.has_begun:
+            one_way.note(ts_ns, reading_ns)
+            self._settle_notable(one_way)
+        self.cell = self._cell_of(ts_ns)
+        return self.cell
+
+    def _cell_of(self, ts_ns: int) -> Cell:
+        slack_ns = self._config.broker_slack_ns
+        if self._declared is not None:
+            offset_ns, error_ns = self._declared
+            self.least_reading_ns = offset_ns - error_ns - slack_ns
+            return everlasting(SYNCED, offset_ns, error_ns)
+        if self.measured is not None:
+            cell: Cell = self.measured.cell(ts_ns)
+            if cell.state != UNSYNCED:
+                if not self.proven:
+                    self.proven = True
+                    self.broken = False
+                    self.model_dirty = True
+                self.least_reading_ns = lowest(cell) - slack_ns
+                return cell
+        return self._unsynced_cell(ts_ns)
+
+    def _unsynced_cell(self, ts_ns: int) -> Cell:
+        one_way = self._one_way
+        state = BROKEN if self.broken else UNSYNCED
+        if one_way is not None:
+            cell = one_way.cell(ts_ns)
+            cell.state = state
+            self.least_reading_ns = one_way.edge(cell.start_ns)[0] - self._config.jump_min_ns
+            return cell
+        self.least_reading_ns = -self._config.max_ahead_ns if self._trusting else FOR_EVER
+        if self.measured is None:
+            return everlasting(state, 0, 0)
+        return Cell(cell_start(ts_ns), state)
+
+    def note(self, ts_ns: int, reading_ns: int) -> Cell:
+        """A reading that may move the edge."""
+        one_way = self._one_way
+        if one_way is not None and one_way.note(ts_ns, reading_ns):
+            self._settle_notable(one_way)
+            self.cell = self._cell_of(ts_ns)
+        return self.cell
+
+    def _settle_notable(self, one_way: OneWay) -> None:
+        self.notable_ns = one_way.notable_ns
+        self.bin_end_ns = one_way.bin_end_ns
+        self.model_dirty = True
+
+    @property
+    def is_known(self) -> bool:
+        """By samples, or a user's word."""
+        return self.proven or self._declared is not None
+
+    # -- jumps -------------------------------------------------------------------------------------
+
+    def strays(self, ts_ns: int, reading_ns: int) -> bool:
+        """One more event in a row has a reading below the least; True if that is a jump."""
+        if not self.straying:
+            self.straying = True
+            self.segment += 1
+            self.votes = []
+        return self._vote(ts_ns, reading_ns)
+
+    def returns(self) -> None:
+        """An event is back on the line that those before it had left."""
+        self.straying = False
+        self.steady = True
+        self.segment += 1
+        self.votes = []
+
+    def fell(self, ts_ns: int, reading_ns: int) -> bool:
+        """The stamp fell in the order of sequence. Nothing is wrong with the event, since it
+        may just have taken long; True if it is the last vote for a jump."""
+        if not self.votes:
+            self.fallen_ns += self._config.jump_min_ns
+        if not self._vote(ts_ns, reading_ns):
+            return False
+        self.segment += 1
+        self.fallen_ns = ts_ns - self._config.jump_min_ns
+        return True
+
+    def rose(self, ts_ns: int) -> None:
+        """The stamp is again where it was before it fell."""
+        self.votes = []
+        self.steady = True
+        self.fallen_ns = ts_ns - self._config.jump_min_ns
+
+    def _vote(self, ts_ns: int, reading_ns: int) -> bool:
+        votes = self.votes
+        self.steady = False
+        if votes and abs(votes[0][1] - reading_ns) > self._config.jump_min_ns:
+            votes.clear()
+        votes.append((ts_ns, reading_ns))
+        if len(votes) < JUMP_VOTES:
+            return False
+        self._jump()
+        return True
+
+    def _jump(self) -> None:
+        """What was known is dropped; the votes are the first readings of the new clock."""
+        if self.measured is not None:
+            self.broken = self.broken or self.proven
+            self.proven = False
+            self.measured.begin_segment()
+            self._measured_segment = self.measured.segment
+        one_way = self._one_way
+        if one_way is not None:
+            one_way.begin_anew()
+            for ts_ns, reading_ns in self.votes:
+                one_way.note(ts_ns, reading_ns)
+            self._settle_notable(one_way)
+        self.votes = []
+        self.straying = False
+        self.steady = True
+        self.cell = NO_CELL
+        self.model_dirty = True
+
+    # -- for people --------------------------------------------------------------------------------
+
+    @property
+    def error_ns(self) -> int:
+        """At the beginning of the cell in use."""
+        return self.cell.error_ns
+
+    def explain(self) -> dict[str, Any]:
+        measured = self.measured
+        told = {
+            "source": self.source,
+            "state": self.state or UNSYNCED,
+            "offset_ns": self.cell.offset_ns,
+            "error_ns": self.cell.error_ns,
+            "segment": self.segment,
+            "skew_ppb": None,
+        }
+        if measured is not None:
+            told["skew_ppb"] = measured.skew_ppb()
+            told["rejected_rounds"] = measured.rejected
+            told["false_rounds"] = measured.falsetickers
+        return told
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def stamp_state(self) -> Plain:
+        return [
+            self.ref_time_ns,
+            self.last_arrival_ns,
+            self.segment,
+            self.fallen_ns,
+            self.straying,
+            self.state,
+            [list(vote) for vote in self.votes],
+        ]
+
+    def model_state(self) -> Plain:
+        return [
+            list(self._heard),
+            self._declared,
+            self.broken,
+            self.proven,
+            None if self.measured is None else self.measured.snapshot(),
+            None if self._one_way is None else self._one_way.snapshot(),
+        ]
+
+    def restore(self, stamp: Plain, model: Plain) -> None:
+        (
+            self.ref_time_ns,
+            self.last_arrival_ns,
+            self.segment,
+            self.fallen_ns,
+            self.straying,
+            self.state,
+            votes,
+        ) = stamp
+        self.votes = [(ts_ns, reading_ns) for ts_ns, reading_ns in votes]
+        self.steady = not self.votes and not self.straying
+        (arrival_ns, offset), self._declared, self.broken, self.proven, measured, one_way = model
+        self._heard = (arrival_ns, offset)
+        if measured is not None:
+            self._measure()
+            self.measured.restore(measured)
+            self._measured_segment = self.measured.segment
+        if one_way is not None and self._one_way is not None:
+            self._one_way.restore(one_way)
+            self._settle_notable(self._one_way)
+        self.watched = self.watched or measured is not None or self._declared is not None
+        self.model_dirty = False
+
+
+def everlasting(state: str, offset_ns: int, error_ns: int) -> Cell:
+    cell = Cell(SINCE_EVER, state, offset_ns, error_ns)
+    cell.end_ns = FOR_EVER
+    return cell
+
+
+def lowest(cell: Cell) -> int:
+    """The smallest offset the cell leaves possible."""
+    ends_ns = cell.end_ns - 1
+    return min(cell.offset_ns - cell.error_ns, cell.offset_at(ends_ns) - cell.error_at(ends_ns))

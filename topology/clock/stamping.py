@@ -1,0 +1,275 @@
+"""CLOCK: every event gets its reference time and the error of it, once.
+
+    ref_time = ts + offset of the source's clock;  true time in [ref_time - err, ref_time + err]
+
+Where the offset comes from, best first: what a user declared; what rounds of time sync
+say (`topology.clock.measured`); else the policy for sources that are not synced:
+
+* `trust`: the source is taken at its word, offset 0 and error 0. A stamp more than
+  `max_ahead` after the event's own arrival is dead, reason `ahead`.
+* `estimate`: bounds from the arrivals (`topology.clock.one_way`).
+* `reject`: the event is dead, reason `unsynced`.
+
+What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
+
+* Which samples apply follows from arrivals: those that arrived `activation` before the
+  latest arrival of the source so far. When the table was filled changes nothing.
+* Monotone within a source: a reference time below the one before is raised to it, and
+  what was added goes into the error. An event that is late already is stamped as it
+  stands and raises nothing.
+* An event contradicts the clock if it would have happened more than `broker_slack` after
+  it arrived (of a synced source), if its reading is below the edge by more than `jump_min`,
+  or if its stamp has fallen by more than `jump_min` in the order of sequence. It is stamped
+  by its own arrival, with the one-way error, or dead where the policy is `reject`. The
+  `JUMP_VOTES`th in a row that agrees with the others makes it a jump of the clock: what was
+  known is dropped, and the source is `broken` until it has synced again. No other source is
+  touched by any of this.
+* `segment` counts up whenever the ground of the stamps is a new one: distances within a
+  segment are as sure as the clock is, those across are not.
+
+Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
+source, at most `max_sources`; past that the longest quiet one is forgotten, counted in
+`forgotten`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.clock.cell import CELL_BITS, STATES
+from topology.clock.drift_table import DriftTable
+from topology.clock.source_clock import SourceClock
+from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.operator import NEVER, Changes, Figures, State
+from topology.outcome import Step, dead_letter
+from topology.quiet import Quiet
+
+STAMP: Final = "stamp/"
+"""Key of what changes with every event of a source; short."""
+MODEL: Final = "model/"
+"""Key of what is known about its clock."""
+
+AHEAD_DETAIL: Final = (
+    "ts is {} ns after the arrival; set the source's clock or its ts_unit, or raise clock.max_ahead"
+)
+MAX_TOLD: Final = 100
+
+UNSYNCED_DETAIL: Final = (
+    "nothing sure is known about the clock of the source; let it sync with the sync server,"
+    " declare its offset, or write clock.unsynced: estimate"
+)
+
+
+class Clock:
+    """`config` is a `topology.description.ClockConfig`; `table` what was heard about the
+    clocks (None: nothing ever is). Nothing is held or delayed."""
+
+    def __init__(self, config: Any, max_sources: int, table: DriftTable | None = None) -> None:
+        self._config = config
+        self._max_sources = max_sources
+        self._table = table if table is not None and config.sync != "none" else DriftTable()
+        self._sources: dict[str, SourceClock] = {}
+        self._quiet = Quiet()
+        self._dirty: list[SourceClock] = []
+        self._gone: list[str] = []
+        self._states = dict.fromkeys(STATES, 0)
+        self.forgotten = 0
+        self.contradicted = 0
+        self.jumps = 0
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912
+        # In one piece because it runs for every event.
+        step = Step(now_ns)
+        released = step.released
+        sources = self._sources
+        jump_min_ns: int = self._config.jump_min_ns
+        for event in events:
+            kind = event.kind
+            if kind != DATA and kind in (BLOCKED, UNBLOCKED, DEAD):
+                released.append(event)
+                continue
+            arrival_ns = event.arrival_ns
+            clock = sources.get(event.source)
+            if clock is None:
+                clock = self._new(event.source, arrival_ns)
+            if not clock.stamp_dirty:
+                clock.stamp_dirty = True
+                self._dirty.append(clock)
+            if arrival_ns > clock.last_arrival_ns:
+                clock.last_arrival_ns = arrival_ns
+            if clock.last_arrival_ns >= clock.due_ns or clock.track.version != clock.track_version:
+                clock.hear()
+            ts_ns = event.ts_ns
+            reading_ns = arrival_ns - ts_ns
+            cell = clock.cell
+            if not cell.start_ns <= ts_ns < cell.end_ns:
+                cell = clock.enter(ts_ns, reading_ns)
+                if cell.state != clock.state:
+                    self._recount(clock, cell.state)
+            if reading_ns < clock.least_reading_ns:
+                if self._contradicts(clock, event, step):
+                    self._keep_monotone(clock, event)
+                    released.append(event)
+                continue
+            if reading_ns < clock.notable_ns or ts_ns >= clock.bin_end_ns:
+                cell = clock.note(ts_ns, reading_ns)
+            if clock.watched and not event.late:
+                if ts_ns >= clock.fallen_ns and clock.steady:
+                    clock.fallen_ns = ts_ns - jump_min_ns
+                elif self._wavers(clock, ts_ns, reading_ns):
+                    cell = clock.enter(ts_ns, reading_ns)
+            since_ns = ts_ns - cell.start_ns
+            ref_time_ns = ts_ns + cell.offset_ns + (cell.offset_step_ns * since_ns >> CELL_BITS)
+            event.ref_time_ns = ref_time_ns
+            event.error_ns = cell.error_ns + (cell.error_step_ns * since_ns >> CELL_BITS)
+            event.segment = clock.segment
+            released.append(event)
+            if ref_time_ns < clock.ref_time_ns:
+                self._keep_monotone(clock, event)
+            elif not event.late:
+                clock.ref_time_ns = ref_time_ns
+        return step
+
+    def _keep_monotone(self, clock: SourceClock, event: Event) -> None:
+        if event.late:
+            return
+        below_ns = clock.ref_time_ns - event.ref_time_ns
+        if below_ns > 0:
+            event.ref_time_ns += below_ns
+            event.error_ns += below_ns
+        clock.ref_time_ns = event.ref_time_ns
+
+    def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
+        """The event is in line, but those before it have left it, or its stamp has fallen.
+        True if that makes it the last vote for a jump."""
+        if clock.straying:
+            clock.returns()
+        if ts_ns >= clock.fallen_ns:
+            clock.rose(ts_ns)
+        elif clock.fell(ts_ns, reading_ns):
+            self.jumps += 1
+            return True
+        return False
+
+    def _contradicts(self, clock: SourceClock, event: Event, step: Step) -> bool:
+        """The event would have happened after it arrived, or its source is refused. True if
+        it is stamped all the same."""
+        ahead_ns = event.ts_ns - event.arrival_ns
+        if clock.is_known or self._config.unsynced == "estimate":
+            self.contradicted += 1
+            if not event.late and clock.strays(event.ts_ns, -ahead_ns):
+                self.jumps += 1
+        if self._config.unsynced == "reject":
+            self._refuse(event, step, "unsynced", UNSYNCED_DETAIL)
+            return False
+        if self._config.unsynced == "trust":
+            if ahead_ns > self._config.max_ahead_ns:
+                self._refuse(event, step, "ahead", AHEAD_DETAIL.format(ahead_ns))
+                return False
+            event.ref_time_ns = event.ts_ns
+            event.error_ns = 0
+        else:
+            floor_ns = self._config.passive_floor_ns
+            event.ref_time_ns = event.arrival_ns - floor_ns // 2
+            event.error_ns = floor_ns - floor_ns // 2
+        event.segment = clock.segment
+        return True
+
+    def _recount(self, clock: SourceClock, state: str) -> None:
+        if clock.state:
+            self._states[clock.state] -= 1
+        if state:
+            self._states[state] += 1
+        clock.state = state
+
+    def _refuse(self, event: Event, step: Step, reason: str, detail: str) -> None:
+        step.reports.append(dead_letter(event, event.at_ns, reason, detail))
+        if not event.late:
+            event.kind = DEAD  # it left in order: its number is not missing
+            step.released.append(event)
+
+    def _new(self, source: str, arrival_ns: int) -> SourceClock:
+        clock = SourceClock(source, self._config, self._table.use(source))
+        self._sources[source] = clock
+        self._quiet.note(source, arrival_ns)
+        clock.last_arrival_ns = arrival_ns
+        if len(self._sources) > self._max_sources:
+            longest = self._quiet.longest(self._sources, source, NEVER)
+            if longest is not None:
+                gone = self._sources.pop(longest)
+                self._table.leave(longest)
+                self._recount(gone, "")
+                self._gone.append(longest)
+                self.forgotten += 1
+        return clock
+
+    def on_time(self, now_ns: int) -> Step:
+        return Step(now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        return None
+
+    def on_end(self, now_ns: int) -> Step:
+        return Step(now_ns)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """Sources by the state that their last event met."""
+        return {
+            "sources": len(self._sources),
+            **self._states,
+            "contradicted": self.contradicted,
+            "jumps": self.jumps,
+            "forgotten": self.forgotten,
+        }
+
+    def explain(self) -> dict[str, Any]:
+        """The sources whose time is least sure, at most `MAX_TOLD`."""
+        worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_TOLD]
+        return {**self.figures(), "clocks": [clock.explain() for clock in worst]}
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state: State = {}
+        for source, clock in self._sources.items():
+            state[STAMP + source] = clock.stamp_state()
+            state[MODEL + source] = clock.model_state()
+        return state
+
+    def changes(self) -> Changes:
+        changes: Changes = {}
+        for source in self._gone:
+            changes[STAMP + source] = changes[MODEL + source] = None
+        self._gone.clear()
+        for clock in self._dirty:
+            clock.stamp_dirty = False
+            if self._sources.get(clock.source) is not clock:
+                continue
+            changes[STAMP + clock.source] = clock.stamp_state()
+            if clock.model_dirty:
+                clock.model_dirty = False
+                changes[MODEL + clock.source] = clock.model_state()
+        self._dirty.clear()
+        return changes
+
+    def held(self) -> Iterable[Event]:
+        return ()
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        for key, stamp in state.items():
+            if not key.startswith(STAMP):
+                continue
+            source = key[len(STAMP) :]
+            clock = SourceClock(source, self._config, self._table.use(source))
+            clock.restore(stamp, state[MODEL + source])
+            if clock.state:
+                self._states[clock.state] += 1
+            self._sources[source] = clock
+            self._quiet.note(source, clock.last_arrival_ns)
+
+
+def trouble(clock: SourceClock) -> tuple[int, int, str]:
+    return STATES.index(clock.state or STATES[0]), clock.error_ns, clock.source

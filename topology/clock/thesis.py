@@ -1,0 +1,110 @@
+"""The thesis's clock model: the least round trip, and a bound that does not grow.
+
+Of the rounds of one burst the one with the least round trip T counts (minimum filter):
+the offset is d = ((t2 - t1) + (t3 - t4)) / 2, the error T / 2 (3.12-3.14), until the next
+burst. No rate, no growth, no segments, one server: what a clock does between two bursts
+is not in the model, so the bound holds at the burst alone. It is here to be compared
+with (`model: thesis`); same interface as `topology.clock.measured`.
+
+A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the thesis
+gives no figure. A round of an earlier burst is late. Absurd rounds are rejected as there.
+`unsynced` before the first round, and if T / 2 exceeds `max_error`.
+
+reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.cell import SYNCED, UNSYNCED, Cell, cell_start
+from topology.clock.measured import MAX_TURNAROUND_NS
+from topology.clock.sample import Sample
+from topology.operator import Plain
+
+BURST_GAP_NS: Final = 5_000_000_000
+
+
+class ThesisClock:
+    """`segment`, `jumps` and `falsetickers` stay 0."""
+
+    __slots__ = (
+        "_begun_ns",
+        "_granularity_ns",
+        "_max_error_ns",
+        "_max_rtt_ns",
+        "_newest_ns",
+        "_offset_ns",
+        "_round_trip_ns",
+        "falsetickers",
+        "jumps",
+        "late",
+        "rejected",
+        "segment",
+    )
+
+    def __init__(self, config: Any) -> None:
+        self._granularity_ns: int = config.granularity_ns
+        self._max_error_ns: int = config.max_error_ns
+        self._max_rtt_ns: int = config.max_rtt_ns
+        self._forget()
+        self.segment = 0
+        self.rejected = 0
+        self.late = 0
+        self.falsetickers = 0
+        self.jumps = 0
+
+    def _forget(self) -> None:
+        self._round_trip_ns: int | None = None
+        self._offset_ns = 0
+        self._begun_ns = 0
+        self._newest_ns = 0
+
+    def add(self, sample: Sample) -> None:
+        """In arrival order."""
+        granularity_ns = self._granularity_ns
+        round_trip_ns = sample.round_trip_ns
+        turnaround_ns = sample.t3_ns - sample.t2_ns
+        if (
+            not -2 * granularity_ns <= round_trip_ns <= self._max_rtt_ns
+            or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS
+            or sample.t4_ns < sample.t1_ns
+        ):
+            self.rejected += 1
+            return
+        least_ns = self._round_trip_ns
+        if least_ns is None or sample.t3_ns > self._newest_ns + BURST_GAP_NS:
+            self._begun_ns = self._newest_ns = sample.t3_ns
+            least_ns = None
+        elif sample.t3_ns < self._begun_ns - BURST_GAP_NS:
+            self.late += 1
+            return
+        self._begun_ns = min(self._begun_ns, sample.t3_ns)
+        self._newest_ns = max(self._newest_ns, sample.t3_ns)
+        if least_ns is None or round_trip_ns < least_ns:
+            self._round_trip_ns = round_trip_ns
+            self._offset_ns = ((sample.t2_ns - sample.t1_ns) + (sample.t3_ns - sample.t4_ns)) // 2
+
+    def begin_segment(self) -> None:
+        """The events say that the clock has jumped: the next round counts alone."""
+        self._forget()
+
+    def cell(self, ts_ns: int) -> Cell:
+        """The same offset and error everywhere."""
+        start_ns = cell_start(ts_ns)
+        if self._round_trip_ns is None:
+            return Cell(start_ns, UNSYNCED)
+        error_ns = max(0, -(-self._round_trip_ns // 2)) + self._granularity_ns
+        state = SYNCED if error_ns <= self._max_error_ns else UNSYNCED
+        return Cell(start_ns, state, self._offset_ns, error_ns)
+
+    def skew_ppb(self) -> int | None:
+        return None
+
+    def snapshot(self) -> Plain:
+        known = [self._round_trip_ns, self._offset_ns, self._begun_ns, self._newest_ns]
+        return [known, self.rejected, self.late]
+
+    def restore(self, state: Plain) -> None:
+        known, self.rejected, self.late = state
+        self._round_trip_ns, self._offset_ns, self._begun_ns, self._newest_ns = known

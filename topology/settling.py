@@ -1,0 +1,84 @@
+"""Which epoch an event of a source belongs to, and its number where counters wrap.
+
+An epoch header settles it. Without one a restart is inferred (1.5): a late event has an
+older stamp than its followers, so a small number with a stamp too new contradicts one
+clock and one counter. The restart test comes before the number is settled.
+
+Where counters are small (`seq_bits`), the number is the one that is congruent to what was
+sent and nearest to the next awaited, upward on a tie (reorder_drift_merge.md 1.5, wrap).
+
+Decided here, where the specification is silent:
+
+* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an
+  inferred restart: up to `max_wait` after the last event in order, and up to the newest
+  event then waiting that is older than the one that gave the restart away.
+* No restart is inferred before an event has left in order: there is no stamp to refute.
+* Of the epochs that are over the last one is remembered; what comes from those before
+  it is late, reason `old_epoch`.
+* Numbers below 0 do not leave: a source whose first events come from both sides of a
+  wrap is counted from one cycle up. After the start such a number is before the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from topology.event import DEAD, Event
+from topology.rules import extended
+from topology.sequence import UNSTARTED, Sequence
+
+if TYPE_CHECKING:
+    from topology.lane import Lane
+
+
+def settle(lane: Lane, event: Event) -> Sequence | None:
+    """The sequence the event belongs to; None: an epoch that is over, or one below the
+    newest that was never heard of. The event bears its epoch and number then; the number
+    is below 0 only where it is before the start."""
+    if event.epoch < 0:
+        event.epoch = _inferred_epoch(lane, event, lane.later[-1] if lane.later else lane.current)
+    target = _sequence_of(lane, event.epoch)
+    known = target if target is not None else lane.retired
+    modulus = lane.shared.rules.modulus
+    if modulus and known is not None:
+        event.seq = _numbered(known, event.seq, modulus)
+        if event.seq < 0 and known.next == UNSTARTED:
+            known.raise_by(modulus)
+            event.seq += modulus
+    return target
+
+
+def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
+    """What was sent, where no number is known yet."""
+    near = sequence.next if sequence.next != UNSTARTED else sequence.hi
+    return extended(sent, modulus, near) if near >= 0 else sent
+
+
+def _inferred_epoch(lane: Lane, event: Event, newest: Sequence) -> int:
+    rules = lane.shared.rules
+    if not rules.infer_restart or event.kind == DEAD:
+        return newest.epoch
+    if event.ts_ns <= lane.boundary_ns:
+        return newest.epoch - 1
+    number = event.seq
+    if rules.modulus:
+        number = _numbered(newest, number, rules.modulus)
+    boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
+    if boundary_ns is None:
+        return newest.epoch
+    lane.boundary_ns = boundary_ns
+    return newest.epoch + 1
+
+
+def _sequence_of(lane: Lane, epoch: int) -> Sequence | None:
+    if epoch == lane.current.epoch:
+        return lane.current
+    if epoch < lane.current.epoch:
+        return None
+    for later in lane.later:
+        if later.epoch == epoch:
+            return later
+    if epoch < lane.newest_epoch():
+        return None
+    lane.later.append(lane.new_sequence(epoch, active=False))
+    return lane.later[-1]
