@@ -1,8 +1,9 @@
 """The optional build of the core with mypyc.
 
 Plain Python is the default and the reference. With INORDER_COMPILE=1 the modules of
-`topology/` and `topology/clock/` are compiled, unchanged, into one extension; the
-description of a topology, which is pydantic's, never is.
+`topology/` and `topology/clock/` are compiled, unchanged, into one extension, and those
+of the shell that every event passes on its way in and out; the description of a
+topology, which is pydantic's, never is.
 """
 
 import os
@@ -11,12 +12,15 @@ from pathlib import Path
 from setuptools import setup
 
 NOT_COMPILED = {"__init__.py"}
+IN_THE_SHELL = ("arrival.py", "inlet.py", "outlet.py", "outbox.py", "wait_histogram.py")
+"""In `agents/`. What awaits, or is a msgspec structure, stays as it is."""
 
 
 def hot_modules() -> list[str]:
     root = Path(__file__).parent
     rooms = (root / "topology", root / "topology" / "clock")
     files = [file for room in rooms for file in sorted(room.glob("*.py"))]
+    files += [root / "agents" / name for name in IN_THE_SHELL]
     return [str(file.relative_to(root)) for file in files if file.name not in NOT_COMPILED]
 
 

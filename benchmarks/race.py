@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from infra.process import NotReady, Process
 
@@ -80,6 +80,15 @@ class Outcome:
         self._partitions = [TopicPartition(topic, number) for number in found.partitions]
 
     def records(self) -> int:
+        """0 too while a topic just made has no leader that knows of it."""
+        try:
+            return self._ends()
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return 0
+
+    def _ends(self) -> int:
         ends: list[tuple[int, int] | None] = [
             self._consumer.get_watermark_offsets(partition, timeout=ASK_TIMEOUT_S)
             for partition in self._partitions

@@ -22,11 +22,12 @@ COMMANDS: Final = {
     "produce": "Publish recorded events with the header contract.",
     "replay": "Run the topology in this process on recorded events.",
     "stage": "One stage's process (started by `worker`).",
+    "sync-server": "Measure the clocks of sources over UDP.",
     "topics": "Make the topics that a topology needs.",
     "worker": "Run the stages of a topology on Kafka.",
 }
 HIDDEN: Final = frozenset({"stage"})
-MODULES: Final = {"demo": "cli.demo.show"}
+MODULES: Final = {"demo": "cli.demo.show", "sync-server": "cli.sync_server"}
 """Where a command is not in the module of its name."""
 
 

@@ -23,6 +23,9 @@ What is promised:
   between them, need a journal. See `producers.journal`.
 * Stamps never go back or jump while the producer lives, whatever happens to the wall
   clock (`producers.anchored_clock`); `ts_ns` gives a stamp of the sender's own.
+* With `sync` the offset of those stamps is measured in the background
+  (`producers.sync.client`), and no trouble of that reaches who sends. It holds for the
+  producer's own stamps, not for a `ts_ns` of another clock.
 * Memory is bounded: `ChannelLimits`. When the queue is full `send` waits, then raises
   QueueFull; the record then has no number, and leaves no hole.
 
@@ -48,6 +51,8 @@ from producers.channel import Channel, ChannelLimits, Coordinates, OnDelivery, S
 from producers.failure import FlushTimeout, ProducerError, QueueFull
 from producers.headers import MAX_SEQ, HeaderWriter, ascii_fault, epoch_fault
 from producers.journal import Journal
+from producers.sync.client import CLOSE_TIMEOUT_S, SyncClient
+from producers.sync.settings import SyncSettings
 from topology.description import HeaderConfig
 from topology.description.spelling import source_name_fault
 from topology.event import BYE, DATA, HEARTBEAT
@@ -61,7 +66,9 @@ class SequencedProducer:
 
     `brokers` is HOST:PORT, several with commas. `headers` is the `headers:` section of
     the reader's topology file. `settings` are librdkafka's, for compression, security
-    and the like; those the guarantees rest on are refused with ValueError.
+    and the like; those the guarantees rest on are refused with ValueError. `sync`: a
+    client of this source, whose clock then stamps, or the settings of one; it is started
+    here and ended by `close`.
 
     Raises ValueError for names that cannot be headers, JournalError for the journal.
     """
@@ -81,13 +88,15 @@ class SequencedProducer:
         settings: Settings | None = None,
         on_delivery: OnDelivery | None = None,
         clock: ClockNs | None = None,
+        sync: SyncClient | SyncSettings | None = None,
     ) -> None:
         _check_names(source, stream)
         self._source = source
         self._stream = stream
         self._key = (source if key_by == "source" else stream).encode()
         self._writer = HeaderWriter(headers or HeaderConfig())
-        self._clock = clock or AnchoredClock()
+        self._sync = _client(sync, source, clock)
+        self._clock = self._sync.clock if self._sync else clock or AnchoredClock()
         self._limits = limits or ChannelLimits()
         self._lock = threading.Lock()
         self._closed = False
@@ -102,6 +111,8 @@ class SequencedProducer:
         self._epoch, self._next = (
             (self._journal.epoch, self._journal.next_seq) if self._journal else (first, 0)
         )
+        if self._sync is not None:
+            self._sync.start(self._epoch)
 
     @property
     def epoch(self) -> int:
@@ -112,6 +123,11 @@ class SequencedProducer:
     def next_seq(self) -> int:
         """The number the next record will get."""
         return self._next
+
+    @property
+    def sync(self) -> SyncClient | None:
+        """What measures the clock: ask its `status`. None without `sync`."""
+        return self._sync
 
     def send(
         self,
@@ -168,6 +184,8 @@ class SequencedProducer:
             if self._closed:
                 return
             self._closed = True
+        if self._sync is not None:
+            self._sync.close(min(timeout_s, CLOSE_TIMEOUT_S))
         try:
             self._channel.flush(timeout_s)
         except FlushTimeout:
@@ -238,6 +256,18 @@ def _check_names(source: str, stream: str) -> None:
     )
     if fault:
         raise ValueError(fault)
+
+
+def _client(
+    sync: SyncClient | SyncSettings | None, source: str, clock: ClockNs | None
+) -> SyncClient | None:
+    if not isinstance(sync, SyncClient):
+        return None if sync is None else SyncClient(source, sync, clock=clock)
+    if sync.source != source:
+        raise ValueError(f"the sync client is that of source {sync.source}, not of {source}")
+    if clock is not None and clock is not sync.clock:
+        raise ValueError("the sync client measures another clock; give it this one, or none here")
+    return sync
 
 
 def _epoch_of_today() -> int:

@@ -83,23 +83,22 @@ class HeaderWriter:
     def _settled(self, event: Event, original: Headers) -> Written:
         headers: Written = []
         seq, epoch = self._seq, self._epoch
-        seq_digits = b"%d" % event.seq
-        epoch_digits = b"%d" % event.epoch if event.epoch > 0 else b"0"
+        settled_epoch = max(event.epoch, 0)
         names_epoch = False
         for header in original:
             name = header[0]
             if name == seq:
-                if header[1] != seq_digits and not _bears(header[1], seq_digits):
-                    header = (seq, seq_digits)
+                if header[1] != b"%d" % event.seq and not _bears(header[1], event.seq):
+                    header = (seq, b"%d" % event.seq)
             elif name == epoch:
                 names_epoch = True
-                if header[1] != epoch_digits and not _bears(header[1], epoch_digits):
-                    header = (epoch, epoch_digits)
+                if not _bears(header[1], settled_epoch):
+                    header = (epoch, b"%d" % settled_epoch)
             elif name in _STAMPED:
                 continue
             headers.append(header)
-        if not names_epoch and epoch_digits != b"0":
-            headers.append((epoch, epoch_digits))
+        if settled_epoch and not names_epoch:
+            headers.append((epoch, b"%d" % settled_epoch))
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
@@ -126,6 +125,6 @@ class HeaderWriter:
         return headers
 
 
-def _bears(value: bytes | None, digits: bytes) -> bool:
-    """The header says the number of these digits, with leading zeros or without."""
-    return value is not None and value.lstrip(b"0") == digits.lstrip(b"0")
+def _bears(value: bytes | None, number: int) -> bool:
+    """The header says this number, with leading zeros or without."""
+    return value is not None and value.lstrip(b"0") == (b"%d" % number if number else b"")

@@ -14,7 +14,8 @@ or the server took more than `MAX_TURNAROUND_NS`. One granularity is added to bo
 
 A *segment* of the clock ends
 
-* when the source says so: a larger `sample.segment`, or a `mono` (wall minus monotonic
+* when the source says so: another `sample.segment` (a smaller one, if not late: it has
+  started anew and counts from the beginning), or a `mono` (wall minus monotonic
   clock) that differs by more than `STEP_NS` from that of the newest sample. All views
   begin anew, at once;
 * when most of the views have seen a jump in their rounds, of those that had an answer when
@@ -66,6 +67,7 @@ class MeasuredClock:
         "_outvoted",
         "_past_false",
         "_told_segment",
+        "_told_since_ns",
         "_views",
         "jumps",
         "late",
@@ -83,6 +85,8 @@ class MeasuredClock:
         self._electors: list[str] = []
         """Those that had an answer when the first of them did."""
         self._told_segment: int | None = None
+        self._told_since_ns = 0
+        """The server's time when it was told first, or its append if that was before."""
         self._mono_ns = UNKNOWN_MONO
         self._former_mono_ns = UNKNOWN_MONO
         self._mono_since_ns = 0
@@ -141,7 +145,7 @@ class MeasuredClock:
     def _is_over(self, sample: Sample) -> bool:
         """Whether the sample belongs to a segment that is over, by the source's own word."""
         if self._told_segment is not None and sample.segment < self._told_segment:
-            return True
+            return sample.t3_ns < self._told_since_ns  # later: the source counts anew
         return (
             sample.t3_ns < self._mono_since_ns
             and sample.mono_ns != UNKNOWN_MONO
@@ -152,8 +156,11 @@ class MeasuredClock:
 
     def _listen(self, sample: Sample) -> None:
         """What the source itself says of its clock's jumps."""
-        stepped = self._told_segment is not None and sample.segment > self._told_segment
-        self._told_segment = sample.segment
+        stepped = False
+        if sample.segment != self._told_segment:
+            stepped = self._told_segment is not None
+            self._told_segment = sample.segment
+            self._told_since_ns = min(sample.t3_ns, sample.arrival_ns)
         mono_ns = sample.mono_ns
         if mono_ns != UNKNOWN_MONO:
             if self._mono_ns == UNKNOWN_MONO:
@@ -251,10 +258,12 @@ class MeasuredClock:
         monos = [self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns]
         counts = [self._outvoted, self._past_false, self.rejected, self.late, self.jumps]
         votes = [self._jumped.copy(), self._electors.copy()]
-        return [self.segment, self._told_segment, votes, monos, counts, views]
+        told = [self._told_segment, self._told_since_ns]
+        return [self.segment, told, votes, monos, counts, views]
 
     def restore(self, state: Plain) -> None:
-        self.segment, self._told_segment, votes, monos, counts, views = state
+        self.segment, told, votes, monos, counts, views = state
+        self._told_segment, self._told_since_ns = told
         self._jumped, self._electors = list(votes[0]), list(votes[1])
         self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns = monos
         self._outvoted, self._past_false, self.rejected, self.late, self.jumps = counts

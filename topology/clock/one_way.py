@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.clock.cell import UNSYNCED, Cell, cell_start
+from topology.clock.cell import CELL_NS, UNSYNCED, Cell, cell_start
 
 BIN_NS: Final = 10_000_000_000
 BINS: Final = 30
@@ -99,21 +99,24 @@ class OneWay:
         return self._smallest[-1] if len(self._smallest) == SMALLEST else self._smallest[0]
 
     def edge(self, ts_ns: int) -> tuple[int, int]:
-        """U at this time, and how much of it is drift that may not have been."""
-        edge_ns, carried_ns = self._reading(), 0
+        """U at this time, and how far off it may be through drift, up or down."""
+        # The open bin is read as it stands: carried, U would climb and fall with each bin.
+        unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
+        edge_ns = self._reading()
         for middle_ns, reading_ns in self._bins:
             drift_ns = abs(ts_ns - middle_ns) * self._max_skew_ppb // BILLION
             if reading_ns + drift_ns < edge_ns:
-                edge_ns, carried_ns = reading_ns + drift_ns, drift_ns
-        return edge_ns, carried_ns
+                edge_ns, unsure_ns = reading_ns + drift_ns, 2 * drift_ns + 1
+        return edge_ns, unsure_ns
 
     def cell(self, ts_ns: int) -> Cell:
         """Offset and error, constant over the cell; at least one event has been noted."""
         start_ns = cell_start(ts_ns)
-        upper_ns, carried_ns = self.edge(start_ns)
+        upper_ns, unsure_ns = self.edge(start_ns)
+        unsure_ns += CELL_NS * self._max_skew_ppb // BILLION + 1
         lower_ns = upper_ns - self._floor_ns
         offset_ns = believed(lower_ns, upper_ns)
-        error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + 2 * carried_ns
+        error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
         return Cell(start_ns, UNSYNCED, offset_ns, error_ns)
 
     def snapshot(self) -> list[Any]:

@@ -198,8 +198,15 @@ def test_the_source_may_name_its_segment() -> None:
     clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
     assert clock.segment == 0
     clock.add(round_at(AT + S, 50 * MS, segment=4))
-    clock.add(round_at(AT + 2 * S, 0, segment=3))
+    clock.add(round_at(AT + S // 2, 0, segment=3))
     assert (clock.segment, clock.late) == (1, 1)
+
+
+def test_a_source_that_starts_anew_counts_its_segments_anew() -> None:
+    clock = fed([round_at(AT + i, 0, segment=3) for i in range(3)])
+    for i in range(3):
+        clock.add(round_at(AT + S + i, 0, segment=0))
+    assert (clock.segment, clock.late, clock.cell(AT).state) == (1, 0, SYNCED)
 
 
 def test_begin_segment_drops_what_is_known() -> None:

@@ -1,0 +1,115 @@
+"""What a whole chain put out, held against the true times of the events.
+
+Ordering by corrected stamps looks perfect to whoever looks at the corrected stamps. Here
+the true times count, which only the workload knows (`Event.record`):
+
+* *left*: descents, a true time below that of the event before it, whatever its source;
+  `left_by_ms` those of a millisecond or more, `left_settled` those from `settled_ns` on.
+* *behind*: events below the largest true time that came out, unmarked, before. Descents
+  are few where one source leaves in one piece before the other; all of its events are
+  behind then.
+* *worst*: how far the worst unmarked of them is behind.
+* *beyond*: unmarked events that are out of order with one before them by more than the
+  error bounds of the two together. No clock error that stays within its bound does that.
+* *broken*: events whose true time lies outside of [ref - err, ref + err].
+* *late*: marked so, and passed on; they count as left and behind, but not as beyond.
+* *hold*: from arrival to release.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from topology.event import DATA
+from topology.outcome import Gap, Step
+
+BEFORE_ALL: Final = -(1 << 80)
+NS_PER_US: Final = 1_000
+NS_PER_MS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class Truth:
+    """One run, in the order in which the chain let go. O(1) an event; memory: one count
+    for each microsecond of hold that occurs."""
+
+    settled_ns: int = BEFORE_ALL
+    released: int = 0
+    left: int = 0
+    left_by_ms: int = 0
+    left_settled: int = 0
+    behind: int = 0
+    worst_ns: int = 0
+    beyond: int = 0
+    broken: int = 0
+    late: int = 0
+    aside: int = 0
+    _hold_ns: int = 0
+    _off_ns: int = 0
+    _bound_ns: int = 0
+    _last_ns: int = BEFORE_ALL
+    _newest_ns: int = BEFORE_ALL
+    _surely_after_ns: int = BEFORE_ALL
+    _holds_us: Counter[int] = field(default_factory=Counter)
+
+    def said(self, step: Step) -> None:
+        self.aside += sum(not isinstance(report, Gap) for report in step.reports)
+        holds_us = self._holds_us
+        for event in step.released:
+            if event.kind != DATA:
+                continue
+            true_ns, error_ns = event.record, event.error_ns
+            off_ns = abs(event.ref_time_ns - true_ns)
+            self._off_ns += off_ns
+            self._bound_ns += error_ns
+            self.broken += off_ns > error_ns
+            hold_ns = event.at_ns - event.arrival_ns
+            self._hold_ns += hold_ns
+            holds_us[hold_ns // NS_PER_US] += 1
+            self.released += 1
+            if true_ns < self._last_ns:
+                self._fell(true_ns)
+            self._last_ns = true_ns
+            self.behind += true_ns < self._newest_ns
+            if event.late:
+                self.late += 1
+            else:
+                self._in_order(true_ns, error_ns)
+
+    def _fell(self, true_ns: int) -> None:
+        self.left += 1
+        self.left_by_ms += true_ns <= self._last_ns - NS_PER_MS
+        self.left_settled += true_ns >= self.settled_ns
+
+    def _in_order(self, true_ns: int, error_ns: int) -> None:
+        """As the chain claims."""
+        self.worst_ns = max(self.worst_ns, self._newest_ns - true_ns)
+        self._newest_ns = max(self._newest_ns, true_ns)
+        self.beyond += true_ns + error_ns < self._surely_after_ns
+        self._surely_after_ns = max(self._surely_after_ns, true_ns - error_ns)
+
+    @property
+    def hold_ns(self) -> float:
+        """Mean over all events."""
+        return self._hold_ns / max(1, self.released)
+
+    def hold_quantile_ns(self, share: float) -> int:
+        """To the microsecond."""
+        wanted = min(self.released - 1, int(share * self.released))
+        for us, count in sorted(self._holds_us.items()):
+            wanted -= count
+            if wanted < 0:
+                return us * NS_PER_US
+        return 0
+
+    @property
+    def off_ns(self) -> float:
+        """How far the reference time is from the true one, mean over all events."""
+        return self._off_ns / max(1, self.released)
+
+    @property
+    def bound_ns(self) -> float:
+        """Mean error bound."""
+        return self._bound_ns / max(1, self.released)

@@ -1,0 +1,143 @@
+"""Clocks of sources that are wrong, and the rounds of time sync that measure them.
+
+The workloads' own times are true time, which is the sync server's too. A `Dial` is what a
+source reads instead: an offset from the start, a skew, and whole steps of its resolution.
+Rounds are those of the thesis's evaluation as data/SYNTHETIC.md 1.5 sets them: each way
+takes 0.1 ms and an exponential delay (mean 0.2 ms) on top, the server 0.02 ms; ten rounds
+20 ms apart before the first event, then bursts of four after the given pauses. The sample
+is appended to its topic one more such way after the server's answer.
+
+The same seed gives the same delays whatever the dials show, so two runs differ by their
+clocks alone. `steady` is a stream for hours: sources at one rate, each event at a
+random place in its own period, so that every distance between two sources occurs; the
+delays are those of `crowd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
+from random import Random
+from typing import Final, NamedTuple
+
+from benchmarks.workloads.laws import (
+    BASE,
+    DELAYS,
+    MS,
+    US,
+    S,
+    constant,
+    exponential,
+    generator,
+    sometimes,
+)
+from benchmarks.workloads.merging import START_NS
+from benchmarks.workloads.rows import Row, Workload, in_arrival_order
+from topology.clock.sample import Sample
+
+WAYS: Final = 7
+CLOCKS: Final = 8
+"""Purposes of generator objects, as in `laws`."""
+MOST_SOURCES: Final = 1_000
+"""Each has a generator of its own: its first rounds do not depend on what follows."""
+
+BILLION: Final = 1_000_000_000
+FLOOR_NS: Final = 100 * US
+TURNAROUND_NS: Final = 20 * US
+FIRST_ROUNDS: Final = 10
+ROUNDS: Final = 4
+ROUND_EVERY_NS: Final = 20 * MS
+EVERY_MINUTE: Final = (60,)
+"""Seconds from one burst to the next, the last for ever: the specification's."""
+AS_CLIENT: Final = (5, 10, 20, 40, 60)
+"""Those of `producers.sync`, which asks sooner while it does not know the clock's rate."""
+HEAD_START_NS: Final = 2 * S
+"""The first round is so long before the first event: ten rounds, the way, `activation`."""
+
+_QUEUE: Final = exponential(200 * US)
+_CROWDED: Final = sometimes(0.12, exponential(50 * MS), constant(0))
+
+
+class Dial(NamedTuple):
+    """A source's clock: right at `start_ns` but for the offset, which it is ahead by, then
+    `skew_ppb` too fast. It shows whole steps of `step_ns`."""
+
+    offset_ns: int = 0
+    skew_ppb: int = 0
+    start_ns: int = 0
+    step_ns: int = 1
+
+    def shows(self, true_ns: int) -> int:
+        drift_ns = self.skew_ppb * (true_ns - self.start_ns) // BILLION
+        return (true_ns + self.offset_ns + drift_ns) // self.step_ns * self.step_ns
+
+
+def rounds(
+    dials: dict[str, Dial],
+    first_ns: int,
+    last_ns: int,
+    pauses_s: Sequence[int] = EVERY_MINUTE,
+    seed: int = 1,
+) -> list[Sample]:
+    """Of all sources, for events from `first_ns` to `last_ns`; each source's in the order
+    of arrival. The clocks are read in ns here, whatever the events' resolution."""
+    heard: list[Sample] = []
+    for number, (source, dial) in enumerate(dials.items()):
+        rng = generator(seed * MOST_SOURCES + number, WAYS)
+        fine = dial._replace(step_ns=1)
+        begins = _begins(first_ns - HEAD_START_NS, last_ns, pauses_s)
+        heard += sorted((_round(source, fine, at_ns, rng) for at_ns in begins), key=_arrival)
+    return heard
+
+
+def _begins(at_ns: int, last_ns: int, pauses_s: Sequence[int]) -> Iterator[int]:
+    count = FIRST_ROUNDS
+    for pause_s in chain(pauses_s, repeat(pauses_s[-1])):
+        if at_ns > last_ns:
+            return
+        yield from range(at_ns, at_ns + count * ROUND_EVERY_NS, ROUND_EVERY_NS)
+        count, at_ns = ROUNDS, at_ns + pause_s * S
+
+
+def _round(source: str, dial: Dial, at_ns: int, rng: Random) -> Sample:
+    heard_ns = at_ns + _way(rng)
+    answered_ns = heard_ns + TURNAROUND_NS
+    back_ns = answered_ns + _way(rng)
+    appended_ns = answered_ns + _way(rng)
+    return Sample(
+        source, dial.shows(at_ns), heard_ns, answered_ns, dial.shows(back_ns), appended_ns
+    )
+
+
+def _way(rng: Random) -> int:
+    return FLOOR_NS + _QUEUE(rng)
+
+
+def _arrival(sample: Sample) -> int:
+    return sample.arrival_ns
+
+
+def unlike_dials(sources: Iterable[str], start_ns: int, seed: int = 1) -> dict[str, Dial]:
+    """Each within an hour of the truth, and within 100 ppm of its pace."""
+    rng = generator(seed, CLOCKS)
+    return {
+        source: Dial(_either_way(rng, 3_600 * S), _either_way(rng, 100_000), start_ns)
+        for source in sources
+    }
+
+
+def _either_way(rng: Random, most: int) -> int:
+    return int((2 * rng.random() - 1) * most)
+
+
+def steady(sources: int, rate_hz: int, seconds: int, seed: int = 1) -> Workload:
+    """Every source sends once in each of its periods, at any moment of it."""
+    moments, delays = generator(seed, BASE), generator(seed, DELAYS)
+    period_ns = S // rate_hz
+    rows: list[Row] = []
+    for seq in range(seconds * rate_hz):
+        for source in range(sources):
+            ts_ns = START_NS + seq * period_ns + int(moments.random() * period_ns)
+            arrival_ns = ts_ns + MS + _CROWDED(delays)
+            rows.append(Row(arrival_ns, f"s{source}", seq, ts_ns))
+    return Workload(f"steady x{sources}", seed, in_arrival_order(rows))

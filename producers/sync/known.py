@@ -1,0 +1,95 @@
+"""What rounds say about an offset, by plain intersection of intervals (spec 2.2, 2.3).
+
+D = server - source. A round bounds it from above when it was asked, D(t1) <= t2 - t1, and
+from below when it was answered, D(t4) >= t3 - t4. At another time of the source's clock
+each bound is looser by `max_skew` times the distance; what all rounds leave is an interval
+that holds D as long as the source's clock drifts no more than that. It is wider than what
+the readers of the samples make of the same rounds (they learn the rate too) and needs no
+assumption but one.
+
+Rounds that leave nothing (a clock that jumped unseen, a server that lies or was set) are
+settled for the newest: what was known is dropped. Bounds: `MAX_ROUNDS`, and no round
+older than `WINDOW_NS`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+MAX_ROUNDS: Final = 64
+WINDOW_NS: Final = 300 * 1_000_000_000
+PPB: Final = 1_000_000_000
+
+
+class Interval(NamedTuple):
+    """The offset lies within, both ends included."""
+
+    lower_ns: int
+    upper_ns: int
+
+    @property
+    def offset_ns(self) -> int:
+        return (self.lower_ns + self.upper_ns) // 2
+
+    @property
+    def error_ns(self) -> int:
+        """Half the width, so that offset give or take error holds the interval."""
+        return (self.upper_ns - self.lower_ns + 1) // 2
+
+    def cut(self, other: Interval) -> Interval | None:
+        """What both leave, if anything."""
+        lower_ns = max(self.lower_ns, other.lower_ns)
+        upper_ns = min(self.upper_ns, other.upper_ns)
+        return Interval(lower_ns, upper_ns) if lower_ns <= upper_ns else None
+
+
+class _Round(NamedTuple):
+    """D is at most `upper_ns` at `asked_ns`, at least `lower_ns` at `answered_ns`."""
+
+    asked_ns: int
+    upper_ns: int
+    answered_ns: int
+    lower_ns: int
+
+
+class Known:
+    """One server's rounds with one source, in one segment of its clock."""
+
+    def __init__(self, max_skew_ppb: int) -> None:
+        self._max_skew_ppb = max_skew_ppb
+        self._rounds: deque[_Round] = deque(maxlen=MAX_ROUNDS)
+        self.contradictions = 0
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def add(self, t1_ns: int, t2_ns: int, t3_ns: int, t4_ns: int) -> None:
+        """A sound round: its interval is not empty."""
+        taken = _Round(t1_ns, t2_ns - t1_ns, t4_ns, t3_ns - t4_ns)
+        self._rounds.append(taken)
+        while t4_ns - self._rounds[0].answered_ns > WINDOW_NS:
+            self._rounds.popleft()
+        if self.interval(t4_ns) is None:
+            self.contradictions += 1
+            self._rounds.clear()
+            self._rounds.append(taken)
+
+    def clear(self) -> None:
+        self._rounds.clear()
+
+    def interval(self, at_ns: int) -> Interval | None:
+        """Where the offset lies at `at_ns` of the source's clock; None without a round."""
+        if not self._rounds:
+            return None
+        upper_ns = min(r.upper_ns + self._loose_ns(at_ns - r.asked_ns) for r in self._rounds)
+        lower_ns = max(r.lower_ns - self._loose_ns(at_ns - r.answered_ns) for r in self._rounds)
+        return Interval(lower_ns, upper_ns) if lower_ns <= upper_ns else None
+
+    @property
+    def span_ns(self) -> int:
+        """From the first round to the last."""
+        return self._rounds[-1].answered_ns - self._rounds[0].answered_ns if self._rounds else 0
+
+    def _loose_ns(self, distance_ns: int) -> int:
+        return -(-abs(distance_ns) * self._max_skew_ppb // PPB)

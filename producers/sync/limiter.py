@@ -1,0 +1,60 @@
+"""So many packets a second from one address, and no more.
+
+Every address has a bucket of `burst` tokens that refills at `rate` a second; a packet
+takes one or is dropped. An address is an IPv4 address or the /64 of an IPv6 one, without
+the port: who has one address has all its ports.
+
+Bound: `max_addresses` buckets. Beyond, the address quiet for longest is forgotten and
+begins with a full bucket when it comes back; that is in order if it was quiet for
+`burst / rate` seconds. A flood from more forged addresses than that is beyond a limiter:
+there the signatures decide. Cost: O(1) a packet.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from typing import Final
+
+IPV6_PREFIX_BYTES: Final = 8
+
+
+class AddressLimiter:
+    """Times are of any clock that does not go back, in seconds."""
+
+    def __init__(self, rate_per_s: float, burst: int, max_addresses: int) -> None:
+        if not (rate_per_s > 0 and burst >= 1 and max_addresses >= 1):
+            raise ValueError("rate, burst and max_addresses are all above 0")
+        self._rate_per_s = rate_per_s
+        self._burst = float(burst)
+        self._max_addresses = max_addresses
+        # The one quiet for longest comes first.
+        self._buckets: OrderedDict[str | bytes, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def admits(self, host: str, now_s: float) -> bool:
+        """Take a token for one packet, if there is one."""
+        address = _prefix(host) if ":" in host else host
+        bucket = self._buckets.get(address)
+        if bucket is None:
+            tokens = self._burst
+            if len(self._buckets) >= self._max_addresses:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(address)
+            tokens, last_s = bucket
+            tokens = min(self._burst, tokens + (now_s - last_s) * self._rate_per_s)
+        is_admitted = tokens >= 1.0
+        self._buckets[address] = (tokens - 1.0 if is_admitted else tokens, now_s)
+        return is_admitted
+
+
+def _prefix(host: str) -> str | bytes:
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except OSError:
+        return host
+    is_mapped = packed[:12] == b"\0" * 10 + b"\xff\xff"
+    return packed[12:] if is_mapped else packed[:IPV6_PREFIX_BYTES]

@@ -1,0 +1,43 @@
+"""When the kernel received a datagram, by the wall clock (SO_TIMESTAMPNS, Linux).
+
+A stamp taken by the program is late by however long it took to get the processor; the
+kernel's is not. Where the system has none, the caller takes its own.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+import struct
+import sys
+from typing import Final
+
+_SAME_NUMBER_ON: Final = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
+SO_TIMESTAMPNS: Final = 35
+"""As `asm-generic/socket.h` has it, where a timespec is two 64-bit numbers."""
+
+_TIMESPEC: Final = struct.Struct("@qq")
+ANCILLARY_SIZE: Final = 64
+NS_PER_S: Final = 1_000_000_000
+
+Ancillary = list[tuple[int, int, bytes]]
+
+
+def enable(endpoint: socket.socket) -> bool:
+    """Ask for stamps on this socket; whether there will be any."""
+    if sys.platform != "linux" or platform.machine() not in _SAME_NUMBER_ON:
+        return False
+    try:
+        endpoint.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    except OSError:
+        return False
+    return True
+
+
+def received_ns(ancillary: Ancillary) -> int | None:
+    """The kernel's stamp that came with a datagram, if any did."""
+    for level, kind, content in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(content) == _TIMESPEC.size:
+            seconds, ns = _TIMESPEC.unpack(content)
+            return int(seconds * NS_PER_S + ns)
+    return None

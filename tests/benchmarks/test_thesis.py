@@ -1,0 +1,225 @@
+"""Examples: the thesis's runs in a small form, and what their figures must show whatever
+the size: sync that undoes any offset, bounds that hold, a single offset that does not.
+
+Laws: rounds bound the offset from both sides; a dial is what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import thesis
+from benchmarks.thesis import (
+    AS_CLIENT_DOES,
+    ESTIMATE,
+    METHODS,
+    POLYGON,
+    THESIS,
+    TRUST,
+    Offsets,
+    measure_offsets,
+    run,
+    skewed,
+    sources_of,
+    span_of,
+)
+from benchmarks.truth import Truth
+from benchmarks.workloads import D3, several, soccer
+from benchmarks.workloads.clocks import (
+    AS_CLIENT,
+    FIRST_ROUNDS,
+    HEAD_START_NS,
+    ROUNDS,
+    Dial,
+    rounds,
+    steady,
+    unlike_dials,
+)
+from benchmarks.workloads.laws import MS, S
+from benchmarks.workloads.rows import Row
+from topology.event import Event
+from topology.outcome import Step
+
+SHORT = D3.shortened(200)
+FIRST_NS = 1_700_000_000 * S
+STEPS = {"whole ms": MS, "ns": 1}
+TURNED = 2
+"""Pairs of neighbours so close that a model's rounding to ns, other at each drift, turns them."""
+
+
+@pytest.fixture(scope="module")
+def single() -> Sequence[Row]:
+    return soccer(SHORT).rows
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def offsets(request: pytest.FixtureRequest, single: Sequence[Row]) -> Offsets:
+    return measure_offsets(single, STEPS[request.param], (0, 5 * MS, 3_600 * S))
+
+
+# -- what counts -----------------------------------------------------------------------------------
+
+
+def out(*events: tuple[int, int, int, str]) -> Truth:
+    """(true, ref, error, late) in the order in which they come out, each after 2 ms."""
+    truth = Truth(settled_ns=50 * MS)
+    step = Step(0)
+    for true_ns, ref_ns, error_ns, late in events:
+        event = Event("default", "s", 0, 0, true_ns, true_ns, 0, true_ns)
+        event.ref_time_ns, event.error_ns, event.late = ref_ns, error_ns, late
+        event.at_ns = true_ns + 2 * MS
+        step.released.append(event)
+    truth.said(step)
+    return truth
+
+
+def test_true_times_count_and_not_the_stamps() -> None:
+    truth = out((10 * MS, 1, 0, ""), (60 * MS, 2, 0, ""), (59 * MS, 3, 0, ""), (70 * MS, 4, 0, ""))
+    assert (truth.left, truth.left_by_ms, truth.left_settled) == (1, 1, 1)
+    assert (truth.behind, truth.worst_ns, truth.beyond, truth.broken) == (1, MS, 1, 4)
+    assert (truth.hold_ns, truth.hold_quantile_ns(0.99)) == (2 * MS, 2 * MS)
+
+
+def test_what_the_bounds_explain_is_not_beyond_them() -> None:
+    swapped = out((105, 100, 5, ""), (100, 101, 5, ""), (200, 200, 0, ""))
+    assert (swapped.left, swapped.behind, swapped.beyond, swapped.broken) == (1, 1, 0, 0)
+    at_the_ends = out((110, 105, 5, ""), (100, 105, 5, ""))
+    assert (at_the_ends.left, at_the_ends.beyond, at_the_ends.broken) == (1, 0, 0)
+    too_far = out((111, 105, 5, ""), (100, 105, 5, ""))
+    assert (too_far.beyond, too_far.broken) == (1, 1)
+
+
+def test_a_marked_event_is_left_and_behind_but_claims_no_order() -> None:
+    truth = out((100, 100, 0, ""), (20, 20, 0, "gap"), (500, 500, 0, "gap"), (101, 101, 0, ""))
+    assert (truth.left, truth.behind, truth.late) == (2, 1, 2)
+    assert (truth.beyond, truth.worst_ns) == (0, 0)
+
+
+def test_a_source_that_leaves_in_one_piece_has_one_descent_and_all_behind() -> None:
+    truth = out(*((true, true, 0, "") for true in (10, 20, 30, 11, 21, 29)))
+    assert (truth.left, truth.behind, truth.worst_ns) == (1, 3, 19)
+
+
+# -- clocks ----------------------------------------------------------------------------------------
+
+
+def test_a_dial_is_ahead_by_its_offset_and_then_by_its_skew_in_whole_steps() -> None:
+    dial = Dial(5 * MS, 100_000, FIRST_NS)
+    assert dial.shows(FIRST_NS) == FIRST_NS + 5 * MS
+    assert dial.shows(FIRST_NS + 60 * S) == FIRST_NS + 60 * S + 5 * MS + 6 * MS
+    assert Dial(step_ns=MS).shows(FIRST_NS + MS + 7) == FIRST_NS + MS
+
+
+@pytest.mark.parametrize("pauses_s", [(60,), AS_CLIENT])
+def test_rounds_bound_the_offset_from_both_sides(pauses_s: Sequence[int]) -> None:
+    dials = unlike_dials(["a", "b", "c"], FIRST_NS - HEAD_START_NS)
+    heard = rounds(dials, FIRST_NS, FIRST_NS + 300 * S, pauses_s)
+    assert len({dial.skew_ppb for dial in dials.values()}) == 3
+    for sample in heard:
+        dial = dials[sample.source]
+        behind_ns = sample.t2_ns - dial.shows(sample.t2_ns)
+        slack_ns = 1_000  # what the clock gains on a round's way
+        assert sample.t3_ns - sample.t4_ns - slack_ns <= behind_ns
+        assert behind_ns <= sample.t2_ns - sample.t1_ns + slack_ns
+        assert sample.arrival_ns > sample.t3_ns
+
+
+def test_ten_rounds_have_taken_effect_before_the_first_event_and_four_follow() -> None:
+    heard = rounds({"a": Dial()}, FIRST_NS, FIRST_NS + 119 * S)
+    first = [sample for sample in heard if sample.arrival_ns < FIRST_NS]
+    assert len(first) == FIRST_ROUNDS
+    assert all(sample.arrival_ns + POLYGON.config.activation_ns <= FIRST_NS for sample in first)
+    assert len(heard) == FIRST_ROUNDS + 2 * ROUNDS
+    assert heard == sorted(heard, key=lambda sample: sample.arrival_ns)
+
+
+def test_an_offset_changes_nothing_else_of_the_rounds() -> None:
+    right = rounds({"a": Dial()}, FIRST_NS, FIRST_NS)
+    ahead = rounds({"a": Dial(3_600 * S)}, FIRST_NS, FIRST_NS)
+    for one, other in zip(right, ahead, strict=True):
+        assert (other.t1_ns - one.t1_ns, other.t4_ns - one.t4_ns) == (3_600 * S, 3_600 * S)
+        assert (other.t2_ns, other.t3_ns, other.arrival_ns) == (
+            one.t2_ns,
+            one.t3_ns,
+            one.arrival_ns,
+        )
+
+
+def test_rows_of_several_sources_are_those_of_the_workload(single: Sequence[Row]) -> None:
+    assert sorted(sources_of(single, 3)) == sorted(several(SHORT, 3).rows)
+    arrivals = [row.arrival_ns for row in sources_of(single, 3)]
+    assert arrivals == sorted(arrivals)
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+def test_with_sync_no_drift_leaves_more_than_none(offsets: Offsets) -> None:
+    for method in (POLYGON, THESIS):
+        at_zero = offsets[method.name, 0]
+        for (name, _), truth in offsets.items():
+            if name == method.name:
+                assert truth.left <= at_zero.left + TURNED
+                assert truth.behind <= at_zero.behind + TURNED
+                assert truth.left_by_ms == at_zero.left_by_ms
+                assert (truth.beyond, truth.broken) == (0, 0)
+
+
+def test_without_sync_a_drift_puts_nearly_all_out_of_order(offsets: Offsets) -> None:
+    right, ahead = offsets[TRUST.name, 0], offsets[TRUST.name, 5 * MS]
+    assert right.beyond == 0
+    assert ahead.beyond > right.released // 3
+    assert ahead.left > 5 * right.left
+    assert 4 * MS <= ahead.worst_ns <= 5 * MS
+    hour = offsets[TRUST.name, 3_600 * S]
+    assert hour.left <= right.left + 1, "descents alone would call this right"
+    assert hour.behind > right.released // 3
+
+
+def test_estimate_brings_an_hour_down_to_half_its_floor(offsets: Offsets) -> None:
+    estimated = offsets[ESTIMATE.name, 3_600 * S]
+    floor_ns = ESTIMATE.config.passive_floor_ns
+    assert estimated.worst_ns <= floor_ns // 2
+    assert (estimated.beyond, estimated.broken) == (0, 0)
+
+
+def test_in_whole_ms_sync_is_exactly_as_good_as_right_clocks(single: Sequence[Row]) -> None:
+    found = measure_offsets(single, MS, (0, 10 * MS, 60 * S))
+    for (name, _), truth in found.items():
+        if name in (POLYGON.name, THESIS.name):
+            assert truth.left == found[TRUST.name, 0].left
+            assert truth.behind == found[TRUST.name, 0].behind
+
+
+def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
+    rows = steady(6, 20, 150).rows
+    span = span_of(rows)
+    settled_ns = span.first_ns + 60 * S
+    dials = skewed(100, span.first_ns)
+    found = {
+        method.name: run(rows, span, dials, method, settled_ns)
+        for method in (TRUST, THESIS, POLYGON, AS_CLIENT_DOES)
+    }
+    polygon, client, single = (found[each.name] for each in (POLYGON, AS_CLIENT_DOES, THESIS))
+    assert (polygon.beyond, polygon.broken, client.beyond, client.broken) == (0, 0, 0, 0)
+    assert single.broken > 0.9 * single.released
+    assert single.beyond > single.released // 20
+    assert single.left_settled > 10 * polygon.left_settled
+    assert single.left > 10 * client.left
+    assert found[TRUST.name].behind > 2 * single.behind
+
+
+def test_all_three_tables_are_printed_beside_the_thesis(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "figures.md"
+    thesis.main(("--divisor", "1000", "--seconds", "3", "--markdown", str(file)))
+    shown, text = capsys.readouterr().out, file.read_text()
+    assert shown.count("sync: polygon: with a drift") == 2
+    for method in METHODS:
+        assert f"| {method.name} | 1 h |" in text
+    for figure in ("502 560", "18 001", "| 99.97 | 964 |", "| sync: polygon, as client | 200 |"):
+        assert figure in text

@@ -1,0 +1,150 @@
+"""End to end: sources, the sync server's process and a real broker.
+
+Samples stand in `clock.offsets` as the contract says: keyed by source, one partition and
+in order for each, with append time; the broker may be away for a while.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.topics import create, declared
+from infra.kafka import ContainerBroker, KafkaBroker
+from infra.poll import wait_until
+from producers.anchored_clock import AnchoredClock
+from producers.sequenced import SequencedProducer
+from producers.sync.client import SyncClient
+from producers.sync.keys import KeyRing
+from producers.sync.settings import SyncSettings
+from tests.cli.test_sync_server import Server, running
+from tests.end_to_end.records import Read, read_all
+from tests.end_to_end.setting import Setting, settle
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 60.0
+HOUR_NS = 3_600 * 10**9
+KEYS = f"1 {'11' * 32} early late\n2 {'22' * 32} exact\n3 {'33' * 32} stranger\n"
+OFFSETS_NS = {"early": -HOUR_NS, "exact": 0, "late": HOUR_NS}
+FIELDS = {"t1", "t2", "t3", "t4", "server", "segment", "mono"}
+CLOCKS_NS = 100_000
+"""Two clocks of one machine, read one after the other."""
+
+
+@contextmanager
+def served(setting: Setting, folder: Path) -> Iterator[Server]:
+    keys = folder / "keys"
+    keys.write_text(KEYS)
+    keys.chmod(0o600)
+    options = ("--brokers", setting.bootstrap, "--topology", str(setting.path))
+    with running(folder, *options, "--keys", str(keys), "--server", "sync-1") as server:
+        yield server
+
+
+def clock_of(offset_ns: int) -> AnchoredClock:
+    return AnchoredClock(wall_ns=lambda: time.time_ns() - offset_ns)
+
+
+def samples(setting: Setting) -> list[Read]:
+    return read_all(setting.bootstrap, setting.topology.topics.clock)
+
+
+def test_samples_stand_in_the_topic_as_the_contract_says(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path)
+    clocks = {source: clock_of(offset_ns) for source, offset_ns in OFFSETS_NS.items()}
+    ring = KeyRing.parse(KEYS)
+    with served(setting, tmp_path) as server:
+        producers = [
+            SequencedProducer(
+                setting.bootstrap,
+                setting.raw,
+                source,
+                clock=clock,
+                sync=SyncSettings(server.address, keys=ring, first_resync_s=1.0),
+            )
+            for source, clock in clocks.items()
+        ]
+        for producer in producers:
+            producer.send(b"x")
+        _wait(
+            lambda: all(p.sync is not None and p.sync.status().rounds >= 14 for p in producers),
+            "a burst and a re-sync of each",
+        )
+        # The key of one does not speak for another.
+        forged = KeyRing.parse(KEYS.replace(" exact", "").replace(" stranger", " exact"))
+        with SyncClient("exact", SyncSettings(server.address, keys=forged)) as liar:
+            _wait(lambda: server.metrics()["packets_totalkey_of_others"] > 0, "the refusal")
+            assert liar.status().rounds == 0
+        for producer in producers:
+            producer.close()
+        assert server.process.stop() == 0, server.log
+    began_ms = time.time_ns() // 10**6 - int(TIMEOUT_S * 2_000)
+    records = samples(setting)
+    assert {record.key for record in records} == {source.encode() for source in OFFSETS_NS}
+    for source, offset_ns in OFFSETS_NS.items():
+        of_source = [record for record in records if record.key == source.encode()]
+        assert len(of_source) >= 14
+        assert len({record.partition for record in of_source}) == 1
+        values = [value_of(record) for record in of_source]
+        assert [v["t1"] for v in values] == sorted(v["t1"] for v in values)
+        for record, value in zip(of_source, values, strict=True):
+            assert value.keys() == FIELDS
+            assert (value["server"], value["segment"]) == ("sync-1", 0)
+            assert value["t3"] - value["t4"] <= offset_ns + CLOCKS_NS
+            assert offset_ns - CLOCKS_NS <= value["t2"] - value["t1"]
+            assert record.headers == []
+            assert record.timestamp_ms >= began_ms  # append time, not the source's
+
+
+def test_a_broker_that_is_away_does_not_stop_the_exchange(
+    own_kafka: KafkaBroker | ContainerBroker, tmp_path: Path
+) -> None:
+    if isinstance(own_kafka, ContainerBroker):
+        pytest.skip("a broker in a container is not paused by this test")
+    setting = settle(own_kafka.bootstrap, tmp_path, make=False)
+    create(declared(setting.topology), setting.bootstrap, setting.topology.topics.replication)
+    with served(setting, tmp_path) as server:
+        with SyncClient(
+            "exact", SyncSettings(server.address, keys=KeyRing.parse(KEYS), first_resync_s=1.0)
+        ) as client:
+            _wait(lambda: client.status().rounds >= 10, "the first burst")
+            own_kafka.pause()
+            try:
+                _wait(lambda: client.status().rounds >= 18, "two more, the broker being away")
+                assert json.loads(server.ask("live"))["ok"]
+            finally:
+                own_kafka.resume()
+            rounds = client.status().rounds
+        _wait(lambda: server.metrics()["samples_totaldelivered"] >= rounds, "what had waited")
+        assert server.process.stop() == 0, server.log
+    assert len(samples(setting)) >= rounds
+
+
+def test_a_topic_that_is_not_there_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, make=False)
+    server = Server(tmp_path, "--brokers", setting.bootstrap, "--topology", str(setting.path))
+    server.process.start()
+    _wait(lambda: not server.process.is_alive(), "its end")
+    assert server.process.stop() == 2
+    topic = setting.topology.topics.clock
+    assert f"has no topic {topic}; run `inorder topics create`" in server.log
+    assert "Traceback" not in server.log
+
+
+def value_of(record: Read) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(record.value or b"")
+    return value
+
+
+def _wait(true: Callable[[], bool], what: str) -> None:
+    wait_until(true, TIMEOUT_S, what)
