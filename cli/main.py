@@ -3,8 +3,8 @@
 Exit codes: 0 done; 1 something failed while running; 2 bad arguments or a bad topology
 file; 3 input that cannot be read. Settings also come from the environment
 (`INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`, `INORDER_HTTP`,
-`INORDER_STAGE`, `INORDER_REDIS`, and `INORDER_<COMMAND>_<OPTION>` for the rest); the
-command line wins.
+`INORDER_STAGE`, `INORDER_REDIS`, `INORDER_KAFKA` and the names of the TLS and SASL
+settings, and `INORDER_<COMMAND>_<OPTION>` for the rest); the command line wins.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.brokers import BrokersUnavailable, brokers_at
 from agents.http import Health, HttpServer, HttpUnavailable, address
+from cli.kafka_options import kafka_option, security
 from cli.logs import set_up
 from cli.topology_file import Refused, brokers_option, load
 from producers.sync.keys import BadKeys, KeyRing
@@ -36,6 +37,7 @@ log = logging.getLogger("inorder.sync")
 
 @click.command("sync-server")
 @brokers_option
+@kafka_option
 @click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND, show_default=True)
 @click.option(
     "--keys",
@@ -68,6 +70,7 @@ log = logging.getLogger("inorder.sync")
 )
 def command(
     brokers: str,
+    kafka_path: str | None,
     bind: str,
     keys: Path | None,
     auth: str | None,
@@ -82,7 +85,7 @@ def command(
     host, port = _address("--bind", bind)
     http_host, http_port = _address("--http", http)
     ring = _keys(keys, auth, host, bind)
-    publishing = _publishing(brokers, topology_path, _name(server))
+    publishing = _publishing(brokers, kafka_path, topology_path, _name(server))
     try:
         serving = SyncServer(
             host,
@@ -192,15 +195,18 @@ def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
     return keys
 
 
-def _publishing(brokers: str, topology_path: str | None, name: str) -> Publishing:
+def _publishing(
+    brokers: str, kafka_path: str | None, topology_path: str | None, name: str
+) -> Publishing:
     topics = load(topology_path).topics if topology_path is not None else TopicsConfig()
     if brokers == NO_BROKERS:
         return LinePublishing(sys.stdout.buffer, name)
+    access = security(kafka_path)
     try:
-        found = brokers_at(brokers).partitions([topics.clock])
+        found = brokers_at(brokers, access).partitions([topics.clock])
     except BrokersUnavailable as error:
         raise click.ClickException(str(error)) from error
     if not found[topics.clock]:
         raise Refused(f"{brokers} has no topic {topics.clock}; run `inorder topics create`")
     log.info("samples go to %s as those of server %s", topics.clock, name)
-    return TopicPublishing(brokers, topics.clock, name)
+    return TopicPublishing(brokers, topics.clock, name, access.librdkafka())

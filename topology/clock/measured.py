@@ -187,7 +187,7 @@ class MeasuredClock:
         """This server's rounds have jumped; with most of the servers, so has the clock."""
         views = self._views
         if not self._jumped:
-            self._electors = [name for name, view in views.items() if view.answers]
+            self._electors = [name for name, view in self._present().items() if view.answers]
         if server not in self._jumped:
             self._jumped.append(server)
         electors = [name for name in self._electors if name in views]
@@ -220,11 +220,20 @@ class MeasuredClock:
         if quiet in self._jumped:
             self._jumped.remove(quiet)
 
+    def _present(self) -> dict[str, ServerView]:
+        """Without the servers that have been silent for `stale_after` while others spoke: one
+        that was given up, or came back under another name, has no vote."""
+        views = self._views
+        if len(views) < 2:
+            return views
+        since_ns = max(self._arrivals_ns.values()) - self._limits.stale_after_ns
+        return {name: view for name, view in views.items() if self._arrivals_ns[name] >= since_ns}
+
     def _judge(self, view: ServerView, ts_ns: int) -> None:
         """Count a round whose view contradicts the majority."""
         if not view.answers:
             return
-        views = [each for each in self._views.values() if each.answers]
+        views = [each for each in self._present().values() if each.answers]
         spans = [each.span(cell_start(ts_ns)) for each in views]
         agreeing = agreeing_of(spans, majority(len(spans)))
         if agreeing and views.index(view) not in agreeing:
@@ -235,10 +244,11 @@ class MeasuredClock:
     def cell(self, ts_ns: int) -> Cell:
         """The cell that holds `ts_ns`, before, within or long after the rounds."""
         start_ns = cell_start(ts_ns)
-        spans = [view.span(start_ns) for view in self._views.values() if view.answers]
+        present = self._present()
+        spans = [view.span(start_ns) for view in present.values() if view.answers]
         if not spans:
             return Cell(start_ns, UNSYNCED)
-        heard = sum(view.heard for view in self._views.values())
+        heard = sum(view.heard for view in present.values())
         span = spans[0] if len(spans) == 1 else combined(spans, (heard - 1) // 2)
         cell = cell_over(start_ns, span)
         if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._max_error_ns:

@@ -335,3 +335,13 @@ def test_state_is_bounded() -> None:
     assert high_ns - low_ns < 250 * US
     fed((round_at(AT + 481 * S + i, i % 999 * 3 * S) for i in range(1_000)), clock)
     assert len(clock.snapshot()[-1][0][2][1]) <= MAX_DOUBTED
+
+
+def test_a_server_that_came_back_under_another_name_leaves_no_vote_behind() -> None:
+    clock = fed([round_at(AT + i * S, 0, server="pod-1") for i in range(3)])
+    later = AT + 200 * S  # beyond stale_after
+    for i in range(3):
+        clock.add(round_at(later + i * S, 500 * MS, server="pod-2"))
+    cell = clock.cell(later)
+    assert cell.state == SYNCED
+    assert abs(cell.offset_at(later) - 500 * MS) <= cell.error_at(later) < 20 * MS
