@@ -1,8 +1,8 @@
 """`inorder demo`: the main job before your eyes. No Java, no Docker.
 
 An embedded Kafka, producers that publish a recording of three real sources with delays,
-holes and copies, the real worker in its processes, and a reader that judges what comes
-out. Exit 0 if the balance holds and the order is right.
+holes, copies and clocks that are wrong, a sync server, the real worker in its processes, and
+a reader that judges what comes out. Exit 0 if the balance holds and the order is right.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
 from cli.demo.recording import played, recorded
 from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
 from cli.demo.trouble import Injected, Posting, with_trouble
@@ -34,8 +36,8 @@ SETTLE_TIMEOUT_S: Final = 30.0
 """After the last record was published: for all that waits to come out."""
 
 TELL_EVERY_S: Final = 5.0
-LEAD_NS: Final = 500_000_000
-"""From the start of publishing to the first event."""
+LEAD_NS: Final = 3_000_000_000
+"""From the start to the first event: the clocks are measured meanwhile."""
 
 
 @click.command("demo")
@@ -57,32 +59,38 @@ def command(speed: float, seed: int) -> None:
 
 
 def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
-    events = played(recorded(), time.time_ns() + LEAD_NS, speed)
+    begin_ns = time.time_ns()
+    events = played(recorded(), begin_ns + LEAD_NS, speed)
     postings, injected = with_trouble(events, seed)
-    publisher = Publisher(here.brokers, postings)
-    watcher = Watcher(here.brokers)
+    clocks = wrong_clocks(begin_ns)
+    publisher = Publisher(here.brokers, postings, clocks)
+    watcher = Watcher(here.brokers, clocks)
     try:
-        publisher.start()
-        if console.is_terminal:
-            _watch_live(console, here, publisher, watcher, injected)
-        else:
-            _watch_plainly(console, publisher, watcher, injected)
-        publisher.join()
+        with syncing(here.brokers, clocks):
+            publisher.start()
+            if console.is_terminal:
+                _watch_live(console, here, publisher, watcher, injected)
+            else:
+                _watch_plainly(console, publisher, watcher, injected)
+            publisher.join()
         duplicates = duplicates_in(here.metrics())
         held = sum(part["held"] for part in here.explain() if part["stage"] == "reorder")
     finally:
         watcher.close()
     verdict = judged(injected, watcher.outcome, duplicates, held)
-    console.print(_result(injected, watcher.outcome, verdict))
+    console.print(_result(injected, watcher.outcome, verdict, told(clocks)))
     return verdict
 
 
 class Publisher(threading.Thread):
     """Publishes the postings at their times, in a thread of its own."""
 
-    def __init__(self, brokers: str, postings: list[Posting]) -> None:
+    def __init__(
+        self, brokers: str, postings: list[Posting], clocks: Mapping[str, WrongClock]
+    ) -> None:
         super().__init__(name="publisher", daemon=True)
         self._brokers = brokers
+        self._clocks = clocks
         self._postings = postings
         self.failure: ProducerError | None = None
         self.done = threading.Event()
@@ -92,13 +100,15 @@ class Publisher(threading.Thread):
             {
                 "source": posting.event.source,
                 "seq": posting.event.seq,
-                "ts": posting.event.ts_ns,
+                "ts": self._clocks[posting.event.source].reads(posting.event.ts_ns),
                 "arrival": posting.send_ns,
                 "type": posting.event.type,
                 "payload": posting.event.payload,
             }
             for posting in self._postings
         ]
+        # The replayer begins at once; a stamp from the future would refute the clock.
+        time.sleep(max(0.0, (self._postings[0].send_ns - time.time_ns()) / 1e9))
         try:
             Replayer(self._brokers, RAW_TOPIC, pace=Pace(speed=1.0)).publish(rows)
         except ProducerError as failure:
@@ -216,14 +226,14 @@ def _events(events: list[Seen]) -> Table:
         table.add_column(name, no_wrap=True)
     newest_ns = 0
     for event in events:
-        style = "red" if event.ts_ns < newest_ns else ""
-        newest_ns = max(newest_ns, event.ts_ns)
-        clock = f"{event.ts_ns // 1_000_000 % 1_000_000:,}"
+        style = "red" if event.time_ns < newest_ns else ""
+        newest_ns = max(newest_ns, event.time_ns)
+        clock = f"{event.time_ns // 1_000_000 % 10_000_000:,}"
         table.add_row(event.source, str(event.seq), clock, event.type[:24], style=style)
     return table
 
 
-def _result(injected: Injected, outcome: Outcome, verdict: Verdict) -> Group:
+def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) -> Group:
     total = injected.total
     account = Table(title="the account")
     account.add_column("")
@@ -241,9 +251,16 @@ def _result(injected: Injected, outcome: Outcome, verdict: Verdict) -> Group:
         f"order: {outcome.violations} violations in {outcome.ordered:,} events of events.ordered;"
         f" {late} marked late {dict(outcome.late) or ''}"
     )
+    clocks = (
+        f"clocks: {wrong}; corrected, the true time was within the stated error of"
+        f" {outcome.out - outcome.outside:,} of {outcome.out:,} events"
+        f" (median {outcome.usual_error_ns() / 1e6:.2f} ms)"
+    )
     balance = (
         f"balance: {'holds' if verdict.balanced else 'DOES NOT HOLD'}"
         f" (in {outcome.raw:,} = ordered {outcome.ordered:,} + late {late}"
         f" + duplicates {duplicates} + dead {outcome.dead} + held 0)"
     )
-    return Group(account, disorder, order, balance, *(f"! {note}" for note in verdict.notes))
+    return Group(
+        account, disorder, order, clocks, balance, *(f"! {note}" for note in verdict.notes)
+    )

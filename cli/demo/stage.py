@@ -20,7 +20,7 @@ from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
 
 TOPOLOGY: Final = """\
-# The demo: three brokers of a recorded cluster are the sources of one stream.
+# The demo: three brokers of a recorded cluster are the sources of one stream; two clocks are wrong.
 streams:
   default:
     reorder: {rule: miss, max_wait: 500ms}

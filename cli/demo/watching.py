@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 from confluent_kafka import Consumer
 
+from cli.demo.clocks import WrongClock
 from cli.demo.trouble import Injected
 
 RECENT: Final = 8
+ROUNDING_NS: Final = 2
 AT_ONCE: Final = 2_000
 ORDERED: Final = "events.ordered"
 RAW: Final = "events.raw"
@@ -22,11 +25,11 @@ DEAD: Final = "events.dead"
 
 @dataclass(slots=True)
 class Seen:
-    """One event as a line of the display."""
+    """One event as a line of the display; `time_ns` by its own clock, or corrected."""
 
     source: str
     seq: int
-    ts_ns: int
+    time_ns: int
     type: str
     late: str = ""
 
@@ -44,6 +47,8 @@ class Outcome:
     missing: int = 0
     gaps: int = 0
     violations: int = 0
+    outside: int = 0
+    errors_ns: list[int] = field(default_factory=list)
     twice: int = 0
     arrivals: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
     departures: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -52,12 +57,17 @@ class Outcome:
     def out(self) -> int:
         return self.ordered + sum(self.late.values())
 
+    def usual_error_ns(self) -> int:
+        """The median of what the events say about the error of their time."""
+        return sorted(self.errors_ns)[len(self.errors_ns) // 2] if self.errors_ns else 0
+
 
 class Watcher:
     """Reads all topics of the demo; `look` takes what is there."""
 
-    def __init__(self, brokers: str) -> None:
+    def __init__(self, brokers: str, clocks: Mapping[str, WrongClock]) -> None:
         self.outcome = Outcome()
+        self._clocks = clocks
         self._newest_raw_ns = 0
         self._last = (-1, "", -1)
         self._seen: set[tuple[str, int]] = set()
@@ -100,18 +110,24 @@ class Watcher:
                 self._take_ordered(headers)
 
     def _take_raw(self, headers: dict[str, bytes]) -> None:
-        ts_ns = int(headers["ts"])
+        true_ns = self._true(headers)
         self.outcome.raw += 1
-        self.outcome.raw_descents += ts_ns < self._newest_raw_ns
-        self._newest_raw_ns = max(self._newest_raw_ns, ts_ns)
-        self.outcome.arrivals.append(_seen(headers))
+        self.outcome.raw_descents += true_ns < self._newest_raw_ns
+        self._newest_raw_ns = max(self._newest_raw_ns, true_ns)
+        self.outcome.arrivals.append(_seen(headers, "ts"))
+
+    def _true(self, headers: dict[str, bytes]) -> int:
+        return self._clocks[headers["sourceId"].decode()].true(int(headers["ts"]))
 
     def _take_ordered(self, headers: dict[str, bytes]) -> None:
         outcome = self.outcome
         if "kind" in headers:
             outcome.watermarks += 1
             return
-        seen = _seen(headers)
+        seen = _seen(headers, "refTs")
+        error_ns = int(headers["err"])
+        outcome.errors_ns.append(error_ns)
+        outcome.outside += abs(seen.time_ns - self._true(headers)) > error_ns + ROUNDING_NS
         outcome.departures.append(seen)
         place = (seen.source, seen.seq)
         outcome.twice += place in self._seen
@@ -120,16 +136,16 @@ class Watcher:
             outcome.late[seen.late] += 1
             return
         outcome.ordered += 1
-        key = (int(headers["refTs"]), seen.source, seen.seq)
+        key = (seen.time_ns, seen.source, seen.seq)
         outcome.violations += key < self._last
         self._last = key
 
 
-def _seen(headers: dict[str, bytes]) -> Seen:
+def _seen(headers: dict[str, bytes], time: str) -> Seen:
     return Seen(
         headers["sourceId"].decode(),
         int(headers["seqNum"]),
-        int(headers["ts"]),
+        int(headers[time]),
         headers.get("type", b"").decode(),
         headers.get("late", b"").decode(),
     )
@@ -166,5 +182,7 @@ def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> 
         notes.append(f"{outcome.violations} events out of order without a mark")
     if outcome.twice:
         notes.append(f"{outcome.twice} events came out twice")
+    if outcome.outside:
+        notes.append(f"the true time of {outcome.outside} events was outside the stated error")
     notes += [f"{what}: {found}, not {wanted}" for what, wanted, found in rows if wanted != found]
     return Verdict(not notes, rows, notes)

@@ -17,6 +17,7 @@ from benchmarks.thesis import (
     ESTIMATE,
     METHODS,
     POLYGON,
+    SYNCED,
     THESIS,
     TRUST,
     Offsets,
@@ -158,7 +159,7 @@ def test_rows_of_several_sources_are_those_of_the_workload(single: Sequence[Row]
 
 
 def test_with_sync_no_drift_leaves_more_than_none(offsets: Offsets) -> None:
-    for method in (POLYGON, THESIS):
+    for method in SYNCED:
         at_zero = offsets[method.name, 0]
         for (name, _), truth in offsets.items():
             if name == method.name:
@@ -189,7 +190,7 @@ def test_estimate_brings_an_hour_down_to_half_its_floor(offsets: Offsets) -> Non
 def test_in_whole_ms_sync_is_exactly_as_good_as_right_clocks(single: Sequence[Row]) -> None:
     found = measure_offsets(single, MS, (0, 10 * MS, 60 * S))
     for (name, _), truth in found.items():
-        if name in (POLYGON.name, THESIS.name):
+        if name in [method.name for method in SYNCED]:
             assert truth.left == found[TRUST.name, 0].left
             assert truth.behind == found[TRUST.name, 0].behind
 

@@ -1,0 +1,90 @@
+"""Sources whose clocks are wrong, and the time sync that finds out by how much.
+
+Two of the three sources stamp with a clock that is far off and runs at a rate of its own.
+A sync server listens on loopback, and each source has its client, as `SequencedProducer`
+would start one: what it says goes to `clock.offsets`, and the worker corrects by that. So
+what is shown is a measurement; the worker is not told the `WrongClock`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from producers.sync.client import SyncClient
+from producers.sync.keys import KeyRing
+from producers.sync.publishing import TopicPublishing
+from producers.sync.server import SyncServer
+from producers.sync.settings import SyncSettings
+
+MILLION: Final = 1_000_000
+S: Final = 1_000_000_000
+TOPIC: Final = "clock.offsets"
+STOP_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WrongClock:
+    """At true time t it reads t + ahead + rate * (t - begin)."""
+
+    ahead_ns: int = 0
+    rate_ppm: int = 0
+    begin_ns: int = 0
+
+    def reads(self, true_ns: int) -> int:
+        return true_ns + self.ahead_ns + (true_ns - self.begin_ns) * self.rate_ppm // MILLION
+
+    def true(self, reading_ns: int) -> int:
+        """When it read that, to a nanosecond or two."""
+        run_ns = reading_ns - self.ahead_ns - self.begin_ns
+        return self.begin_ns + run_ns * MILLION // (MILLION + self.rate_ppm)
+
+    def now(self) -> int:
+        return self.reads(time.time_ns())
+
+
+def wrong_clocks(begin_ns: int) -> dict[str, WrongClock]:
+    return {
+        "broker0": WrongClock(0, 0, begin_ns),
+        "broker1": WrongClock(90 * S, 150, begin_ns),
+        "broker2": WrongClock(-3_600 * S, -80, begin_ns),
+    }
+
+
+def told(clocks: Mapping[str, WrongClock]) -> str:
+    """In words, of those that are wrong."""
+    parts = []
+    for source, clock in clocks.items():
+        if clock.ahead_ns:
+            where = "ahead" if clock.ahead_ns > 0 else "behind"
+            off_s = abs(clock.ahead_ns) // S
+            parts.append(f"{source} is {off_s:,} s {where} and runs {clock.rate_ppm:+} ppm")
+    return ", ".join(parts)
+
+
+@contextmanager
+def syncing(brokers: str, clocks: Mapping[str, WrongClock]) -> Iterator[None]:
+    """Server and clients run meanwhile; all are ended after it."""
+    publishing = TopicPublishing(brokers, TOPIC, "demo")
+    server = SyncServer(
+        "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.turn
+    )
+    thread = threading.Thread(target=server.run, name="sync-server", daemon=True)
+    thread.start()
+    host, port = server.address
+    settings = SyncSettings(f"{host}:{port}")
+    clients = [SyncClient(source, settings, clock=clock.now) for source, clock in clocks.items()]
+    try:
+        for client in clients:
+            client.start()
+        yield
+    finally:
+        for client in clients:
+            client.close(STOP_TIMEOUT_S)
+        server.stop()
+        thread.join(STOP_TIMEOUT_S)
+        publishing.close()
