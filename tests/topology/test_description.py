@@ -69,6 +69,7 @@ def test_defaults() -> None:
         "model": "polygon",
         "unsynced": "estimate",
         "max_ahead_ns": 3_600 * 10**9,
+        "max_behind_ns": 2**63 - 1,
         "max_error_ns": 20_000_000,
         "sync_window_ns": 300 * 10**9,
         "stale_after_ns": 180 * 10**9,

@@ -14,6 +14,8 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
 
 * Which samples apply follows from arrivals: those that arrived `activation` before the
   latest arrival of the source so far. When the table was filled changes nothing.
+* An event whose corrected time is more than `max_behind` before its arrival is dead, reason
+  `behind`. The default is never: a backfill is as old as it is.
 * Monotone within a source: a reference time below the one before is raised to it, and
   what was added goes into the error. An event that is late already is stamped as it
   stands and raises nothing.
@@ -55,6 +57,10 @@ AHEAD_DETAIL: Final = (
 )
 MAX_TOLD: Final = 100
 
+BEHIND_DETAIL: Final = (
+    "its time is longer before the arrival than clock.max_behind allows; set the source's clock"
+    " or its ts_unit, or raise the bound"
+)
 UNSYNCED_DETAIL: Final = (
     "nothing sure is known about the clock of the source; let it sync with the sync server,"
     " declare its offset, or write clock.unsynced: estimate"
@@ -78,12 +84,13 @@ class Clock:
         self.contradicted = 0
         self.jumps = 0
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event.
         step = Step(now_ns)
         released = step.released
         sources = self._sources
         jump_min_ns: int = self._config.jump_min_ns
+        max_behind_ns: int = self._config.max_behind_ns
         for event in events:
             kind = event.kind
             if kind != DATA and kind in (BLOCKED, UNBLOCKED, DEAD):
@@ -121,6 +128,9 @@ class Clock:
                     cell = clock.enter(ts_ns, reading_ns)
             since_ns = ts_ns - cell.start_ns
             ref_time_ns = ts_ns + cell.offset_ns + (cell.offset_step_ns * since_ns >> CELL_BITS)
+            if arrival_ns - ref_time_ns > max_behind_ns:
+                self._refuse(event, step, "behind", BEHIND_DETAIL)
+                continue
             event.ref_time_ns = ref_time_ns
             event.error_ns = cell.error_ns + (cell.error_step_ns * since_ns >> CELL_BITS)
             event.segment = clock.segment

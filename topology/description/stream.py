@@ -125,6 +125,7 @@ class ClockConfig(Section):
     model: Annotated[ClockModel, one_of(ClockModel)] = "polygon"
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
     max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
+    max_behind_ns: PositiveNs = Field(default=MAX_INT, validation_alias="max_behind")
     max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
     sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
     stale_after_ns: PositiveNs = Field(default=180_000_000_000, validation_alias="stale_after")

@@ -282,3 +282,18 @@ def test_a_source_whose_events_refute_its_clock_for_good_is_broken_until_it_sync
     assert abs(ref_time - later) <= error <= 4
     (told,) = operator.explain()["clocks"]
     assert told["state"] == "synced"
+
+
+# -- the distant past ------------------------------------------------------------------------------
+
+
+def test_a_time_from_the_distant_past_is_dead_where_a_bound_is_set() -> None:
+    for unsynced in ("trust", "estimate"):
+        operator = clock(unsynced, max_behind_ns=HOUR * MS)
+        old = event(1, NOW - 2 * HOUR, NOW + 10)
+        events = [event(0, NOW, NOW), old, event(2, NOW + 20, NOW + 20)]
+        step = operator.on_batch(events, (NOW + 20) * MS)
+        assert [e.kind for e in step.released] == ["", DEAD, ""]
+        (dead,) = step.reports
+        assert isinstance(dead, Malformed)
+        assert (dead.reason, dead.seq) == ("behind", 1)
