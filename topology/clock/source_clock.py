@@ -322,7 +322,7 @@ class SourceClock:
             self._declared,
             self.broken,
             self.proven,
-            None if self.measured is None else self.measured.snapshot(),
+            None if self.measured is None else [self._config.model, self.measured.snapshot()],
             None if self._one_way is None else self._one_way.snapshot(),
         ]
 
@@ -340,10 +340,13 @@ class SourceClock:
         self.steady = not self.votes and not self.straying
         (arrival_ns, offset), self._declared, self.broken, self.proven, measured, one_way = model
         self._heard = (arrival_ns, offset)
-        if measured is not None:
+        if measured is not None and measured[0] == self._config.model:
             self._measure()
-            self.measured.restore(measured)
+            self.measured.restore(measured[1])
             self._measured_segment = self.measured.segment
+        elif measured is not None:  # of another model: this one hears the samples anew
+            self._heard = NOTHING_HEARD
+            self.proven = False
         if one_way is not None and self._one_way is not None:
             self._one_way.restore(one_way)
             self._settle_notable(self._one_way)

@@ -297,3 +297,18 @@ def test_a_time_from_the_distant_past_is_dead_where_a_bound_is_set() -> None:
         (dead,) = step.reports
         assert isinstance(dead, Malformed)
         assert (dead.reason, dead.seq) == ("behind", 1)
+
+
+# -- settings that change between two runs ---------------------------------------------------------
+
+
+def test_a_state_of_other_settings_is_taken_as_far_as_it_goes() -> None:
+    table = synced(behind=50)
+    first = clock("estimate", table=table)
+    stamped(first, event(0, NOW + 5 * S, NOW + 5 * S + 55))
+    for unsynced, model in (("trust", "polygon"), ("reject", "thesis"), ("estimate", "thesis")):
+        again = clock(unsynced, table=table, model=model)
+        again.restore(first.snapshot(), ())
+        (out,) = stamped(again, event(1, NOW + 6 * S, NOW + 6 * S + 55))
+        ((ref_time, error),) = stamps([out])
+        assert abs(ref_time - NOW - 6 * S - 50) <= error + 1
