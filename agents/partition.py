@@ -26,7 +26,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -288,6 +289,20 @@ class Partition:
             self._begin_checkpoint()
 
     def _work(self, read: Read) -> None:
+        with self._whole_or_nothing():
+            self._take_in(read)
+
+    @contextmanager
+    def _whole_or_nothing(self) -> Iterator[None]:
+        """What fails half way leaves memory and log at odds: nothing of it may be committed,
+        not by the graceful close that follows either."""
+        try:
+            yield
+        except BaseException:
+            self.is_open = False
+            raise
+
+    def _take_in(self, read: Read) -> None:
         events = read.events
         step = self.stage.on_batch(events, self.clock.now_ns)
         if not self._is_first:
@@ -309,7 +324,8 @@ class Partition:
         if self._feed is not None:
             self._feed.wants(self.source, caught_up_at_ns)
         if self.clock.tick(caught_up_at_ns):
-            self._put(self.stage.on_time(self.clock.now_ns))
+            with self._whole_or_nothing():
+                self._put(self.stage.on_time(self.clock.now_ns))
 
     def _put(self, step: Step) -> None:
         outlet, side, outbox = self._outlet, self._side, self._outbox
@@ -331,23 +347,27 @@ class Partition:
             self._outlet.progress(now_ns, self._outbox)
         if self.next_offset is None or not (self._taken or self._outbox.records):
             return
+        with self._whole_or_nothing():
+            checkpoint = self._cut(now_ns, self.next_offset)
+        self._taken = 0
+        self._last_checkpoint_s = time.monotonic()
+        self._on_its_way = asyncio.create_task(self._commit(checkpoint))
+
+    def _cut(self, now_ns: int, next_offset: int) -> Checkpoint:
         changes: dict[str, Any] = {
             changelog.STATE + key: value for key, value in self.stage.changes().items()
         }
         changes.update(self._held.changes(now_ns))
         encoded = changelog.encoded(changes)
         progress = Progress(
-            self.next_offset,
+            next_offset,
             self.clock.snapshot(),
             self._arrangement.fingerprint(self.source),
             self._topic_id,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)
-        checkpoint = Checkpoint(self._outbox.take(), encoded, self.source, self.next_offset)
-        self._taken = 0
-        self._last_checkpoint_s = time.monotonic()
-        self._on_its_way = asyncio.create_task(self._commit(checkpoint))
+        return Checkpoint(self._outbox.take(), encoded, self.source, next_offset)
 
     async def _commit(self, checkpoint: Checkpoint) -> None:
         started = time.monotonic()

@@ -14,7 +14,7 @@ an absent epoch is left to REORDER, which starts at 0. Times are integer nanosec
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far.
 * Without `ts` the arrival stands for it; without both, the arrival of the line before.
 * A clock line arrives with the line before it; at the start, before everything. It may
-  bear an `arrival` of its own, which moves no clock.
+  bear an `arrival` of its own, not before that, which moves no clock.
 * A bad line whose arrival cannot be read arrives with the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header
@@ -32,7 +32,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import Fault, Row, read_rows
-from topology.clock.sample import MAX_SERVER, ROUND, UNKNOWN_MONO, Declared, Sample
+from topology.clock.sample import MAX_SERVER, ROUND, SANE_NS, UNKNOWN_MONO, Declared, Sample
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
@@ -199,8 +199,8 @@ class LineReader:
         keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
         numbers: list[int] = []
         for key in keys:
-            low = 0 if key == "error" else MIN_INT64
-            number = look.integer(key, low, MAX_INT64)
+            bound = SANE_NS if key in ("offset", "error") else MAX_INT64
+            number = look.integer(key, 0 if key == "error" else -bound - 1, bound)
             if number is not None:
                 numbers.append(number)
             elif key not in look.unread:
@@ -214,8 +214,8 @@ class LineReader:
         arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
         if look.faults or source is None:
             return _malformed(row, look, self._advance(None), None, source, None, None)
-        if arrival_ns is None:
-            arrival_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
+        before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
+        arrival_ns = before_ns if arrival_ns is None else max(arrival_ns, before_ns)
         if sampled:
             t1_ns, t2_ns, t3_ns, t4_ns = numbers
             mono_ns = UNKNOWN_MONO if mono_ns is None else mono_ns

@@ -10,7 +10,8 @@ clock is `suspect` and the answer spans them all.
 
 A sample is *rejected*, counted and without effect, if its round trip is below -2
 granularities or above `max_rtt`, an answer comes before its question (t3 < t2, t4 < t1),
-or the server took more than `MAX_TURNAROUND_NS`. One granularity is added to both ends.
+the server took more than `MAX_TURNAROUND_NS`, or the clocks are 146 years apart. One
+granularity is added to both ends.
 
 A *segment* of the clock ends
 
@@ -127,6 +128,8 @@ class MeasuredClock:
         limits = self._limits
         granularity_ns = limits.granularity_ns
         turnaround_ns = sample.t3_ns - sample.t2_ns
+        if not sample.is_sane:
+            return None
         if not -2 * granularity_ns <= sample.round_trip_ns <= limits.max_rtt_ns:
             return None
         if sample.t4_ns < sample.t1_ns or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS:

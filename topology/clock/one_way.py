@@ -7,15 +7,16 @@ assumption: that the quickest events take at most `passive_floor` (F). So D lies
 all events of a source take longer, its times are late by what is over, and no figure shows
 it. Arrival is the broker's clock, which thus becomes the reference.
 
-The edge: of every `BIN_NS` of the source's time the third smallest reading (one reading
-may be anything; while there are fewer, the smallest), carried by `max_skew`; the smallest of
-the last `BINS`.
+The edge: of every `BIN_NS` of the source's time the third smallest reading (one reading may
+be anything; while there are fewer, the smallest); the smallest of all bins, each carried on by
+`max_skew`. A bound is never forgotten, so after an outage, when all that comes has waited
+long, the edge is where it was, and no backlog is taken for a clock set back.
 
 Which offset in [U - F, U]: a clock is not corrected without evidence that it is wrong. 0, if
 it lies inside; else the middle, and in between a steady passage, so that a source near
 the edge does not leap to and fro by F / 2. The error reaches to the farther end.
 
-Cost: O(1) an event, O(BINS) a cell; BINS + 3 numbers a source.
+Cost: O(1) an event and a cell; six numbers a source.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from typing import Any, Final
 from topology.clock.cell import CELL_NS, UNSYNCED, Cell, cell_start
 
 BIN_NS: Final = 10_000_000_000
-BINS: Final = 30
 SMALLEST: Final = 3
 """How many of the smallest readings of a bin are kept; the largest of them counts."""
 
+EARLIEST: Final = -(1 << 63)
 ALL: Final = 1 << 64
 """Larger than any reading."""
 
@@ -41,7 +42,7 @@ class OneWay:
 
     __slots__ = (
         "_bin_start_ns",
-        "_bins",
+        "_carried",
         "_floor_ns",
         "_max_skew_ppb",
         "_smallest",
@@ -52,7 +53,8 @@ class OneWay:
     def __init__(self, floor_ns: int, max_skew_ppb: int) -> None:
         self._floor_ns = floor_ns
         self._max_skew_ppb = max_skew_ppb
-        self._bins: list[tuple[int, int]] = []  # (middle of the bin, its reading)
+        self._carried: tuple[int, int] | None = None
+        """(time, edge then) of all bins before the open one."""
         self._smallest: list[int] = []
         self._bin_start_ns = 0
         self.notable_ns = ALL
@@ -64,7 +66,7 @@ class OneWay:
         return bool(self._smallest)
 
     def begin_anew(self) -> None:
-        self._bins = []
+        self._carried = None
         self._smallest = []
         self.notable_ns = ALL
         self.bin_end_ns = self._bin_start_ns = 0
@@ -87,12 +89,18 @@ class OneWay:
 
     def _begin_bin(self, ts_ns: int) -> None:
         if self._smallest:
-            self._bins.append((self._bin_start_ns + BIN_NS // 2, self._reading()))
-            del self._bins[:-BINS]
+            middle_ns = self._bin_start_ns + BIN_NS // 2
+            self._carried = (middle_ns, min(self._reading(), self._carried_to(middle_ns)))
         self._smallest = []
         self.notable_ns = ALL
-        self._bin_start_ns = ts_ns // BIN_NS * BIN_NS
+        self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
+
+    def _carried_to(self, ts_ns: int) -> int:
+        if self._carried is None:
+            return ALL
+        at_ns, edge_ns = self._carried
+        return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
         """Of the bin that is open."""
@@ -103,10 +111,9 @@ class OneWay:
         # The open bin is read as it stands: carried, U would climb and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         edge_ns = self._reading()
-        for middle_ns, reading_ns in self._bins:
-            drift_ns = abs(ts_ns - middle_ns) * self._max_skew_ppb // BILLION
-            if reading_ns + drift_ns < edge_ns:
-                edge_ns, unsure_ns = reading_ns + drift_ns, 2 * drift_ns + 1
+        carried_ns = self._carried_to(ts_ns)
+        if self._carried is not None and carried_ns < edge_ns:
+            edge_ns, unsure_ns = carried_ns, 2 * (carried_ns - self._carried[1])
         return edge_ns, unsure_ns
 
     def cell(self, ts_ns: int) -> Cell:
@@ -120,12 +127,13 @@ class OneWay:
         return Cell(start_ns, UNSYNCED, offset_ns, error_ns)
 
     def snapshot(self) -> list[Any]:
-        return [self._bin_start_ns, self._smallest[:], [list(each) for each in self._bins]]
+        carried = None if self._carried is None else list(self._carried)
+        return [self._bin_start_ns, self._smallest[:], carried]
 
     def restore(self, state: list[Any]) -> None:
-        self._bin_start_ns, self._smallest, bins = state
+        self._bin_start_ns, self._smallest, carried = state
         self.bin_end_ns = self._bin_start_ns + BIN_NS if self._smallest else 0
-        self._bins = [(middle_ns, reading_ns) for middle_ns, reading_ns in bins]
+        self._carried = None if carried is None else (carried[0], carried[1])
         full = len(self._smallest) == SMALLEST
         self.notable_ns = self._smallest[-1] if full else ALL
 

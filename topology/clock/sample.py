@@ -15,6 +15,9 @@ UNKNOWN_MONO: Final = -(1 << 63)
 """`Sample.mono_ns` of a source that does not tell."""
 
 
+SANE_NS: Final = 1 << 62
+"""146 years: no clock is further off, and all that follows from it fits 64 bits."""
+
 ROUND: Final = ("t1", "t2", "t3", "t4")
 MAX_SERVER: Final = 64
 
@@ -40,6 +43,11 @@ class Sample:
     server: str = ""
     segment: int = 0
     mono_ns: int = UNKNOWN_MONO
+
+    @property
+    def is_sane(self) -> bool:
+        """The clocks differ by so little that their difference can be reckoned with."""
+        return abs(self.t2_ns - self.t1_ns) < SANE_NS and abs(self.t3_ns - self.t4_ns) < SANE_NS
 
     @property
     def round_trip_ns(self) -> int:
@@ -80,6 +88,8 @@ def read_word(
         return Declared(source, at_ns, None, 0, arrival_ns, offset)
     if not (_is_int64(offset_ns) and _is_int64(error_ns) and error_ns >= 0):
         return "offset and error are no integers of 64 bits, or error is negative"
+    if abs(offset_ns) >= SANE_NS or error_ns >= SANE_NS:
+        return "offset or error is beyond 146 years"
     return Declared(source, at_ns, offset_ns, error_ns, arrival_ns, offset)
 
 
@@ -89,7 +99,9 @@ def _round(source: str, values: Mapping[str, Any], arrival_ns: int, offset: int)
         return "t1, t2, t3, t4 are not all integers of 64 bits"
     server = values.get("server") or ""
     segment = values.get("segment") or 0
-    mono_ns = values.get("mono", UNKNOWN_MONO)
+    mono_ns = values.get("mono")
+    if mono_ns is None:
+        mono_ns = UNKNOWN_MONO
     if not (isinstance(server, str) and len(server) <= MAX_SERVER):
         return "server is no text, or longer than 64 characters"
     if not (_is_int64(segment) and segment >= 0 and _is_int64(mono_ns)):

@@ -176,7 +176,8 @@ class SourceClock:
             return everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell: Cell = self.measured.cell(ts_ns)
-            if cell.state != UNSYNCED:
+            # Where the policy would be to trust it, what was measured once is more than its word.
+            if cell.state != UNSYNCED or (self._trusting and self.proven):
                 if not self.proven:
                     self.proven = True
                     self.broken = False
@@ -310,7 +311,7 @@ class SourceClock:
             self.ref_time_ns,
             self.last_arrival_ns,
             self.segment,
-            self.fallen_ns,
+            max(SINCE_EVER, self.fallen_ns),
             self.straying,
             self.state,
             [list(vote) for vote in self.votes],
@@ -340,6 +341,9 @@ class SourceClock:
         self.steady = not self.votes and not self.straying
         (arrival_ns, offset), self._declared, self.broken, self.proven, measured, one_way = model
         self._heard = (arrival_ns, offset)
+        if self._config.sync == "none":
+            measured = self._declared = None
+            self.proven = False
         if measured is not None and measured[0] == self._config.model:
             self._measure()
             self.measured.restore(measured[1])

@@ -66,7 +66,8 @@ class ThesisClock:
         round_trip_ns = sample.round_trip_ns
         turnaround_ns = sample.t3_ns - sample.t2_ns
         if (
-            not -2 * granularity_ns <= round_trip_ns <= self._max_rtt_ns
+            not sample.is_sane
+            or not -2 * granularity_ns <= round_trip_ns <= self._max_rtt_ns
             or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS
             or sample.t4_ns < sample.t1_ns
         ):

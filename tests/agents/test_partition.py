@@ -1,0 +1,102 @@
+"""Examples: what fails half way is never committed, and the next owner begins before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from agents import changelog
+from agents.arrangement import arrange, topics_of
+from agents.delivery import Checkpoint
+from agents.lanes import Batch
+from agents.metrics import Metrics
+from agents.partition import Partition, Surroundings
+from tests.agents.records import FakeBatch, FakeRecord
+from topology.description import parse
+
+SOURCE = TopicPartition("events.raw", 0)
+TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
+
+
+class Delivery:
+    """Keeps what is committed."""
+
+    def __init__(self) -> None:
+        self.committed: list[Checkpoint] = []
+
+    def new_batch(self) -> FakeBatch:
+        return FakeBatch()
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        self.committed.append(checkpoint)
+        return len(self.committed)
+
+    async def stop(self) -> None:
+        return
+
+
+def partition_of(delivery: Any) -> Partition:
+    topology = parse(TOPOLOGY)
+    stage = topology.stages[0]
+    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    brokers: Any = None
+    around = Surroundings(brokers, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
+    partition = Partition(SOURCE, arrangement, around)
+    partition.is_open = True
+    partition.next_offset = 0
+    return partition
+
+
+def batch(offset: int) -> Batch:
+    return Batch(SOURCE, [FakeRecord(offset)], offset + 1, offset + 1, None)
+
+
+def failing(*_: Any) -> Any:
+    raise OverflowError("cannot be written")
+
+
+def in_work(partition: Partition, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(partition.stage, "on_batch", failing)
+
+
+def in_the_cut(_: Partition, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(changelog, "encoded", failing)
+
+
+@pytest.mark.parametrize("fails", [in_work, in_the_cut])
+def test_nothing_is_committed_after_a_failure(
+    fails: Callable[[Partition, pytest.MonkeyPatch], None],
+) -> None:
+    async def scenario() -> None:
+        delivery = Delivery()
+        partition = partition_of(delivery)
+        await partition.take(batch(0))
+        await partition._arrived()
+        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+        with pytest.MonkeyPatch.context() as patch:
+            fails(partition, patch)
+            with pytest.raises(OverflowError):
+                await partition.take(batch(1))
+                partition._last_checkpoint_s = 0.0
+                partition.pulse()
+        await partition.close()
+        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_a_graceful_close_commits_what_is_done() -> None:
+    async def scenario() -> None:
+        delivery = Delivery()
+        partition = partition_of(delivery)
+        await partition.take(batch(0))
+        await partition.take(batch(1))
+        await partition.close()
+        assert delivery.committed[-1].next_offset == 2
+
+    asyncio.run(scenario())
