@@ -3,17 +3,21 @@
 Every process that stamps events reads the whole topic, without a group, into one
 `topology.clock.drift_table`, which its partitions share. What applies to an event follows
 from arrival times alone, as long as a sample is in the table before the first event it
-applies to is stamped. So a partition does not work on input that arrived at time a before
-`reach(a)` has returned, which is when each partition of the topic
+applies to is stamped. So a partition does not work on input that arrived up to time a before
+`reach` has returned, which is when each partition of the topic
 
 * has been read to a record appended at a - `activation` or later, or
-* was at its end when somebody looked, no longer than `activation` ago: all that was
-  appended before the input at hand was fetched is read then, whatever the clocks of
-  brokers and workers say.
+* was at its end when it was looked at, no longer than `activation` before `reach` was
+  called: all that was appended that long before the input at hand was fetched is read
+  then, whatever the clocks of brokers and workers say.
+
+A declared offset holds from `activation` after its append, so that the same goes for it.
 
 In a backlog the topic is read no further ahead than `LOOKAHEAD_NS` beyond the input that
-is furthest, and what arrived before the input that is furthest behind, less the window of
-the model, is forgotten: the table stays small however far behind a worker is.
+is furthest, and what arrived before the input that is furthest behind, less the memory of
+the model, is forgotten: the table stays small however far behind a worker is. Should a
+partition come that is further behind than that, the topic is read again from there, while
+the others wait.
 
 The table has a local copy (`agents.local_copy`), one for each partition of the topic, so
 that a restart need not read the topic from its beginning. A record that is no word about a
@@ -23,6 +27,7 @@ clock is counted and told, never more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -31,7 +36,7 @@ from typing import Any, Final
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from agents.arrival import ArrivalClock
+from agents.arrival import NS_PER_MS, ArrivalClock
 from agents.brokers import Brokers
 from agents.fetching import FetchTimes
 from agents.local_copy import LocalCopy
@@ -52,6 +57,11 @@ COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
 """Changes that wait for the local copy; at the bound they are written at once."""
 
+TELL_AFTER_S: Final = 10.0
+FORGOTTEN: Final = b"\nforgotten"
+"""Key in the copies: what arrived before this instant is not in them. No source is named so."""
+NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
+
 TOLD_REFUSALS: Final = 10
 """Refused records that are told one by one; the rest are counted."""
 
@@ -68,6 +78,10 @@ class Share:
         self.ended_at_ns = 0
         """The wall clock when it was last seen to hold nothing more."""
         self.position = 0
+        self.position_read = 0
+        """The largest position so far, and the one the copy was last moved to: it never goes
+        back, as the reading may."""
+        self.copied_to = 0
         self.changes: dict[bytes, bytes | None] = {}
 
 
@@ -75,7 +89,7 @@ class ClockFeed:
     """`start`, then `reach` before each batch, `stop` at the end.
 
     `activation_ns` is the shortest of the streams', `window_ns` their longest
-    `sync_window`. `refused` counts records that say nothing about a clock.
+    memory. `refused` counts records that say nothing about a clock.
     """
 
     def __init__(
@@ -95,36 +109,46 @@ class ClockFeed:
         self._window_ns = window_ns
         self._new_copy = new_copy
         self._shares: list[Share] = []
-        self._wanted: dict[Any, int] = {}
+        self._wanted: dict[Any, tuple[int, int]] = {}
+        """From when until when, by arrival, each asker needs it."""
         self._homes: dict[str, Share] = {}
         self._moved = asyncio.Event()
+        self._forgotten_ns = NOTHING_FORGOTTEN_NS
+        """What arrived before may be gone from the table."""
         self._reading: asyncio.Task[None] | None = None
         self.words = 0
         self.refused = 0
 
     # -- for the partitions ------------------------------------------------------------------------
 
-    async def reach(self, asker: Any, arrival_ns: int) -> None:
-        """Return when all that can apply to input of this arrival is in the table. `asker`
-        is whoever works on that input. Raises what ended the reading."""
-        self._wanted[asker] = arrival_ns
-        while not self._covers(arrival_ns):
+    async def reach(self, asker: Any, since_ns: int, until_ns: int) -> None:
+        """Return when all that can apply to input of these arrivals is in the table. `asker`
+        is whoever works on that input. Raises FeedEnded if the topic is no longer read."""
+        self._wanted[asker] = (since_ns, until_ns)
+        begun_ns, began_s, told = time.time_ns(), time.monotonic(), False
+        while not self._covers(since_ns, until_ns, begun_ns):
+            if not told and time.monotonic() - began_s > TELL_AFTER_S:
+                told = True
+                log.warning("%s: input waits for the samples that may apply to it", self._topic)
             if self._reading is None or self._reading.done():
                 raise FeedEnded(f"{self._topic} is no longer read") from self._why()
             self._moved.clear()
-            await self._moved.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), TELL_AFTER_S)
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
         """It has come so far, without input: the topic may be read as far."""
-        self._wanted[asker] = max(arrival_ns, self._wanted.get(asker, 0))
+        self._wanted[asker] = (arrival_ns, arrival_ns)
 
     def left(self, asker: Any) -> None:
         """It asks no more."""
         self._wanted.pop(asker, None)
 
-    def _covers(self, arrival_ns: int) -> bool:
-        needed_ns = arrival_ns - self._activation_ns
-        recent_ns = time.time_ns() - self._activation_ns
+    def _covers(self, since_ns: int, until_ns: int, begun_ns: int) -> bool:
+        if since_ns - self._activation_ns - self._window_ns < self._forgotten_ns:
+            return False
+        needed_ns = until_ns - self._activation_ns
+        recent_ns = begun_ns - self._activation_ns
         return all(
             share.clock.now_ns >= needed_ns or share.ended_at_ns >= recent_ns
             for share in self._shares
@@ -177,9 +201,14 @@ class ClockFeed:
             for key in sorted(state):
                 self._restore(share, key, state[key])
             share.position = max(position or 0, first[share.partition])
+            share.position_read = share.position
+            share.copied_to = position or 0
             consumer.seek(share.partition, share.position)
 
     def _restore(self, share: Share, key: bytes, value: bytes) -> None:
+        if key == FORGOTTEN:
+            self._forgotten_ns = max(self._forgotten_ns, int(value))
+            return
         source, arrival, offset = key.decode().rsplit("\n", 2)
         word = read_word(source, orjson.loads(value), int(arrival), int(offset))
         if isinstance(word, Word):
@@ -190,6 +219,7 @@ class ClockFeed:
         self.table.dropped = []
         copied_s = time.monotonic()
         while True:
+            await self._go_back(consumer)
             self._hold_back(consumer)
             batches = await consumer.getmany(timeout_ms=READ_TIMEOUT_MS, max_records=MAX_READ)
             for share in self._shares:
@@ -203,9 +233,33 @@ class ClockFeed:
                 copied_s = time.monotonic()
                 await self._copy()
 
+    async def _go_back(self, consumer: AIOKafkaConsumer) -> None:
+        """Where somebody needs what has been forgotten, read again from there."""
+        since_ns = self._oldest_needed()
+        if since_ns >= self._forgotten_ns:
+            return
+        since_ms = max(0, since_ns // NS_PER_MS)
+        found = await consumer.offsets_for_times(
+            dict.fromkeys([share.partition for share in self._shares], since_ms)
+        )
+        log.info("%s: a partition is far behind; read again from %d ms", self._topic, since_ms)
+        self.table.forget_all()
+        self._forgotten_ns = since_ns
+        for share in self._shares:
+            share.clock = ArrivalClock(0)
+            share.ended_at_ns = 0
+            at = found[share.partition]
+            if at is not None:
+                consumer.seek(share.partition, at.offset)
+
+    def _oldest_needed(self) -> int:
+        oldest_ns = min((since_ns for since_ns, _ in self._wanted.values()), default=1 << 63)
+        return oldest_ns - self._activation_ns - self._window_ns
+
     def _hold_back(self, consumer: AIOKafkaConsumer) -> None:
         """Not further ahead than needed."""
-        limit_ns = max(self._wanted.values(), default=0) + LOOKAHEAD_NS
+        furthest_ns = max((until_ns for _, until_ns in self._wanted.values()), default=0)
+        limit_ns = furthest_ns + LOOKAHEAD_NS
         for share in self._shares:
             if share.clock.now_ns > limit_ns:
                 consumer.pause(share.partition)
@@ -214,6 +268,7 @@ class ClockFeed:
 
     async def _note_end(self, consumer: AIOKafkaConsumer, times: FetchTimes, share: Share) -> None:
         share.position = await consumer.position(share.partition)
+        share.position_read = max(share.position_read, share.position)
         if share.position == consumer.highwater(share.partition):
             share.ended_at_ns = times.asked_at_ns.get(share.partition, 0)
 
@@ -226,6 +281,8 @@ class ClockFeed:
                 place = f"{record.topic}/{record.partition} at offset {record.offset}"
                 log.warning("%s: no word about a clock: %s", place, word)
             return
+        if isinstance(word, Declared):
+            word.arrival_ns += self._activation_ns
         self.words += 1
         self.table.add(word)
         self._homes[word.source] = share
@@ -236,13 +293,20 @@ class ClockFeed:
     async def _copy(self) -> None:
         self._forget()
         for share in self._shares:
+            if share.position_read == share.copied_to:
+                continue  # a copy changes only as it moves on
             changes, share.changes = share.changes, {}
-            await asyncio.to_thread(share.copy.move, changes, share.position)
+            share.copied_to = share.position_read
+            await asyncio.to_thread(share.copy.move, changes, share.copied_to)
 
     def _forget(self) -> None:
         if self._wanted:
-            oldest_ns = min(self._wanted.values()) - self._activation_ns - self._window_ns
+            oldest_ns = self._oldest_needed()
             self.table.forget_before(oldest_ns)
+            if oldest_ns > self._forgotten_ns:
+                self._forgotten_ns = oldest_ns
+                for share in self._shares:
+                    share.changes[FORGOTTEN] = b"%d" % oldest_ns
         dropped, self.table.dropped = self.table.dropped or [], []
         for word in dropped:
             home = self._homes.get(word.source)

@@ -35,6 +35,7 @@ from agents.arrival import ArrivalClock
 from agents.brokers import Brokers
 from agents.clock_feed import word_of
 from agents.inlet import RawInlet
+from topology.clock.sample import Declared
 from topology.event import DATA, NO_EPOCH, Event
 from topology.outcome import Malformed
 from topology.outcome_lines import JsonObject
@@ -72,10 +73,15 @@ class _Part:
 
 
 async def dumped(
-    brokers: Brokers, topic: str, partitions: Mapping[str, int], inlet: RawInlet
+    brokers: Brokers,
+    topic: str,
+    partitions: Mapping[str, int],
+    inlet: RawInlet,
+    activation_ns: int,
 ) -> AsyncIterator[JsonObject]:
     """The lines of the topic as it stands now. `partitions`: how many it has, and where its
-    streams sync the clock topic, how many that has. DumpStalled if it cannot be read."""
+    streams sync the clock topic, how many that has. `activation_ns` is the shortest of
+    the streams'. DumpStalled if it cannot be read."""
     sources = [TopicPartition(name, at) for name, n in partitions.items() for at in range(n)]
     async with brokers.reader() as reader:
         reader.assign(sources)
@@ -84,7 +90,7 @@ async def dumped(
         parts = []
         for source in sources:
             is_clock = source.topic != topic
-            read = _clock_line if is_clock else partial(_line, inlet)
+            read = partial(_clock_line, activation_ns) if is_clock else partial(_line, inlet)
             parts.append(_Part(source, ends[source], 0 if is_clock else 1, read))
         while parts := [part for part in parts if await _filled(reader, part)]:
             yield min(parts, key=_order).lines.popleft()
@@ -113,11 +119,14 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
     return True
 
 
-def _clock_line(record: Any, clock: ArrivalClock) -> JsonObject | None:
+def _clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:
     arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, time.time_ns())
-    if isinstance(word_of(record, arrival_ns), str):
+    word = word_of(record, arrival_ns)
+    if isinstance(word, str):
         return None  # no word about a clock: a worker passes it over too
-    return {"clock": record.key.decode(), **orjson.loads(record.value), "arrival": arrival_ns}
+    if isinstance(word, Declared):
+        arrival_ns += activation_ns  # as in a worker
+    return {**orjson.loads(record.value), "clock": word.source, "arrival": arrival_ns}
 
 
 def _line(inlet: RawInlet, record: Any, clock: ArrivalClock) -> JsonObject:

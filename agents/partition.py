@@ -157,6 +157,7 @@ class Partition:
         self.is_open = False
         if self._feed is not None:
             self._feed.left(self.source)
+            self.stage.close()
         if self._on_its_way is not None:
             self._on_its_way.cancel()
             await asyncio.wait([self._on_its_way])
@@ -263,8 +264,10 @@ class Partition:
             records = [record for record in records if record.offset >= begin]
         if records:
             if self._feed is not None:
-                latest_ms = max(record.timestamp for record in records)
-                await self._feed.reach(self.source, max(self.clock.now_ns, latest_ms * NS_PER_MS))
+                times_ms = [record.timestamp for record in records]
+                since_ns = self.clock.now_ns or min(times_ms) * NS_PER_MS
+                until_ns = max(self.clock.now_ns, max(times_ms) * NS_PER_MS)
+                await self._feed.reach(self.source, since_ns, until_ns)
             self._work(self._inlet.read(records, self.clock))
             self._taken += len(records)
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)

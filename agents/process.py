@@ -40,6 +40,7 @@ from agents.state.open import open_store
 from agents.state.store import Store, StoreName
 from agents.watchdog import Patience, State, Watchdog
 from topology.clock.drift_table import DriftTable
+from topology.clock.server_view import GUESS_WINDOWS
 from topology.description import Stage as StageDescription
 from topology.description import Topology
 
@@ -225,7 +226,7 @@ class StageProcess:
             arrangement.topology.topics.clock,
             DriftTable(),
             activation_ns=min(clock.activation_ns for clock in clocks),
-            window_ns=max(clock.sync_window_ns for clock in clocks),
+            window_ns=GUESS_WINDOWS * max(clock.sync_window_ns for clock in clocks),
             new_copy=new_copy,
         )
 

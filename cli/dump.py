@@ -56,7 +56,9 @@ async def _print(topology: Topology, topic: str, servers: str, access: Security)
             raise Refused(f"{servers} has no topic {name}; run `inorder topics create` first")
     out = sys.stdout.buffer
     with counting("records", sys.stderr) as advance:
-        async for line in dumped(brokers, topic, partitions, input_reader(topology, topic)):
+        inlet = input_reader(topology, topic)
+        activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
+        async for line in dumped(brokers, topic, partitions, inlet, activation_ns):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)
     out.flush()

@@ -93,6 +93,12 @@ class Chain:
             for figure, value in operator.figures().items()
         }
 
+    def close(self) -> None:
+        """Let go of what is shared; none of the operators is used after."""
+        for operator in self._operators:
+            if hasattr(operator, "close"):
+                operator.close()
+
     def snapshot(self) -> State:
         return self._prefixed([operator.snapshot() for operator in self._operators])
 

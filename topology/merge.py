@@ -114,7 +114,7 @@ class Merge:
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912
         # In one piece because it runs for every event.
         step = Step(now_ns)
         feeds = self._feeds
@@ -161,8 +161,9 @@ class Merge:
                 feed.sample_pool(arrival_ns - ref_ns, pool)
             feed.seq = event.seq
             feed.newest_ns = ref_ns
-            feed.error_ns = event.error_ns
             queue = feed.queue
+            if not queue or event.error_ns > feed.error_ns:
+                feed.error_ns = event.error_ns
             if not queue:
                 heappush(heads, (ref_ns, source))
                 if heads[0][1] == source:
@@ -268,7 +269,8 @@ class Merge:
     def _hear(self, feed: Feed, event: Event) -> None:
         if event.arrival_ns > feed.last_arrival_ns:
             feed.last_arrival_ns = event.arrival_ns
-        feed.error_ns = event.error_ns
+        if not feed.queue or event.error_ns > feed.error_ns:
+            feed.error_ns = event.error_ns
         feed.said_bye = False
         if feed.blocked:
             self._frontier.unblock(feed)

@@ -193,6 +193,11 @@ class Stage:
         )
         return dead_letter(event, event.arrival_ns, "unknown_stream", detail)
 
+    def close(self) -> None:
+        """Let go of what the stage shares with others; it is not used after."""
+        for chain in self.chains.values():
+            chain.close()
+
     def snapshot(self) -> State:
         state = self._prefixed({name: chain.snapshot() for name, chain in self.chains.items()})
         if self.alignment is not None:

@@ -6,8 +6,9 @@ D: an event that no other event has passed is not made late by a clock alone. On
 every source is idle does W follow the clock, at the distance of `quiet_after` or of the
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
-E: the largest error of the live sources' newest times, told with each announcement. W is
-about reference times; what happened before W - E, by true time, has left.
+E: the largest error of what waits, and of each live source's newest, told with each
+announcement. W is about reference times; as long as no source becomes less sure, what
+happened before W - E, by true time, has left.
 
 C: every source known has been heard, without a hole, up to here. A lost number holds C
 until it comes or `correct_for` has passed.

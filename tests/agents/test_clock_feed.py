@@ -19,7 +19,7 @@ from agents.local_copy import LocalCopy
 from agents.state.open import open_store
 from agents.state.store import StoreName
 from tests.services import SharedKafka, UniqueName
-from topology.clock.drift_table import DriftTable
+from topology.clock.drift_table import KEPT, DriftTable
 from topology.clock.sample import Declared, Sample
 
 pytestmark = pytest.mark.kafka
@@ -87,7 +87,7 @@ def test_words_come_into_the_table_and_what_is_none_is_counted(
         await write(kafka.bootstrap, topic, *words("a", 3), declared, *bad)
         feed = feed_of(kafka.bootstrap, topic)
         await feed.start(2)
-        await asyncio.wait_for(feed.reach("p", time.time_ns()), PATIENCE_S)
+        await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
         track = feed.table.use("a")
         assert [(s.t1_ns, s.t4_ns) for s in track.samples] == [(1, 4)] * 3
         assert abs(track.samples[0].arrival_ns - time.time_ns()) < 60 * S
@@ -110,10 +110,10 @@ def test_a_copy_remembers_what_the_topic_no_longer_has(
     async def filled(expected: int) -> None:
         feed = feed_of(kafka.bootstrap, topic, tmp_path)
         await feed.start(1)
-        await asyncio.wait_for(feed.reach("p", time.time_ns()), PATIENCE_S)
+        await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
         track = feed.table.use("a")
         assert len(track.samples) == expected
-        await until(lambda: not feed._shares[0].changes)  # they are in the copy
+        await until(lambda: feed._shares[0].copy._position == expected)  # all that was written
         await feed.stop()
 
     async def scenario() -> None:
@@ -136,12 +136,12 @@ def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
         feed._shares.append(share)
         now_ns = time.time_ns()
         with pytest.raises(FeedEnded, match="no longer read"):
-            await feed.reach("p", now_ns)
+            await feed.reach("p", now_ns, now_ns)
         share.clock.now_ns = now_ns - S  # read to just where a sample begins to matter
-        await feed.reach("p", now_ns)
+        await feed.reach("p", now_ns, now_ns)
         share.clock.now_ns = 0
         share.ended_at_ns = now_ns  # nothing there since before the input was fetched
-        await feed.reach("p", now_ns + 10 * S)
+        await feed.reach("p", now_ns, now_ns + 10 * S)
 
     asyncio.run(scenario())
 
@@ -174,7 +174,33 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
     feed.table.add(Declared("a", 0, 0, 0, 0))
     feed.wants("slow", 700 * S)
     feed._forget()
+    assert not feed._covers(600 * S, 700 * S, 0)  # what it needs may be gone
+    assert feed._covers(700 * S, 700 * S, 0)
     assert feed.table.use("a").samples[0].arrival_ns == (700 - 1 - 300) * S + S  # 399 s, even
     feed.left("slow")
     feed._forget()
     assert feed.table.use("a").samples[0].arrival_ns > 600 * S
+
+
+def test_a_partition_far_behind_has_the_topic_read_again(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    topic = unique_name("clock")
+    kafka.create_topic(topic, 1, LOG_APPEND)
+
+    async def scenario() -> None:
+        await write(kafka.bootstrap, topic, *words("a", 100))
+        feed = feed_of(kafka.bootstrap, topic)
+        await feed.start(1)
+        now_ns = time.time_ns()
+        far_ns = now_ns + 3_600 * S
+        await asyncio.wait_for(feed.reach("ahead", now_ns, now_ns), PATIENCE_S)
+        feed.wants("ahead", far_ns)  # as if it had gone on for an hour
+        feed._forget()
+        assert len(feed.table.use("a").samples) == KEPT
+        feed.left("ahead")
+        await asyncio.wait_for(feed.reach("behind", now_ns, now_ns), PATIENCE_S)
+        assert len(feed.table.use("a").samples) == 100
+        await feed.stop()
+
+    asyncio.run(scenario())

@@ -24,7 +24,7 @@ KEPT: Final = 64
 """Samples of a source that stay however old they are: a full window of the model."""
 
 MAX_SAMPLES: Final = 4_096
-MAX_DECLARED: Final = 16
+MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
 Place = tuple[int, int]
@@ -108,15 +108,25 @@ class DriftTable:
                 self._drop(samples, 1)
                 self.cut += 1
         else:
+            if heard in track.declared:
+                return
             track.declared.append(heard)
             track.declared.sort(key=in_force)
-            self._drop(track.declared, max(0, len(track.declared) - MAX_DECLARED))
+            beyond = max(0, len(track.declared) - MAX_DECLARED)
+            self._drop(track.declared, beyond)
+            self.cut += beyond
         track.version += 1
         if track.version == 1:
             self._quiet.note(heard.source, heard.arrival_ns)
             self._heard_of += 1
             self._make_room(heard.source)
         track.last_arrival_ns = max(track.last_arrival_ns, heard.arrival_ns)
+
+    def forget_all(self) -> None:
+        """The samples are heard anew, from an earlier time on. Who has heard some already
+        goes on behind them."""
+        for track in self._tracks.values():
+            self._drop(track.samples, len(track.samples))
 
     def forget_before(self, arrival_ns: int) -> None:
         """Nobody will ask any more for what arrived before; O(sources)."""

@@ -242,6 +242,12 @@ class Clock:
 
     # -- state -------------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """It is used no more, and so needs the drift table no more."""
+        for source in self._sources:
+            self._table.leave(source)
+        self._sources = {}
+
     def snapshot(self) -> State:
         state: State = {}
         for source, clock in self._sources.items():
