@@ -32,7 +32,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import Fault, Row, read_rows
-from topology.clock.sample import MAX_SERVER, ROUND, SANE_NS, UNKNOWN_MONO, Declared, Sample
+from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, UNKNOWN_MONO, Declared, Sample
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
@@ -199,8 +199,8 @@ class LineReader:
         keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
         numbers: list[int] = []
         for key in keys:
-            bound = SANE_NS if key in ("offset", "error") else MAX_INT64
-            number = look.integer(key, 0 if key == "error" else -bound - 1, bound)
+            bound = MAX_OFFSET_NS if key in ("offset", "error") else MAX_INT64
+            number = look.integer(key, 0 if key == "error" else -bound, bound)
             if number is not None:
                 numbers.append(number)
             elif key not in look.unread:

@@ -64,9 +64,9 @@ class Missing:
 
 
 class Feed:
-    """`newest_ns` is the newest reference time heard in sequence, `error_ns` the
-    largest error of those that wait and of the last, `epoch` and `seq` the newest number; C needs `_missing`: how many numbers below
-    it never came."""
+    """`newest_ns` is the newest reference time heard in sequence, `error_ns` the largest
+    error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
+    `_missing`: how many numbers below it never came."""
 
     __slots__ = (
         "_missing",

@@ -17,3 +17,9 @@
 
 reorder_drift_merge.md 2.1, 2.2, 2.4 and 2.5.
 """
+
+from producers.sync.client import SyncClient
+from producers.sync.keys import KeyRing
+from producers.sync.settings import SyncSettings
+
+__all__ = ["KeyRing", "SyncClient", "SyncSettings"]

@@ -20,6 +20,7 @@ SHA-256 pairs at most.
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import struct
 import time
@@ -132,7 +133,7 @@ class Answerer:
         return Answer(key.signed(head + self._own.seal(head[LENGTH_AT:])), None, ANSWERED)
 
     def _hear(self, raw: bytes, packet: Packet, key: Key) -> Answer:
-        if self._cookie(raw) != packet.cookie:
+        if not hmac.compare_digest(self._cookie(raw), packet.cookie):
             return Answer(None, None, Reason.COOKIE)
         if abs(self._now_ns() - packet.t3_ns) > MAX_AGE_S * NS_PER_S:
             return Answer(None, None, Reason.OLD)

@@ -12,6 +12,7 @@ A *round* is REQ, RSP, REPORT, ACK; a *burst* is some rounds one after the other
 | a round is done, or absurd                  | the next one, `gap_s` +-25 % after its begin  |
 | a burst is done                             | a wait of 5, 10, 20 ... `resync_s` seconds    |
 | the source's clock jumped                   | what is known is dropped; a first burst, now  |
+| the source's clock is beyond all reason     | counted; the next burst, after the usual wait |
 | the rounds contradict what was known        | the waits begin anew                          |
 | an answer to what is not asked, or a bad one| counted and dropped                           |
 
@@ -38,6 +39,7 @@ from producers.sync.keys import Key
 from producers.sync.known import PPB, Interval, Known
 from producers.sync.packet import (
     ACK,
+    MAX_INT64,
     MAX_UINT32,
     NO_ROOM,
     NO_SEAL,
@@ -47,6 +49,7 @@ from producers.sync.packet import (
     TAKEN,
     Packet,
     body,
+    is_stamp,
     parse,
 )
 from producers.sync.reason import Reason
@@ -151,11 +154,16 @@ class Conversation:
         self.failures[Reason.FAILED] += 1
         self._give_up(now_s)
 
-    def _ask(self, now_s: float, tries: int) -> bytes:
+    def _ask(self, now_s: float, tries: int) -> bytes | None:
         if tries == 1:
             self._begun_s = now_s
             self._round = (self._round + 1) & MAX_UINT32
         nonce = self._nonce()
+        mono_ns = self._watch.mono_ns
+        t1_ns = self._clock()  # before it leaves: what follows looks like a longer way
+        if not is_stamp(t1_ns) or abs(mono_ns) > MAX_INT64:
+            self._end_burst(now_s)
+            return None
         packet = Packet(
             kind=REQ,
             status=TAKEN,
@@ -164,11 +172,11 @@ class Conversation:
             epoch=self._epoch,
             segment=self._segment & MAX_UINT32,
             nonce=nonce,
-            t1_ns=self._clock(),  # before it leaves: what follows looks like a longer way
+            t1_ns=t1_ns,
             t2_ns=0,
             t3_ns=0,
             t4_ns=0,
-            mono_ns=self._watch.mono_ns,
+            mono_ns=mono_ns,
             source=self._source,
         )
         return self._send(packet, RSP, tries, now_s)
@@ -195,6 +203,9 @@ class Conversation:
     def _report(self, answer: Packet, t4_ns: int, now_s: float) -> bytes | None:
         if self._watch.check() != self._segment:
             self._begin_segment(now_s)
+            return None
+        if not is_stamp(t4_ns):
+            self._end_burst(now_s)
             return None
         if self._is_absurd(answer, t4_ns):
             self.failures[Reason.ABSURD] += 1
@@ -237,6 +248,12 @@ class Conversation:
         else:
             self._left = self._settings.rounds
             self.due_s = now_s + self._wait_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
+
+    def _end_burst(self, now_s: float) -> None:
+        """The source's clock is of no use, and will hardly be in the next 20 ms."""
+        self.failures[Reason.SOURCE_CLOCK] += 1
+        self._left = 1
+        self._next(now_s)
 
     def _wait_s(self) -> float:
         settings = self._settings

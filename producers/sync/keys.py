@@ -10,6 +10,10 @@ without any it is a *group key*: for every source that no other line names. A so
 have several keys, the last one is what it uses itself; so keys are exchanged without a
 gap: add, distribute, remove. Who holds a group key can speak for any source of the group.
 
+A comment begins with a `#` that is the first of its line or has a blank on both sides; one
+in quotes belongs to a name. Any other is refused: to read `1 SECRET #5` as a comment would
+make a group key of a source's own.
+
 A signature is HMAC-SHA-256 of the packet's first 160 bytes, its first 16 bytes kept.
 
 Without keys (`KeyRing.open_to_all`) everybody may speak for everybody: for loopback, and
@@ -19,6 +23,7 @@ for networks in which that is so anyway.
 from __future__ import annotations
 
 import hmac
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +35,10 @@ SEAL_SIZE: Final = 16
 MIN_SECRET_BYTES: Final = 16
 MAX_SECRET_BYTES: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
+
+_BLANKS: Final = " \t"
+_QUOTED: Final = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
+"""What shlex takes as it stands."""
 
 
 class BadKeys(ValueError):
@@ -90,10 +99,10 @@ class KeyRing:
         return cls({NO_KEY: NoKey()}, {})
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def read(cls, path: Path | str) -> Self:
         """BadKeys names the line and what to write."""
         try:
-            content = _content(path)
+            content = _content(Path(path))
         except OSError as error:
             raise BadKeys(f"{path}: {error.strerror}; give a readable key file") from error
         except UnicodeDecodeError as error:
@@ -107,7 +116,7 @@ class KeyRing:
         of_source: dict[str, tuple[int, ...]] = {}
         for number, line in enumerate(content.splitlines(), start=1):
             try:
-                words = shlex.split(line, comments=True)
+                words = shlex.split(_uncommented(line))
                 if words:
                     _add(words, keys, of_source)
             except ValueError as error:
@@ -144,6 +153,21 @@ def _content(path: Path) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise BadKeys(f"{path}: larger than {MAX_FILE_BYTES} bytes; that is no key file")
     return content.decode("utf-8")
+
+
+def _uncommented(line: str) -> str:
+    bare = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), line)
+    before, sign, after = bare.partition("#")
+    if not sign:
+        return line
+    stands_alone = before[-1:] in _BLANKS and after[:1] in _BLANKS  # an end is as good as a blank
+    if before.strip(_BLANKS) and not stands_alone:
+        # The word itself is not told: it may be the secret.
+        raise ValueError(
+            "a '#' next to other characters; for a comment write a blank before and after it,"
+            " and if it belongs to a source's name put the name in quotes"
+        )
+    return line[: len(before)]
 
 
 def _add(words: list[str], keys: dict[int, Key], of_source: dict[str, tuple[int, ...]]) -> None:

@@ -29,6 +29,7 @@ _CLIENTS_OWN = (
     Reason.UNACKNOWLEDGED,
     Reason.UNEXPECTED,
     Reason.JUMP,
+    Reason.SOURCE_CLOCK,
     Reason.UNREACHABLE,
     Reason.FAILED,
 )

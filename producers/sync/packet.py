@@ -21,6 +21,8 @@
     144  16     cookie      0     the server's seal on the round ...
     160  16     signature   of the bytes before it; 0 without a key
 
+t1 and t4 are less than `MAX_STAMP_NS` from 1970.
+
 "..." is carried on to the packets on the right. An answer is never longer than what it
 answers. `parse` takes any bytes and never raises; what it returns and `body` writes are
 one to one: a packet has one spelling. Signatures are not its matter (`keys`).
@@ -51,6 +53,8 @@ NO_ROOM: Final = 2
 MAX_SOURCE_BYTES: Final = 64
 MAX_UINT32: Final = 2**32 - 1
 MAX_INT64: Final = 2**63 - 1
+MAX_STAMP_NS: Final = 2**62
+"""146 years. Readers may reject rounds with stamps as far from 1970 as this, or farther."""
 NO_KEY: Final = 0
 UNKNOWN_MONO: Final = -(1 << 63)
 NO_SEAL: Final = bytes(16)
@@ -101,10 +105,10 @@ def parse(raw: bytes) -> Packet | Reason:
         return Reason.VERSION
     if not REQ <= kind <= ACK:
         return Reason.KIND
-    if reserved or status > (NO_ROOM if kind == ACK else TAKEN):
+    if reserved or not _may_hold(kind, status, t2_ns, t3_ns, t4_ns, cookie):
         return Reason.FIELDS
-    if not _may_hold(kind, t2_ns, t3_ns, t4_ns, cookie):
-        return Reason.FIELDS
+    if not (is_stamp(t1_ns) and is_stamp(t4_ns)):
+        return Reason.STAMPS
     source = _source(name, length)
     if source is None:
         return Reason.SOURCE
@@ -126,6 +130,11 @@ def body(packet: Packet) -> bytes:
     )[:BODY_SIZE]  # fmt: skip
 
 
+def is_stamp(time_ns: int) -> bool:
+    """Whether all readers can reckon with this time."""
+    return abs(time_ns) < MAX_STAMP_NS
+
+
 def source_fault(source: str) -> str | None:
     """Why a source of this name cannot sync, None if it can."""
     try:
@@ -140,7 +149,9 @@ def source_fault(source: str) -> str | None:
     )
 
 
-def _may_hold(kind: int, t2_ns: int, t3_ns: int, t4_ns: int, cookie: bytes) -> bool:
+def _may_hold(kind: int, status: int, t2_ns: int, t3_ns: int, t4_ns: int, cookie: bytes) -> bool:
+    if status > (NO_ROOM if kind == ACK else TAKEN):
+        return False
     if kind == REQ:
         return not (t2_ns or t3_ns or t4_ns) and cookie == NO_SEAL
     return kind != RSP or not t4_ns

@@ -15,6 +15,8 @@ class Reason(StrEnum):
     KIND = "kind"
     FIELDS = "fields"
     """A field that must be zero in a packet of this kind is not."""
+    STAMPS = "stamps"
+    """t1 or t4 is 2^62 ns or more from 1970: readers may reject such a round."""
     SOURCE = "source"
     """The name is empty, too long, no UTF-8, or bytes follow it."""
 
@@ -49,6 +51,9 @@ class Reason(StrEnum):
     """An answer to what is not asked, or not asked any more."""
     JUMP = "jump"
     """The source's clock jumped during the round."""
+    SOURCE_CLOCK = "source_clock"
+    """The source's own clock is so early or late that readers may reject the round, or so
+    far from the one that only runs that mono cannot be told."""
     UNREACHABLE = "unreachable"
     """No such name, or the network or the host says that nobody is there."""
     FAILED = "failed"

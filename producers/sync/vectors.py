@@ -18,6 +18,7 @@ from producers.sync.keys import KeyRing
 from producers.sync.known import Interval
 from producers.sync.packet import (
     LAYOUT,
+    MAX_STAMP_NS,
     NO_SEAL,
     REPORT,
     REQ,
@@ -147,6 +148,9 @@ def _refused() -> list[tuple[str, bytes, Reason]]:
     def but(at: int, value: Any) -> bytes:
         return LAYOUT.pack(*fields[:at], value, *fields[at + 1 :])
 
+    def report(t4_ns: int) -> bytes:
+        return body(_PLAIN._replace(kind=REPORT, t4_ns=t4_ns)) + NO_SEAL
+
     return [
         ("nothing", b"", Reason.TRUNCATED),
         ("a byte short", good[:-1], Reason.TRUNCATED),
@@ -161,6 +165,10 @@ def _refused() -> list[tuple[str, bytes, Reason]]:
         ("a REQ with t3", but(13, 1), Reason.FIELDS),
         ("a REQ with t4", but(14, 1), Reason.FIELDS),
         ("a REQ with a cookie", but(17, b"c" * 16), Reason.FIELDS),
+        ("t1 too late", but(11, MAX_STAMP_NS), Reason.STAMPS),
+        ("t1 too early", but(11, -MAX_STAMP_NS), Reason.STAMPS),
+        ("t4 too late", report(MAX_STAMP_NS), Reason.STAMPS),
+        ("t4 too early", report(-MAX_STAMP_NS), Reason.STAMPS),
         ("no name", but(4, 0), Reason.SOURCE),
         ("a name longer than there is room", but(4, 65), Reason.SOURCE),
         ("bytes behind the name", but(4, 1), Reason.SOURCE),

@@ -10,7 +10,7 @@ clock is `suspect` and the answer spans them all.
 
 A sample is *rejected*, counted and without effect, if its round trip is below -2
 granularities or above `max_rtt`, an answer comes before its question (t3 < t2, t4 < t1),
-the server took more than `MAX_TURNAROUND_NS`, or the clocks are 146 years apart. One
+the server took more than `MAX_TURNAROUND_NS`, or the clocks are 292 years apart. One
 granularity is added to both ends.
 
 A *segment* of the clock ends

@@ -54,7 +54,7 @@ class OneWay:
         self._floor_ns = floor_ns
         self._max_skew_ppb = max_skew_ppb
         self._carried: tuple[int, int] | None = None
-        """(time, edge then) of all bins before the open one."""
+        """(time, reading) of the bin, before the open one, whose bound is the smallest."""
         self._smallest: list[int] = []
         self._bin_start_ns = 0
         self.notable_ns = ALL
@@ -90,7 +90,8 @@ class OneWay:
     def _begin_bin(self, ts_ns: int) -> None:
         if self._smallest:
             middle_ns = self._bin_start_ns + BIN_NS // 2
-            self._carried = (middle_ns, min(self._reading(), self._carried_to(middle_ns)))
+            if self._reading() <= self._carried_to(middle_ns):
+                self._carried = (middle_ns, self._reading())
         self._smallest = []
         self.notable_ns = ALL
         self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)

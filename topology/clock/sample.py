@@ -15,8 +15,10 @@ UNKNOWN_MONO: Final = -(1 << 63)
 """`Sample.mono_ns` of a source that does not tell."""
 
 
-SANE_NS: Final = 1 << 62
-"""146 years: no clock is further off, and all that follows from it fits 64 bits."""
+SANE_NS: Final = (1 << 63) - (1 << 40)
+"""292 years: two clocks are less apart, so that their difference fits 64 bits."""
+MAX_OFFSET_NS: Final = 1 << 62
+"""146 years: no declared offset is larger."""
 
 ROUND: Final = ("t1", "t2", "t3", "t4")
 MAX_SERVER: Final = 64
@@ -88,7 +90,7 @@ def read_word(
         return Declared(source, at_ns, None, 0, arrival_ns, offset)
     if not (_is_int64(offset_ns) and _is_int64(error_ns) and error_ns >= 0):
         return "offset and error are no integers of 64 bits, or error is negative"
-    if abs(offset_ns) >= SANE_NS or error_ns >= SANE_NS:
+    if abs(offset_ns) > MAX_OFFSET_NS or error_ns > MAX_OFFSET_NS:
         return "offset or error is beyond 146 years"
     return Declared(source, at_ns, offset_ns, error_ns, arrival_ns, offset)
 

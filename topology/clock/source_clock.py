@@ -20,6 +20,9 @@ from topology.operator import NEVER, Plain
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""
 
+SETTLE_NS: Final = 10_000_000_000
+"""How long, by its stamps, a source that was quicker than all before may have a backlog."""
+
 SINCE_EVER: Final = -(1 << 63)
 """No stamp is earlier. What goes into the state fits 64 bits."""
 FOR_EVER: Final = 1 << 64
@@ -62,6 +65,7 @@ class SourceClock:
         "straying",
         "track",
         "track_version",
+        "unsettled_until_ns",
         "votes",
         "watched",
     )
@@ -82,6 +86,8 @@ class SourceClock:
         """The samples of this segment have given an answer."""
         self.straying = False
         """The last event contradicted the clock."""
+        self.unsettled_until_ns = SINCE_EVER
+        """Before this stamp the edge may be that of a backlog, and the clock right."""
         self.votes: list[Vote] = []
         self.steady = True
         """Neither straying nor any votes."""
@@ -192,6 +198,8 @@ class SourceClock:
         if one_way is not None:
             cell = one_way.cell(ts_ns)
             cell.state = state
+            if cell.start_ns < self.unsettled_until_ns:
+                cell.error_ns = max(cell.error_ns, cell.offset_ns)
             self.least_reading_ns = one_way.edge(cell.start_ns)[0] - self._config.jump_min_ns
             return cell
         self.least_reading_ns = -self._config.max_ahead_ns if self._trusting else FOR_EVER
@@ -225,6 +233,10 @@ class SourceClock:
             self.straying = True
             self.segment += 1
             self.votes = []
+        if reading_ns >= 0:
+            self.unsettled_until_ns = max(self.unsettled_until_ns, ts_ns + SETTLE_NS)
+            self.cell = NO_CELL
+            self.model_dirty = True
         return self._vote(ts_ns, reading_ns)
 
     def returns(self) -> None:
@@ -323,6 +335,7 @@ class SourceClock:
             self._declared,
             self.broken,
             self.proven,
+            self.unsettled_until_ns,
             None if self.measured is None else [self._config.model, self.measured.snapshot()],
             None if self._one_way is None else self._one_way.snapshot(),
         ]
@@ -339,7 +352,8 @@ class SourceClock:
         ) = stamp
         self.votes = [(ts_ns, reading_ns) for ts_ns, reading_ns in votes]
         self.steady = not self.votes and not self.straying
-        (arrival_ns, offset), self._declared, self.broken, self.proven, measured, one_way = model
+        (arrival_ns, offset), self._declared, self.broken, self.proven, *more = model
+        self.unsettled_until_ns, measured, one_way = more
         self._heard = (arrival_ns, offset)
         if self._config.sync == "none":
             measured = self._declared = None

@@ -15,7 +15,8 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
 * Which samples apply follows from arrivals: those that arrived `activation` before the
   latest arrival of the source so far. When the table was filled changes nothing.
 * An event whose corrected time is more than `max_behind` before its arrival is dead, reason
-  `behind`. The default is never: a backfill is as old as it is.
+  `behind`. The default is never. (What is as old as it says, a backfill, wants `trust`: by
+  the arrivals alone it cannot be told from a clock that is years behind.)
 * Monotone within a source: a reference time below the one before is raised to it, and
   what was added goes into the error. An event that is late already is stamped as it
   stands and raises nothing.
@@ -26,6 +27,9 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
   `JUMP_VOTES`th in a row that agrees with the others makes it a jump of the clock: what was
   known is dropped, and the source is `broken` until it has synced again. No other source is
   touched by any of this.
+* One that comes quicker than all before, and still not before its stamp, may be the end of a
+  backlog of a clock that is right: its error reaches back to its stamp, and so do those of
+  what follows for `SETTLE_NS`.
 * `segment` counts up whenever the ground of the stamps is a new one: distances within a
   segment are as sure as the clock is, those across are not.
 
@@ -183,6 +187,8 @@ class Clock:
             floor_ns = self._config.passive_floor_ns
             event.ref_time_ns = event.arrival_ns - floor_ns // 2
             event.error_ns = floor_ns - floor_ns // 2
+            if event.ts_ns < event.ref_time_ns:  # the clock may be right, and those before late
+                event.error_ns = max(event.error_ns, event.ref_time_ns - event.ts_ns)
         event.segment = clock.segment
         return True
 

@@ -12,6 +12,7 @@ from producers.sync.answering import ANSWERED, MAX_AGE_S, REPORTED, Answerer, sa
 from producers.sync.keys import KeyRing
 from producers.sync.packet import (
     ACK,
+    MAX_STAMP_NS,
     NO_ROOM,
     NO_SEAL,
     REPORT,
@@ -257,6 +258,16 @@ def test_answered_before_it_was_asked() -> None:
     bench = Bench()
     report = told(bench.response(), SOURCE_NS - 1)
     assert bench.tell(bench.signed(report)) == (None, Reason.ABSURD)
+
+
+@pytest.mark.parametrize("t_ns", [MAX_STAMP_NS, -MAX_STAMP_NS])
+def test_stamps_that_readers_may_reject_get_no_answer(t_ns: int) -> None:
+    bench = Bench()
+    request = asked()._replace(t1_ns=t_ns)
+    assert bench.tell(bench.signed(request)) == (None, Reason.STAMPS)
+    report = told(bench.response(), t_ns)
+    assert bench.tell(bench.signed(report)) == (None, Reason.STAMPS)
+    assert bench.taken == []
 
 
 @pytest.mark.parametrize("late_ns", [-1, NS_PER_S + 1])

@@ -149,6 +149,19 @@ def test_no_trouble_ends_the_thread(
             wait_until(lambda: client.status().rounds > 0, TIMEOUT_S, "the next try")
 
 
+@pytest.mark.parametrize("wall_ns", [2**62, -(2**62), 2**63, -(2**64)])
+def test_a_clock_beyond_all_reason_is_told_without_a_traceback(
+    wall_ns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = AnchoredClock(wall_ns=lambda: wall_ns + (HOUR_NS if wall_ns > 0 else -HOUR_NS))
+    with serving() as server, SyncClient("s1", settings(server.name), clock=clock) as client:
+        wait_failed(client, Reason.SOURCE_CLOCK)
+        status = client.status()
+        assert (status.rounds, status.offset_ns, server.taken) == (0, None, [])
+        assert set(status.failures) == {Reason.SOURCE_CLOCK}
+    assert "Traceback" not in caplog.text
+
+
 def test_a_look_up_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = threading.Event()
 

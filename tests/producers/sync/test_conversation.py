@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from producers.sync.answering import ANSWERED
 from producers.sync.keys import KeyRing
-from producers.sync.packet import ACK, KIND_AT, REPORT, RSP, Packet, body, parse
+from producers.sync.packet import ACK, KIND_AT, MAX_STAMP_NS, REPORT, RSP, Packet, body, parse
 from producers.sync.reason import Reason
 from producers.sync.settings import SyncSettings
-from tests.producers.sync.world import NS_PER_S, Path, World
+from tests.producers.sync.world import BEGIN_NS, NS_PER_S, Path, World
 
 HOUR_NS = 3_600 * NS_PER_S
 
@@ -153,6 +153,43 @@ def test_a_jump_during_a_round_voids_the_round() -> None:
     assert world.talk.failures[Reason.JUMP] == 1
     assert world.server.taken
     assert {sample.segment for sample in world.server.taken} == {1}
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63, 2**64, 2**70])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_clock_beyond_all_reason_is_a_counted_failure(sign: int, far_ns: int) -> None:
+    """No question, no exception; asked as soon as the clock has come to its senses."""
+    world = World(offset_ns=BEGIN_NS - sign * (far_ns + 3_600 * NS_PER_S)).run(300)
+    assert set(world.talk.failures) == {Reason.SOURCE_CLOCK}
+    # Once a burst: now, after 5, 10, 20, 40, 60 ... s, each cut by a quarter at most.
+    assert 8 <= world.talk.failures[Reason.SOURCE_CLOCK] <= 12
+    assert (world.server.answers, world.talk.interval()) == ([], None)
+    world.jumped_ns = -sign * far_ns
+    world.run(2)
+    assert world.talk.rounds == 10
+    assert world.talk.interval() is not None
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**64])
+def test_a_clock_that_leaves_all_reason_during_a_round(far_ns: int) -> None:
+    world = World().run(0.0015)  # the REQ is answered
+    assert world.talk._open is not None
+    raw = world.answerer.answer(world.talk._open.raw, world.now_ns).reply
+    assert raw is not None
+    assert world.talk.on_packet(raw, far_ns, world.now_s) is None
+    assert world.talk.failures == {Reason.SOURCE_CLOCK: 1}
+    assert not world.talk.is_waiting
+    assert world.talk.interval() is None
+
+
+@pytest.mark.parametrize("mono_ns", [2**63, -(2**63), -(2**64)])
+def test_a_mono_that_cannot_be_told(mono_ns: int) -> None:
+    """-2^63 would say that the source does not tell; two clocks so far apart are neither."""
+    world = World()
+    world.watch.mono_ns = mono_ns
+    world.run(1)
+    assert world.talk.failures == {Reason.SOURCE_CLOCK: 1}
+    assert world.server.answers == []
 
 
 def test_wanted_errors_shorten_the_waits() -> None:

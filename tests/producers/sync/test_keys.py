@@ -35,6 +35,19 @@ def request(key_id: int, source: str = "s1") -> bytes:
         (f"1 {SECRET}\n1 {OTHER}", "line 2: key 1 stands here twice"),
         (f"1 {SECRET} {'x' * 65}", "its name takes 65 bytes"),
         (f"1 {SECRET} 's1", "line 1: No closing quotation"),
+        (f"1 {SECRET} 's1 # the press", "line 1: No closing quotation"),
+        (f"\n1 {SECRET} #5", "keys, line 2: a '#' next to other characters; for a comment write"),
+        (f"1 {SECRET} press#7", "if it belongs to a source's name put the name in quotes"),
+        (f"1 {SECRET} press#", "a '#' next to"),
+        (f"1 {SECRET}#", "a '#' next to"),
+        (f"1 {SECRET}# s1", "a '#' next to"),
+        (f"1 {SECRET[:32]}#{SECRET[32:]}", "a '#' next to"),
+        (f"1# {SECRET}", "a '#' next to"),
+        (f"1 {SECRET} s1 #comment", "a '#' next to"),
+        (f"1 {SECRET} s1 ## comment", "a '#' next to"),
+        (f"1 {SECRET} s1\u00a0# comment", "a '#' next to"),
+        (f"1 {SECRET} 's1'# comment", "a '#' next to"),
+        (f"1 {SECRET} s1 #'comment'", "a '#' next to"),
     ],
 )
 def test_a_bad_file(content: str, told: str) -> None:
@@ -71,6 +84,29 @@ def test_who_may_speak_for_whom(tmp_path: Path) -> None:
     # The group key is not for those who have keys of their own.
     assert admitted == {(1, "s1"), (3, "s1"), (1, "two words"), (2, "anybody")}
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "sources"),
+    [
+        (f"1 {SECRET} s1 # it's the press #5, \"new", ["s1"]),
+        (f"1 {SECRET} s1 #", ["s1"]),
+        (f"1 {SECRET}\ts1\t#\tthe press", ["s1"]),
+        (f"1 {SECRET} 'press#7' \"#8\" hall\\#9", ["press#7", "#8", "hall#9"]),
+        (f'1 {SECRET} \'press # 7\' "a \\" # b" # both', ["press # 7", 'a " # b']),
+    ],
+)
+def test_comments_and_names_with_a_number_sign(line: str, sources: list[str]) -> None:
+    commented = f"#9 {OTHER}\n  # 8 {OTHER} 's\n{line}\n##\n"
+    keys = KeyRing.parse(commented)
+    assert len(keys) == 1
+    assert [keys.of(source).id for source in sources] == [1] * len(sources)
+    assert not keys.admits(1, "anybody")  # no group key came of it
+
+
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"1 {SECRET} s1\n")
+    assert KeyRing.read(str(tmp_path / "keys")).of("s1").id == 1
 
 
 def test_a_source_without_a_key_is_told() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from producers.sync.packet import (
     BODY_SIZE,
     MAX_SOURCE_BYTES,
+    MAX_STAMP_NS,
     NO_SEAL,
     REPORT,
     REQ,
@@ -21,10 +22,12 @@ from producers.sync.packet import (
     source_fault,
 )
 from producers.sync.reason import Reason
+from topology.clock.sample import Sample
 
 UINT32 = st.integers(0, 2**32 - 1)
 UINT64 = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
+STAMP = st.integers(-(2**62) + 1, 2**62 - 1)
 SEAL = st.binary(min_size=16, max_size=16)
 NAME = st.text(min_size=1, max_size=MAX_SOURCE_BYTES).filter(
     lambda name: _encodes(name) and 1 <= len(name.encode()) <= MAX_SOURCE_BYTES
@@ -51,10 +54,10 @@ def packets(draw: st.DrawFn) -> Packet:
         epoch=draw(UINT64),
         segment=draw(UINT32),
         nonce=draw(UINT64),
-        t1_ns=draw(INT64),
+        t1_ns=draw(STAMP),
         t2_ns=0 if kind == REQ else draw(INT64),
         t3_ns=0 if kind == REQ else draw(INT64),
-        t4_ns=0 if kind in (REQ, RSP) else draw(INT64),
+        t4_ns=0 if kind in (REQ, RSP) else draw(STAMP),
         mono_ns=draw(INT64),
         source=draw(NAME),
         cookie=NO_SEAL if kind == REQ else draw(SEAL),
@@ -91,6 +94,30 @@ def test_any_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> 
     raw = body(packet) + packet.signature
     assert parse(raw[:kept]) is Reason.TRUNCATED
     assert parse(raw + more) is Reason.OVERSIZED
+
+
+def with_stamp(packet: Packet, field: str, time_ns: int) -> Packet:
+    if field == "t1":
+        return packet._replace(t1_ns=time_ns)
+    return packet._replace(t4_ns=time_ns)
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63 - 1])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("field", ["t1", "t4"])
+def test_stamps_that_readers_may_reject_are_refused(field: str, sign: int, far_ns: int) -> None:
+    packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 2**63 - 1, -(2**63), 0, UNKNOWN_MONO, "s1")
+    assert MAX_STAMP_NS == 2**62
+    nearly = with_stamp(packet, field, sign * (MAX_STAMP_NS - 1))
+    assert parse(body(nearly) + NO_SEAL) == nearly
+    beyond = with_stamp(packet, field, sign * far_ns)
+    assert parse(body(beyond) + NO_SEAL) is Reason.STAMPS
+
+
+def test_stamps_that_are_taken_are_sane_to_readers() -> None:
+    last_ns, in_2100_ns = MAX_STAMP_NS - 1, 4_102_444_800_000_000_000
+    for t_ns in (last_ns, -last_ns):
+        assert Sample("s1", t_ns, in_2100_ns, in_2100_ns, t_ns, arrival_ns=0).is_sane
 
 
 def test_a_name_of_64_bytes_is_the_longest() -> None:

@@ -312,3 +312,30 @@ def test_a_state_of_other_settings_is_taken_as_far_as_it_goes() -> None:
         (out,) = stamped(again, event(1, NOW + 6 * S, NOW + 6 * S + 55))
         ((ref_time, error),) = stamps([out])
         assert abs(ref_time - NOW - 6 * S - 50) <= error + 1
+
+
+# -- backlogs --------------------------------------------------------------------------------------
+
+
+def inside(out: list[Event], true_of: dict[int, int]) -> bool:
+    return all(abs(each.ref_time_ns - true_of[each.seq] * MS) <= each.error_ns for each in out)
+
+
+def test_a_backlog_after_an_outage_is_no_clock_set_back() -> None:
+    operator = clock("estimate")
+    steady = [(100 * seq, 100 * seq + 5) for seq in range(100)]
+    outage = [(10 * S + 100 * i, 700 * S + i) for i in range(6_900)]
+    after = [(700 * S + 7_000 + 100 * i, 700 * S + 7_005 + 100 * i) for i in range(20)]
+    sent = steady + outage + after
+    out = stamped(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
+    assert operator.jumps == operator.contradicted == 0
+    assert inside(out, {seq: ts for seq, (ts, _) in enumerate(sent)})
+
+
+def test_the_end_of_a_backfill_of_right_clocks_stays_inside_its_error() -> None:
+    operator = clock("estimate")
+    sent = [(1_000 * i, 600 * S + i) for i in range(600)]  # ten minutes in less than one second
+    sent += [(601 * S + 100 * i, 601 * S + 5 + 100 * i) for i in range(20)]
+    out = stamped(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
+    late = [each for each in out if each.seq >= 4]  # the first few have nothing to go by
+    assert inside(late, {seq: ts for seq, (ts, _) in enumerate(sent)})
