@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sees to the system packages that the broker and Redis tests need: Java 17 or
-# newer, Maven, redis-server. Installs with apt what is missing, where it may.
+# Sees to the system packages that the tests on real servers need: Java 17 or newer,
+# Maven, redis-server, PostgreSQL. Installs with apt what is missing, where it may.
 # Where it may not, it says so: the tests then skip loudly, and in CI (CI=true)
 # this is a failure.
 set -euo pipefail
@@ -15,6 +15,12 @@ missing_packages() {
     java_is_new_enough || java_package
     command -v mvn >/dev/null || echo maven
     command -v redis-server >/dev/null || echo redis-server
+    has_postgres || echo postgresql
+}
+
+# Debian keeps the server's programs off the path.
+has_postgres() {
+    command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null
 }
 
 java_package() {
@@ -52,5 +58,5 @@ if may_install; then
 fi
 
 echo "not there: ${missing[*]}; install these packages (Debian's names) for the tests on a" \
-    "real Kafka broker and on Redis" >&2
+    "real Kafka broker, on Redis and on PostgreSQL" >&2
 [[ "${CI:-}" != true ]] || exit 1

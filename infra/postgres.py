@@ -1,0 +1,172 @@
+"""A private PostgreSQL on a free loopback port, for tests.
+
+Debian's packages hold its programs (`/usr/lib/postgresql/<version>/bin`). Nothing of the
+machine's own PostgreSQL is touched. The server refuses to run as root, so root becomes
+SERVER_USER for it. That user must reach the cluster's folder, which temporary folders of
+root's tests do not let it: the cluster has one of its own, removed at `stop`. A server whose
+starter dies ends with it.
+
+What was committed survives `kill` and `start`, not a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+
+from infra.ports import LOOPBACK, free_ports
+from infra.process import NotReady, Process
+
+SERVER_USER: Final = "postgres"
+"""Whom Debian's package makes; any but root would do."""
+
+DEBIAN: Final = Path("/usr/lib/postgresql")
+INIT_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 30.0
+RESTART_PAUSE_S: Final = 0.2
+SETTINGS: Final = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "max_connections": "20",
+    "shared_buffers": "32MB",
+    "fsync": "off",
+}
+
+
+def missing() -> str | None:
+    """Why no PostgreSQL can be started here; None if one can."""
+    if _program("initdb") is None or _program("postgres") is None:
+        return "PostgreSQL's initdb and postgres not found; run infra/ensure.sh or install it"
+    if shutil.which("setpriv") is None:
+        return "setpriv not found; install util-linux"
+    if os.geteuid() == 0 and _server_user() is None:
+        return f"PostgreSQL does not run as root, and there is no user {SERVER_USER}"
+    return None
+
+
+class PostgresServer:
+    """`folder` holds its log; the superuser is `postgres`, everybody on this machine is."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_ports(1)[0]
+        self._home: Path | None = None
+        settings = {**SETTINGS, "port": str(self.port)}
+        self._options = [
+            word for name, value in settings.items() for word in ("-c", f"{name}={value}")
+        ]
+        self.process = Process("postgres", [], folder)
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@{LOOPBACK}:{self.port}/postgres"
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """After a `kill` the old server's children may still be ending: tried until then."""
+        if self._home is None:
+            self._home = _cluster()
+            server = [str(_program("postgres")), "-D", str(self._home / "cluster")]
+            self.process.command = [*_as_server_user(), *server, *self._options]
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            self.process.start()
+            try:
+                return self.process.wait_until(self._answers, deadline_s - time.monotonic())
+            except NotReady:
+                if self.process.is_alive() or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(RESTART_PAUSE_S)
+
+    def stop(self) -> None:
+        """Its clients' sessions are ended, then the cluster is gone."""
+        if self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGINT)  # SIGTERM alone waits for the clients
+        self.process.stop()
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def kill(self) -> None:
+        """SIGKILL; its children see that and end."""
+        self.process.kill()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with psycopg.connect(self.url, connect_timeout=2) as connection:
+                return connection.execute("select 1").fetchone() == (1,)
+        except psycopg.OperationalError:
+            return False
+
+
+def _cluster() -> Path:
+    """A folder with a new cluster in it."""
+    home = Path(tempfile.mkdtemp(prefix="inorder-postgres-"))
+    if os.geteuid() == 0:
+        shutil.chown(home, SERVER_USER)
+    made = subprocess.run(
+        [
+            *(*_as_server_user(), str(_program("initdb")), "--pgdata", str(home / "cluster")),
+            *("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"),
+        ],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=INIT_TIMEOUT_S,
+        check=False,
+    )
+    if made.returncode:
+        shutil.rmtree(home, ignore_errors=True)
+        raise NotReady(f"initdb failed: {made.stderr.strip()}")
+    return home
+
+
+def _as_server_user() -> list[str]:
+    """What stands before a program of PostgreSQL; it ends with who started it."""
+    command = ["setpriv", "--pdeathsig", "INT"]
+    user = _server_user()
+    if os.geteuid() == 0 and user is not None:
+        command += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    return command
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(SERVER_USER)
+    except KeyError:
+        return None
+
+
+def _program(name: str) -> Path | None:
+    """Of Debian's newest version, or the one on the path."""
+    versions = [path for path in DEBIAN.glob("*") if path.name.isdigit()]
+    for version in sorted(versions, key=lambda path: int(path.name), reverse=True):
+        if (version / "bin" / name).exists():
+            return version / "bin" / name
+    found = shutil.which(name)
+    return None if found is None else Path(found)

@@ -1,0 +1,66 @@
+"""What a sink's process counts, and as what Prometheus reads it (`inorder_sink_*`).
+
+    records_total            read from the topic
+    written_total{op}        results that the sink has taken, copies and overtaken ones too
+    dead_total{reason}       records that are no results, and those the store can never hold
+    control_total            control records, passed over
+    expired_total            records that the topic deleted before they were read
+    waits_total              times that the store, or the side topic, was waited for
+    commit_failures_total    offsets that could not be committed: read again by somebody
+    waiting                  1 while it waits
+
+Between two batches records = written + dead + control. Labels are of fixed sets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+@dataclass(slots=True)
+class Counts:
+    """See the module's docstring. `trouble` says what is waited for; empty: nothing."""
+
+    records: int = 0
+    written: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    control: int = 0
+    expired: int = 0
+    waits: int = 0
+    commit_failures: int = 0
+    trouble: str = ""
+
+
+class SinkCollector(Collector):
+    """Register it with a registry; read from any thread."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        counts = self._counts
+        yield _counter("records", "Records read", counts.records)
+        yield _labelled("written", "Results taken by the sink", "op", counts.written)
+        yield _labelled("dead", "Records that did not become rows", "reason", counts.dead)
+        yield _counter("control", "Control records passed over", counts.control)
+        yield _counter("expired", "Records deleted before they were read", counts.expired)
+        yield _counter("waits", "Times that the store was waited for", counts.waits)
+        yield _counter("commit_failures", "Offsets not committed", counts.commit_failures)
+        waiting = float(bool(counts.trouble))
+        yield GaugeMetricFamily("inorder_sink_waiting", "Waits for the store", value=waiting)
+
+
+def _counter(name: str, text: str, value: int) -> Metric:
+    return CounterMetricFamily(f"inorder_sink_{name}", text, value=value)
+
+
+def _labelled(name: str, text: str, label: str, values: Counter[str]) -> Metric:
+    family = CounterMetricFamily(f"inorder_sink_{name}", text, labels=[label])
+    for each, value in values.copy().items():
+        family.add_metric([each], value)
+    return family

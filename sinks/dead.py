@@ -1,0 +1,119 @@
+"""Dead letters: what became of records that are no results, and of refused ones.
+
+A letter is JSON, one object: `kind` (dead), `topic`, `partition`, `offset` of the record,
+`reason`, `detail` (what was wrong), `id` and `revision` where they could be read; never
+the record itself, which stays in its topic. They are written before the offsets of
+their batch are committed, so none is missing; after a crash some come again, with
+the same coordinates.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import IO, Any, Final, Protocol
+
+import orjson
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from sinks.result import MAX_ID_CHARS
+from sinks.sink import SinkUnavailable, SinkUnusable
+
+DELIVERY_TIMEOUT_S: Final = 10.0
+PURGE_S: Final = 5.0
+MAX_DETAIL_CHARS: Final = 500
+
+log = logging.getLogger("inorder.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """See the module's docstring."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    id: str | None = None
+    revision: int | None = None
+
+    def line(self) -> bytes:
+        letter = {"kind": "dead", **asdict(self)}
+        letter["detail"] = self.detail[:MAX_DETAIL_CHARS]
+        letter["id"] = None if self.id is None else self.id[:MAX_ID_CHARS]
+        return orjson.dumps(letter)
+
+
+class DeadLetters(Protocol):
+    """Where they go."""
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Return when they are safe. SinkUnavailable, SinkUnusable."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class DeadLines:
+    """Lines to an open file, as standard output; it stays the caller's."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        try:
+            self._file.writelines(letter.line() + b"\n" for letter in letters)
+            self._file.flush()
+        except OSError as error:
+            raise SinkUnusable(
+                f"dead letters cannot be written: {error}; keep the output open, or name a side"
+                " topic for them"
+            ) from error
+
+    def close(self) -> None:
+        pass
+
+
+class DeadTopic:
+    """Records to a side topic, acknowledged by all replicas. `settings` are librdkafka's."""
+
+    def __init__(self, brokers: str, topic: str, settings: Mapping[str, Any] | None = None) -> None:
+        self._topic = topic
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {
+                **(settings or {}),
+                "bootstrap.servers": brokers,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+            },
+            logger=log,
+        )
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        self._failures.clear()
+        try:
+            for letter in letters:
+                self._send(letter.line())
+        except (BufferError, KafkaException) as error:
+            self._failures.append(str(error))
+        waiting = self._producer.flush(DELIVERY_TIMEOUT_S + 1)
+        if waiting:
+            self._producer.purge()
+            self._producer.flush(PURGE_S)
+        if waiting or self._failures:
+            told = self._failures[0] if self._failures else f"{waiting} not acknowledged"
+            raise SinkUnavailable(f"dead letters do not reach topic {self._topic}: {told}")
+
+    def close(self) -> None:
+        self._producer.flush(PURGE_S)
+
+    def _send(self, value: bytes) -> None:
+        self._producer.produce(self._topic, value=value, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failures.append(error.str())

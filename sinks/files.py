@@ -1,0 +1,218 @@
+"""Results in files: Parquet or JSON lines, each file finished at once.
+
+Results are appended to a journal (`sinks.journal`), which makes them durable; a journal
+of `roll_bytes`, or `roll_age_s` old, becomes a file `results-<when>-<token>.parquet` (or
+`.jsonl`) by a rename, so that whoever lists the folder finds whole files only. Journals
+and files in the making begin with `_`. After a crash the next sink in that folder
+finishes the journal that was left behind: the file has the same name, so a crash between
+the rename and the end of the journal makes it twice, over itself.
+
+Nothing is deleted or rewritten here: files hold the history, every revision that came,
+and copies too, in any order, within a file and across files. **What a reader has to do**:
+of the rows with one `id` take the one with the highest `revision` (copies agree in all);
+if its `op` is `retract`, there is no such result. For the history, rows are distinct by
+(`id`, `revision`). In SQL:
+
+    select * from (select *, row_number() over (partition by id order by revision desc) as n
+                   from results) where n = 1 and op <> 'retract'
+
+Parquet has the columns of SCHEMA, `record` being the result's JSON as it came, sorted as
+they came. JSON lines are the records alone.
+
+Bounds: a journal exceeds `roll_bytes` by one batch at most. Finishing reads
+ROWS_PER_GROUP rows at a time. A disk that fails is tried ATTEMPTS times, waiting
+BACKOFF_S, then twice that; what is not on the disk is not confirmed. A journal that cannot
+be finished takes no more results. The folder must be on a file system with locks and
+atomic renames (a local disk, not an object store). Several sinks may share it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from sinks import journal as journals
+from sinks.journal import Journal, sync_folder
+from sinks.result import Malformed, Result, parse
+from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
+
+ATTEMPTS: Final = 3
+BACKOFF_S: Final = 0.1
+ROWS_PER_GROUP: Final = 10_000
+PREFIX: Final = "results-"
+UNFINISHED: Final = "_making-"
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("query", pa.string(), nullable=False),
+        pa.field("op", pa.string(), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+        pa.field("final", pa.bool_(), nullable=False),
+        pa.field("confidence", pa.string(), nullable=False),
+        pa.field("start_ns", pa.int64()),
+        pa.field("end_ns", pa.int64()),
+        pa.field("record", pa.string(), nullable=False),
+    ]
+)
+
+
+class Form(StrEnum):
+    """Of a finished file; also its suffix."""
+
+    PARQUET = "parquet"
+    JSON_LINES = "jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """When a journal becomes a file."""
+
+    roll_bytes: int = 128 << 20
+    roll_age_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.roll_bytes < 1 or self.roll_age_s <= 0:
+            raise ValueError(f"{self!r}: both must be above 0")
+
+
+class FileSink:
+    """See `sinks.sink` and the module's docstring. `now_s` only rises."""
+
+    def __init__(
+        self,
+        folder: Path,
+        form: Form = Form.PARQUET,
+        rolling: Rolling | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._form = form
+        self._rolling = rolling or Rolling()
+        self._now_s = now_s
+        self._journal: Journal | None = None
+        self._opened_s = 0.0
+        self._is_recovered = False
+        self._closed = False
+
+    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+        if self._closed:
+            raise SinkError(f"the sink of {self._folder} is closed")
+        self._trying(self._roll_what_is_due)
+        if results:
+            lines = [result.record for result in results]
+            self._trying(lambda: self._append(lines))
+        return ()
+
+    def close(self) -> None:
+        """Finish the journal; where the disk does not let it, the next sink will."""
+        if self._closed:
+            return
+        self._closed = True
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            try:
+                self._trying(lambda: self._finish(journal))
+            finally:
+                journal.release()
+
+    def _roll_what_is_due(self) -> None:
+        if not self._is_recovered:
+            self._recover()
+        journal = self._journal
+        if journal is None:
+            return
+        is_old = self._now_s() - self._opened_s >= self._rolling.roll_age_s
+        if is_old or journal.length_bytes >= self._rolling.roll_bytes:
+            self._finish(journal)
+            self._journal = None
+
+    def _recover(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for journal in journals.abandoned(self._folder):
+            try:
+                self._finish(journal)
+            finally:
+                journal.release()
+        self._is_recovered = True
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        if self._journal is None:
+            self._journal = journals.opened(self._folder)
+            self._opened_s = self._now_s()
+        self._journal.append(lines)
+
+    def _finish(self, journal: Journal) -> None:
+        """May be done again after it failed anywhere."""
+        if journal.length_bytes == 0:
+            journal.remove()
+            return
+        name = f"{PREFIX}{journal.name}.{self._form}"
+        if self._form is Form.JSON_LINES:
+            if journal.path.exists():  # else it has its name already
+                journal.path.rename(self._folder / name)
+        else:
+            made = self._folder / f"{UNFINISHED}{name}"
+            _write_parquet(journal, made)
+            made.rename(self._folder / name)
+        sync_folder(self._folder)
+        journal.remove()
+
+    def _trying(self, step: Callable[[], None]) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return step()
+            except OSError as error:
+                if attempt == ATTEMPTS:
+                    raise SinkUnavailable(
+                        f"results in {self._folder}: failed after {attempt} attempt(s): {error};"
+                        " check that there is room, and that the folder may be written to"
+                    ) from error
+                time.sleep(BACKOFF_S * 2 ** (attempt - 1))
+        return None
+
+
+def _write_parquet(journal: Journal, path: Path) -> None:
+    """`path` is written anew, and is on the disk when this returns."""
+    with path.open("wb") as file:
+        with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+            for rows in _groups(journal):
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                writer.write_table(pa.table(columns, schema=SCHEMA))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _groups(journal: Journal) -> Iterator[list[tuple[Any, ...]]]:
+    rows = (_row(journal, number, line) for number, line in enumerate(journal.lines(), 1))
+    while group := list(islice(rows, ROWS_PER_GROUP)):
+        yield group
+
+
+def _row(journal: Journal, number: int, line: bytes) -> tuple[Any, ...]:
+    result = parse(line)
+    if isinstance(result, Malformed):
+        raise SinkUnusable(
+            f"{journal.path}, line {number}: not what was written ({result.detail}); mend the"
+            " line or move the file away, and start again"
+        )
+    return (
+        result.id,
+        result.query,
+        result.op,
+        result.revision,
+        result.final,
+        result.confidence,
+        result.start_ns,
+        result.end_ns,
+        result.record.decode(),
+    )

@@ -1,0 +1,144 @@
+"""The open file of results: appended, durable with each append, never half a line.
+
+A file `_open-<name>.jsonl` in a folder, a result's JSON a line. An exclusive lock, which
+the kernel gives up when the process dies, tells an open one of another process from one
+that was left behind: `abandoned` takes the latter over.
+
+* `append` returns when its lines are on the disk (fsync). An append that failed is cut
+  off before the next; what a crash left of one, the takeover cuts off.
+* The name is given once and unique, so that the file which is made of a journal can be
+  made again after a crash, over itself.
+
+Names that begin with `_` are passed over by readers of Parquet folders.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "_open-"
+SUFFIX: Final = ".jsonl"
+READ_BYTES: Final = 1 << 20
+
+
+class Journal:
+    """Locked from its making to `remove` or `release`. OSError where the disk fails."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._length = os.fstat(descriptor).st_size
+        self._is_torn = False
+        self._is_open = True
+
+    @property
+    def name(self) -> str:
+        """What the finished file is called after."""
+        return self.path.name.removeprefix(PREFIX).removesuffix(SUFFIX)
+
+    @property
+    def length_bytes(self) -> int:
+        """Of what has been appended for good."""
+        return self._length
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        if self._is_torn:
+            os.ftruncate(self._descriptor, self._length)
+        self._is_torn = True
+        rest = memoryview(b"".join(line + b"\n" for line in lines))
+        length = self._length + len(rest)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+        os.fsync(self._descriptor)
+        self._length, self._is_torn = length, False
+
+    def lines(self) -> Iterator[bytes]:
+        """What has been appended, without the line ends."""
+        left = self._length
+        with self.path.open("rb") as file:
+            while left > 0 and (line := file.readline(left)):
+                left -= len(line)
+                yield line.removesuffix(b"\n")
+
+    def cut(self) -> None:
+        """Take off what stands behind the last whole line."""
+        self._length = _whole_lines(self._descriptor, self._length)
+        os.ftruncate(self._descriptor, self._length)
+        os.fsync(self._descriptor)
+
+    def remove(self) -> None:
+        """The file goes, then the lock."""
+        with suppress(FileNotFoundError):  # it has become the finished file
+            self.path.unlink()
+        self.release()
+
+    def release(self) -> None:
+        """The lock goes, the file stays, to be taken over."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._descriptor)
+
+
+def opened(folder: Path) -> Journal:
+    """A new one, empty; its name tells when, in UTC, and is nobody else's."""
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o644)
+    if not _taken(path, descriptor):  # by one that looks for what was left behind
+        os.close(descriptor)
+        raise BlockingIOError(f"{path} was taken over at its making")
+    sync_folder(folder)
+    return Journal(path, descriptor)
+
+
+def abandoned(folder: Path) -> Iterator[Journal]:
+    """Those that nobody holds, now held by the caller and cut to whole lines."""
+    for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}")):
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # finished meanwhile
+        if not _taken(path, descriptor):
+            os.close(descriptor)
+            continue
+        journal = Journal(path, descriptor)
+        journal.cut()
+        yield journal
+
+
+def sync_folder(folder: Path) -> None:
+    """Names that were given or taken in it last through a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _taken(path: Path, descriptor: int) -> bool:
+    """Locked, and still the file of that name: another may have finished it before."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path.stat().st_ino == os.fstat(descriptor).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def _whole_lines(descriptor: int, length: int) -> int:
+    """Up to and with the last line end."""
+    end = length
+    while end > 0:
+        begin = max(0, end - READ_BYTES)
+        found = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0

@@ -1,0 +1,228 @@
+"""Results in a table of PostgreSQL: a row per id, the latest of it.
+
+    id text primary key, query, op, revision bigint, final, confidence,
+    start_ns, end_ns bigint, record jsonb, written_at timestamptz
+
+`record` is the whole result (`record->'values'`, `record->'events'`). The table is made
+where it is absent, with an index on (query, start_ns). A retract marks its row: readers say
+`where op <> 'retract'`, and the row's revision stands against late older ones. Retracted
+rows may be deleted once the topic can no longer bring older revisions of them.
+
+One statement writes up to ROWS_PER_STATEMENT results: insert, or update where the new
+revision is higher; rows are locked in the order of their ids, so several sinks on one table
+do not deadlock. A `write` is one transaction, as durable as the server's
+`synchronous_commit` says. Rows are written one by one, each in a savepoint, only if the
+server refuses a batch for its content: what it can never hold (a NUL character, a number
+beyond its range, a row that breaks a constraint added to the table) comes back as Refused.
+
+The connection is made at the first `write`, and anew after a failure: ATTEMPTS times,
+waiting BACKOFF_S, then twice that. A statement ends after STATEMENT_TIMEOUT_S. A table
+without these columns, or rights that are missing, are SinkUnusable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from sinks.result import Result, newest
+from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
+
+CONNECT_TIMEOUT_S: Final = 5
+STATEMENT_TIMEOUT_S: Final = 30
+ATTEMPTS: Final = 3
+BACKOFF_S: Final = 0.1
+ROWS_PER_STATEMENT: Final = 1_000
+MAX_NAME_CHARS: Final = 63
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
+
+_MAKE: Final = """
+create table if not exists {table} (
+    id text primary key,
+    query text not null,
+    op text not null,
+    revision bigint not null,
+    final boolean not null,
+    confidence text not null,
+    start_ns bigint,
+    end_ns bigint,
+    record jsonb not null,
+    written_at timestamptz not null default now()
+)
+"""
+_INDEX: Final = "create index if not exists {index} on {table} (query, start_ns)"
+_FIND: Final = "select to_regclass(%s)"
+"""A user who may write the table need not have the right to make one."""
+
+_ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))"
+"""`create … if not exists` of two at once fails for one of them."""
+
+_TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
+"""Of a transaction, since a pooler may give each to another session."""
+
+_UPSERT: Final = """
+insert into {table} as known
+    (id, query, op, revision, final, confidence, start_ns, end_ns, record)
+select given->>'id', given->>'query', given->>'op', (given->>'revision')::bigint,
+    (given->>'final')::boolean, given->>'confidence',
+    (given->>'start')::bigint, (given->>'end')::bigint, given
+from jsonb_array_elements(%s::jsonb) as given
+on conflict (id) do update set
+    query = excluded.query, op = excluded.op, revision = excluded.revision,
+    final = excluded.final, confidence = excluded.confidence,
+    start_ns = excluded.start_ns, end_ns = excluded.end_ns,
+    record = excluded.record, written_at = now()
+where excluded.revision > known.revision
+"""
+"""The rows are one JSON array: the records as they came, taken apart by the server. Arrays
+of each column cost this process eight times as much."""
+
+
+class PostgresSink:
+    """See `sinks.sink` and the module's docstring.
+
+    `conninfo` is a libpq connection string or URL; what it leaves out comes from libpq's
+    own environment (PGPASSWORD, PGSSLMODE …). `table` may name its schema, `schema.table`.
+    ValueError for either, if it cannot be.
+    """
+
+    def __init__(self, conninfo: str, table: str) -> None:
+        try:
+            self._given = conninfo_to_dict(conninfo)
+        except psycopg.ProgrammingError as error:  # it repeats the text, which holds a password
+            raise ValueError(
+                "no connection string of PostgreSQL; write postgresql://USER@HOST:PORT/DATABASE"
+            ) from error
+        parts = table.split(".")
+        if not _TABLE_NAME.fullmatch(table) or max(map(len, parts)) > MAX_NAME_CHARS:
+            raise ValueError(
+                f"{table!r} is no name of a table; write letters, digits and _, as in"
+                " results or schema.results"
+            )
+        self._table = table
+        index = f"{parts[-1][: MAX_NAME_CHARS - 12]}_query_start"
+        self._name = sql.Identifier(*parts)
+        names = {"table": self._name, "index": sql.Identifier(index)}
+        self._make = sql.SQL(_MAKE).format(**names)
+        self._index = sql.SQL(_INDEX).format(**names)
+        self._upsert = sql.SQL(_UPSERT).format(**names)
+        self._connection: Connection | None = None
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        """Which server and which of its databases, without secrets."""
+        names = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
+        return "/".join(
+            str(self._given.get(name) or os.environ.get(variable, ""))
+            for name, variable in names.items()
+        )
+
+    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+        if self._closed:
+            raise SinkError(f"the sink of table {self._table} is closed")
+        if not results:
+            return ()
+        rows = newest(results)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._write(rows, results)
+            except psycopg.ProgrammingError as error:
+                self._disconnect()
+                raise SinkUnusable(
+                    f"table {self._table}: {_said(error)}; give the user the right to it, or drop"
+                    " a table that is not of this sink, or choose another"
+                ) from error
+            except psycopg.Error as error:
+                self._disconnect()
+                if attempt == ATTEMPTS:
+                    raise SinkUnavailable(
+                        f"table {self._table}: PostgreSQL failed after {attempt} attempt(s):"
+                        f" {_said(error)}; check that the server runs, and the way to it"
+                    ) from error
+                time.sleep(BACKOFF_S * 2 ** (attempt - 1))
+        raise AssertionError("ATTEMPTS is at least 1")
+
+    def close(self) -> None:
+        self._closed = True
+        self._disconnect()
+
+    def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
+        connection = self._connected()
+        try:
+            with connection.transaction():
+                connection.execute(_TIMEOUT)
+                for piece in _pieces(rows):
+                    self._put(connection, piece)
+        except (psycopg.DataError, psycopg.IntegrityError):
+            return self._one_by_one(connection, given)
+        return ()
+
+    def _one_by_one(self, connection: Connection, given: Sequence[Result]) -> Sequence[Refused]:
+        """All that were given: below one that is refused an older revision may count."""
+        refused = []
+        with connection.transaction():
+            connection.execute(_TIMEOUT)
+            for result in given:
+                try:
+                    with connection.transaction():
+                        self._put(connection, [result])
+                except (psycopg.DataError, psycopg.IntegrityError) as error:
+                    refused.append(Refused(result, _said(error)))
+        return refused
+
+    def _put(self, connection: Connection, rows: Sequence[Result]) -> None:
+        records = b",".join(each.record for each in rows)
+        connection.execute(self._upsert, [f"[{records.decode()}]"])
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = psycopg.connect(
+                **self._settings(), autocommit=True, prepare_threshold=None
+            )
+            self._see_to_table(self._connection)
+        return self._connection
+
+    def _see_to_table(self, connection: Connection) -> None:
+        with connection.transaction():
+            connection.execute(_TIMEOUT)
+            connection.execute(_ONE_AT_A_TIME)
+            found = connection.execute(_FIND, [self._name.as_string()]).fetchone()
+            if found == (None,):
+                connection.execute(self._make)
+                connection.execute(self._index)
+
+    def _settings(self) -> dict[str, Any]:
+        ours = {
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            "application_name": "inorder-sink",
+            "tcp_user_timeout": STATEMENT_TIMEOUT_S * 1000,
+        }
+        return {**ours, **self._given}
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                connection.close()
+
+
+def _pieces(rows: Sequence[Result]) -> Iterator[Sequence[Result]]:
+    for begin in range(0, len(rows), ROWS_PER_STATEMENT):
+        yield rows[begin : begin + ROWS_PER_STATEMENT]
+
+
+def _said(error: psycopg.Error) -> str:
+    """In one line, without the values that the server repeats in its details."""
+    return " ".join((error.diag.message_primary or str(error)).split())

@@ -1,0 +1,146 @@
+"""One result of a window or a pattern, read from its record, or why it cannot be.
+
+A result is a JSON object; its record's key is its id:
+
+    id          text, 1 to MAX_ID_CHARS characters: names the result for good
+    query       text
+    op          emit | update | retract
+    revision    integer, 0 to MAX_REVISION: rises by one with each change of the result
+    final       boolean
+    confidence  confirmed | uncertain
+    start, end  integer ns since the epoch, start <= end; null or absent where unknown
+    events      list of coordinates (source, epoch, seq); values: an object; both may be absent
+
+Other keys are kept: `record` is the whole object as it came, in one line. The bound of
+revisions is that of whole numbers in JSON and in Lua (2^53).
+
+Truth, by which every sink goes: of one id the highest revision counts, whatever came
+first; if that is a retract, there is no such result. (id, revision) names one content
+for good, so a copy changes nothing. `newest` folds a batch so.
+
+What cannot be read is a `Malformed` with a reason out of REASONS, for counting, and a
+detail that says what was wrong. Cost: O(bytes), parsed once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import orjson
+
+MAX_ID_CHARS: Final = 256
+MAX_REVISION: Final = 2**53 - 1
+
+VALUE_MISSING: Final = "value_missing"
+NOT_JSON: Final = "not_json"
+NOT_OBJECT: Final = "not_object"
+FIELD_MISSING: Final = "field_missing"
+FIELD_WRONG: Final = "field_wrong"
+INTERVAL_BACKWARDS: Final = "interval_backwards"
+KEY_NOT_ID: Final = "key_not_id"
+REASONS: Final = (
+    VALUE_MISSING,
+    NOT_JSON,
+    NOT_OBJECT,
+    FIELD_MISSING,
+    FIELD_WRONG,
+    INTERVAL_BACKWARDS,
+    KEY_NOT_ID,
+)
+
+RETRACT: Final = "retract"
+
+_LINE_ENDS: Final = re.compile(rb"[\r\n]+")
+"""Between the tokens of JSON, the only place where they may stand."""
+
+_Ns = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+@dataclass(slots=True)
+class Result:
+    """See the module's docstring."""
+
+    id: str
+    query: str
+    op: str
+    revision: int
+    final: bool
+    confidence: str
+    start_ns: int | None
+    end_ns: int | None
+    record: bytes
+
+    @property
+    def retracted(self) -> bool:
+        return self.op == RETRACT
+
+
+@dataclass(slots=True)
+class Malformed:
+    """A record that is no result; `id` where it could be read."""
+
+    reason: str
+    detail: str
+    id: str | None = None
+
+
+class _Wire(msgspec.Struct):
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_CHARS)]
+    query: str
+    op: Literal["emit", "update", "retract"]
+    revision: Annotated[int, msgspec.Meta(ge=0, le=MAX_REVISION)]
+    final: bool
+    confidence: Literal["confirmed", "uncertain"]
+    start: _Ns | None = None
+    end: _Ns | None = None
+    events: list[dict[str, Any]] | None = None
+    values: dict[str, Any] | None = None
+
+
+def parse(value: bytes | None, key: bytes | None = None) -> Result | Malformed:
+    """A record's value; without a `key`, as in a file, only the value is looked at."""
+    if value is None:
+        return Malformed(VALUE_MISSING, "no value; a result is a JSON object, a retract too")
+    try:
+        fields = orjson.loads(value)
+    except orjson.JSONDecodeError as wrong:
+        return Malformed(NOT_JSON, f"not JSON: {wrong.msg} (column {wrong.colno})")
+    if not isinstance(fields, dict):
+        return Malformed(NOT_OBJECT, "JSON, but not an object; write the result's fields")
+    id_ = fields["id"] if isinstance(fields.get("id"), str) else None
+    try:
+        wire = msgspec.convert(fields, _Wire)
+    except msgspec.ValidationError as wrong:
+        missing = "missing required field" in str(wrong)
+        return Malformed(FIELD_MISSING if missing else FIELD_WRONG, str(wrong), id_)
+    if wire.start is not None and wire.end is not None and wire.start > wire.end:
+        detail = f"start {wire.start} lies behind end {wire.end}"
+        return Malformed(INTERVAL_BACKWARDS, detail, id_)
+    if key is not None and key != wire.id.encode():
+        detail = "the record's key is not the result's id, so a compacted topic would lose it"
+        return Malformed(KEY_NOT_ID, detail, id_)
+    return Result(
+        wire.id,
+        wire.query,
+        wire.op,
+        wire.revision,
+        wire.final,
+        wire.confidence,
+        wire.start,
+        wire.end,
+        _LINE_ENDS.sub(b" ", value) if b"\n" in value or b"\r" in value else value,
+    )
+
+
+def newest(results: Iterable[Result]) -> list[Result]:
+    """Of each id the highest revision, the first of copies; in the order of the ids."""
+    found: dict[str, Result] = {}
+    for result in results:
+        known = found.get(result.id)
+        if known is None or result.revision > known.revision:
+            found[result.id] = result
+    return [found[id_] for id_ in sorted(found)]

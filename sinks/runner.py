@@ -1,0 +1,354 @@
+"""From a results topic into a sink: read, write, then commit; never the other way round.
+
+Reads what is committed (`read_committed`), in a consumer group. A batch is at most
+`batch_records` records, about `batch_bytes`, gathered for `batch_wait_s`. Its results go to
+the sink, its dead letters to their place, and only then are its offsets committed: after a
+crash the batch comes again, and the sink makes of it what it made before
+(`sinks.sink`). So delivery is at least once, and the store exact.
+
+Each record is one of: a result, written; a dead letter, with a reason; a control record
+(header `kind`), counted and passed over. None is dropped.
+
+A store that does not answer is waited for without end, since going on would lose
+results: its partitions are paused, the group hears of us, and the same batch is tried
+again after `retry_pause_s`, then twice that, at most `max_retry_pause_s`. This is told at
+each try, and stands in `counts.trouble`. Memory is bounded meanwhile by the one batch and
+what the client has fetched ahead (`fetched_bytes`).
+
+A partition without a committed offset is read from its beginning; where the topic has
+deleted what was to be read next, this is counted as expired, told as an error, and
+reading goes on from what there is.
+
+`run` returns after `stop`, with the batch in hand written, or, where the store is waited
+for, left to be read again. It raises SinkUnusable, and SourceFailed where Kafka refuses
+for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Place
+
+from sinks.counts import Counts
+from sinks.dead import DeadLetter, DeadLetters
+from sinks.result import Malformed, Result, parse
+from sinks.sink import REFUSED, Refused, Sink, SinkError, SinkUnavailable
+
+KIND_HEADER: Final = "kind"
+RECORDS_PER_CALL: Final = 100
+"""So a batch exceeds `batch_bytes` by this many records at most."""
+
+POLL_S: Final = 0.2
+ASK_TIMEOUT_S: Final = 10.0
+BEGIN_TIMEOUT_S: Final = 60.0
+SESSION_TIMEOUT_S: Final = 6.0
+
+FOR_GOOD: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+log = logging.getLogger("inorder.sink")
+
+
+class SourceFailed(Exception):
+    """Kafka lets nothing more be read; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerLimits:
+    """See the module's docstring."""
+
+    batch_records: int = 2_000
+    batch_bytes: int = 8 << 20
+    batch_wait_s: float = 0.2
+    retry_pause_s: float = 1.0
+    max_retry_pause_s: float = 30.0
+    fetched_bytes: int = 32 << 20
+
+
+@dataclass(slots=True)
+class Batch:
+    """What was read, by what becomes of it."""
+
+    results: list[Result] = field(default_factory=list)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of each result, by its identity in memory, the partition and offset."""
+
+    letters: list[DeadLetter] = field(default_factory=list)
+    next_offsets: dict[int, int] = field(default_factory=dict)
+    """By partition."""
+
+
+class Runner:
+    """One topic into one sink. `stop` may be called from anywhere, a signal too."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        topic: str,
+        sink: Sink,
+        dead: DeadLetters,
+        limits: RunnerLimits | None = None,
+    ) -> None:
+        self.counts = Counts()
+        self.turned_s = time.monotonic()
+        """When it last showed that it does not hang."""
+
+        self._consumer = consumer
+        self._topic = topic
+        self._sink = sink
+        self._dead = dead
+        self._limits = limits or RunnerLimits()
+        self._owned: set[int] = set()
+        self._came_while_paused: list[Message] = []
+        self._is_paused = False
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def run(self) -> None:
+        self._consumer.subscribe(
+            [self._topic],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._revoked,
+        )
+        try:
+            while not self._stopping:
+                self.turned_s = time.monotonic()
+                batch = self._batch(self._gathered())
+                if self._written(batch):
+                    self._commit(batch)
+        except KafkaException as error:
+            if not self._stopping:
+                raise SourceFailed(f"topic {self._topic}: {error.args[0].str()}") from error
+            log.warning("stopped while Kafka did not answer: %s", error.args[0].str())
+        finally:
+            self._close()
+
+    # -- read ----------------------------------------------------------------------------------
+
+    def _gathered(self) -> Sequence[Message]:
+        limits = self._limits
+        messages, self._came_while_paused = self._came_while_paused, []
+        size = 0
+        deadline_s = time.monotonic() + limits.batch_wait_s
+        while not self._stopping and size < limits.batch_bytes:
+            room = limits.batch_records - len(messages)
+            left_s = deadline_s - time.monotonic()
+            if room <= 0 or left_s <= 0:
+                break
+            new = self._consumer.consume(min(room, RECORDS_PER_CALL), left_s)
+            messages += new
+            size += sum(len(message.value() or b"") for message in new if not message.error())
+        return messages
+
+    def _batch(self, messages: Sequence[Message]) -> Batch:
+        batch = Batch()
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._note(error, message)
+                continue
+            self.counts.records += 1
+            partition, offset = _place(message)
+            batch.next_offsets[partition] = offset + 1
+            if KIND_HEADER in dict(message.headers() or ()):
+                self.counts.control += 1
+                continue
+            self._sort(batch, message, partition, offset)
+        return batch
+
+    def _sort(self, batch: Batch, message: Message, partition: int, offset: int) -> None:
+        result = parse(message.value(), message.key())
+        if isinstance(result, Malformed):
+            batch.letters.append(
+                DeadLetter(self._topic, partition, offset, result.reason, result.detail, result.id)
+            )
+        else:
+            batch.results.append(result)
+            batch.places[id(result)] = (partition, offset)
+
+    def _note(self, error: KafkaError, message: Message) -> None:
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self._begin(message.partition() or 0)
+        elif error.fatal() or error.code() in FOR_GOOD:
+            raise SourceFailed(f"topic {self._topic}: {error.str()}")
+        else:
+            log.warning("topic %s: %s", self._topic, error.str())
+
+    def _begin(self, partition: int) -> None:
+        """There is no offset to go on from, or none that the topic still has."""
+        place = Place(self._topic, partition)
+        next_, low = self._next_and_lowest(place)
+        if partition in self._owned:  # the client lets none be sought that it has given up
+            self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([Place(self._topic, partition, OFFSET_BEGINNING)])
+        if next_ < 0:
+            return
+        self.counts.expired += max(0, low - next_)
+        log.error(
+            "topic %s, partition %d: offset %d, which was to be read next, is not there any more;"
+            " going on from %d. Raise the topic's retention, or, if the topic was made anew, let"
+            " the store be empty too",
+            *(self._topic, partition, next_, low),
+        )
+
+    def _next_and_lowest(self, place: Place) -> tuple[int, int]:
+        """The committed offset, negative for none, and the lowest there is. A broker that
+        has just become the group's says at first that it is not."""
+        deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
+        while True:
+            try:
+                next_ = self._consumer.committed([place], ASK_TIMEOUT_S)[0].offset
+                low, _ = self._consumer.get_watermark_offsets(place, ASK_TIMEOUT_S)
+                return next_, low
+            except KafkaException as error:
+                if self._stopping or time.monotonic() > deadline_s:
+                    raise
+                log.warning("topic %s: where to begin? %s", self._topic, error.args[0].str())
+                time.sleep(POLL_S)
+
+    # -- write ---------------------------------------------------------------------------------
+
+    def _written(self, batch: Batch) -> bool:
+        """False where it was stopped before the store took the batch."""
+        pause_s = self._limits.retry_pause_s
+        while True:
+            try:
+                self._put(batch)
+                break
+            except SinkUnavailable as error:
+                if self._stopping:
+                    log.warning("stopped before the batch was written; it will be read again")
+                    return False
+                self._wait(error, pause_s)
+                pause_s = min(2 * pause_s, self._limits.max_retry_pause_s)
+        if self._is_paused:
+            self._go_on()
+        return True
+
+    def _put(self, batch: Batch) -> None:
+        refused = self._sink.write(batch.results)
+        letters = batch.letters + [self._letter(batch, each) for each in refused]
+        if letters:
+            self._dead.write(letters)
+        self.counts.written.update(result.op for result in batch.results)
+        self.counts.written.subtract(each.result.op for each in refused)
+        self.counts.dead.update(letter.reason for letter in letters)
+
+    def _letter(self, batch: Batch, refused: Refused) -> DeadLetter:
+        result = refused.result
+        partition, offset = batch.places[id(result)]
+        return DeadLetter(
+            self._topic, partition, offset, REFUSED, refused.detail, result.id, result.revision
+        )
+
+    def _wait(self, error: SinkUnavailable, pause_s: float) -> None:
+        self.counts.waits += 1
+        self.counts.trouble = str(error)
+        log.warning("nothing is read until the store answers; next try in %g s: %s", pause_s, error)
+        if not self._is_paused:
+            self._is_paused = True
+            self._consumer.pause(self._places())
+        deadline_s = time.monotonic() + pause_s
+        while not self._stopping and (left_s := deadline_s - time.monotonic()) > 0:
+            self.turned_s = time.monotonic()
+            message = self._consumer.poll(min(POLL_S, left_s))
+            if message is not None:
+                self._came_while_paused.append(message)
+
+    def _go_on(self) -> None:
+        self._is_paused = False
+        self._consumer.resume(self._places())
+        self.counts.trouble = ""
+        log.warning("the store answers again; going on")
+
+    def _commit(self, batch: Batch) -> None:
+        """Where this fails, what was written is read again, and changes nothing."""
+        offsets = [
+            Place(self._topic, partition, offset)
+            for partition, offset in batch.next_offsets.items()
+            if partition in self._owned
+        ]
+        if not offsets:
+            return
+        try:
+            for place in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
+                if place.error is not None:
+                    raise KafkaException(place.error)
+        except KafkaException as error:
+            self.counts.commit_failures += 1
+            log.warning("offsets not committed: %s", error.args[0].str())
+
+    # -- partitions ----------------------------------------------------------------------------
+
+    def _places(self) -> list[Place]:
+        return [Place(self._topic, partition) for partition in self._owned]
+
+    def _assigned(self, consumer: Consumer, places: list[Place]) -> None:
+        self._owned.update(place.partition for place in places)
+        consumer.incremental_assign(places)
+        if self._is_paused:
+            consumer.pause(places)
+        log.info("reading partitions %s of %s", sorted(self._owned), self._topic)
+
+    def _revoked(self, _: Consumer, places: list[Place]) -> None:
+        self._owned.difference_update(place.partition for place in places)
+
+    def _close(self) -> None:
+        """All are closed, whatever one of them says."""
+        for name, part in (("sink", self._sink), ("dead letters", self._dead)):
+            try:
+                part.close()
+            except SinkError as error:
+                log.warning("%s: %s", name, error)
+        self._consumer.close()
+
+
+def consumer_of(
+    brokers: str,
+    group: str,
+    settings: Mapping[str, Any] | None = None,
+    limits: RunnerLimits | None = None,
+) -> Consumer:
+    """A consumer as `Runner` needs it; `settings` are librdkafka's, for security."""
+    fetched_bytes = (limits or RunnerLimits()).fetched_bytes
+    return Consumer(
+        {
+            **(settings or {}),
+            "bootstrap.servers": brokers,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": int(SESSION_TIMEOUT_S * 1000),
+            "queued.max.messages.kbytes": fetched_bytes >> 10,
+            "error_cb": _told,
+        },
+        logger=log,
+    )
+
+
+def _told(error: KafkaError) -> None:
+    log.warning("Kafka: %s", error.str())
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """A record that was read has both."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset

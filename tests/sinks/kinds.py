@@ -1,0 +1,54 @@
+"""Every kind of sink, opened on an empty place, and read back as its readers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psycopg
+import redis
+
+from infra.postgres import PostgresServer
+from infra.redis import RedisServer
+from sinks.files import FileSink, Form, Rolling
+from sinks.postgres import PostgresSink
+from sinks.redis import RedisSink, connect, keys_of
+from sinks.sink import Sink
+from tests.sinks.results import Truth, rows_in, truth_of
+
+KINDS = ("redis", "postgres", "parquet", "jsonl")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place of one kind: sinks on it, one after the other, and what it holds."""
+
+    opened: Callable[[], Sink]
+    truth: Callable[[], Truth]
+
+
+def redis_place(server: RedisServer, name: str) -> Place:
+    def truth() -> Truth:
+        with redis.Redis.from_url(server.url) as client:
+            found = client.hgetall(keys_of(name).latest)
+            return {id_.decode(): value for id_, value in found.items()}
+
+    return Place(lambda: RedisSink(connect(server.url), name), truth)
+
+
+def postgres_place(server: PostgresServer, table: str) -> Place:
+    def truth() -> Truth:
+        with psycopg.connect(server.url) as connection:
+            rows = connection.execute(f"select id, record from {table} where op <> 'retract'")
+            return {id_: orjson.dumps(value) for id_, value in rows}
+
+    return Place(lambda: PostgresSink(server.url, table), truth)
+
+
+def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
+    return Place(
+        lambda: FileSink(folder, form, Rolling(roll_bytes=roll_bytes)),
+        lambda: truth_of(rows_in(folder)),
+    )

@@ -1,0 +1,90 @@
+"""What the tests of the sinks share: records by the contract, and the truth about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pyarrow import parquet
+
+from sinks.result import Result, parse
+from sinks.sink import Refused
+
+Truth = dict[str, bytes]
+"""By id the record that counts; without those whose last word is a retract."""
+
+
+def fields(id_: str = "a", revision: int = 0, op: str | None = None, **others: Any) -> Any:
+    """A result's JSON object; emit, then updates, unless `op` says otherwise."""
+    return {
+        "id": id_,
+        "query": "speed",
+        "op": op or ("emit" if revision == 0 else "update"),
+        "revision": revision,
+        "final": False,
+        "confidence": "confirmed",
+        "start": 1_700_000_000_000_000_000,
+        "end": 1_700_000_001_000_000_000,
+        "events": [{"source": "s1", "epoch": 0, "seq": revision}],
+        "values": {"v": revision * 1.5, "name": f"{id_}·{revision}"},
+        **others,
+    }
+
+
+def record(id_: str = "a", revision: int = 0, op: str | None = None, **others: Any) -> bytes:
+    return orjson.dumps(fields(id_, revision, op, **others))
+
+
+def result(id_: str = "a", revision: int = 0, op: str | None = None, **others: Any) -> Result:
+    made = parse(record(id_, revision, op, **others))
+    assert isinstance(made, Result)
+    return made
+
+
+class MemorySink:
+    """The oracle: one result after the other, by the letter of the contract."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Result] = {}
+
+    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+        for each in results:
+            if each.id not in self.known or self.known[each.id].revision < each.revision:
+                self.known[each.id] = each
+        return ()
+
+    def close(self) -> None:
+        pass
+
+    def truth(self) -> Truth:
+        return {each.id: each.record for each in self.known.values() if not each.retracted}
+
+
+def truth_of(results: Iterable[Result]) -> Truth:
+    oracle = MemorySink()
+    oracle.write(list(results))
+    return oracle.truth()
+
+
+def same(truth: Truth) -> dict[str, Any]:
+    """For stores that keep JSON and not its spelling."""
+    return {id_: orjson.loads(value) for id_, value in truth.items()}
+
+
+def rows_in(folder: Path) -> list[Result]:
+    """All that a reader finds in finished files, as docs/sinks.md tells it to look."""
+    lines: list[bytes] = []
+    for path in sorted(folder.glob("results-*.jsonl")):
+        lines += path.read_bytes().splitlines()
+    for path in sorted(folder.glob("results-*.parquet")):
+        for row in parquet.read_table(path).to_pylist():
+            made = parse(row["record"].encode())
+            assert isinstance(made, Result)
+            columns = {name: getattr(made, name) for name in row if name != "record"}
+            assert columns == {name: row[name] for name in columns}
+            lines.append(row["record"].encode())
+    found = [parse(line) for line in lines]
+    assert all(isinstance(each, Result) for each in found)
+    return [each for each in found if isinstance(each, Result)]

@@ -1,0 +1,263 @@
+"""Examples: when files appear, what a crash leaves, and a disk that fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sinks.files as kind
+from infra.poll import wait_until
+from sinks import journal as journals
+from sinks.files import FileSink, Form, Rolling
+from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from tests.sinks.results import record, result, rows_in, truth_of
+
+ROOT = Path(__file__).parents[2]
+FORMS = (Form.PARQUET, Form.JSON_LINES)
+
+
+class Clock:
+    """Stands until it is told to move."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture(autouse=True)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+
+
+def names(folder: Path) -> list[str]:
+    """Suffixes of the finished files, and what is unfinished by its first word."""
+    return sorted(
+        path.suffix if path.name.startswith("results-") else path.name.split("-")[0]
+        for path in folder.iterdir()
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_appears_whole_when_it_is_large_or_old(tmp_path: Path, form: Form) -> None:
+    clock = Clock()
+    sink = FileSink(tmp_path, form, Rolling(roll_bytes=1_000, roll_age_s=10), clock)
+    sink.write([result("a", 0)])
+    sink.write([])
+    assert names(tmp_path) == ["_open"]
+    sink.write([result("a", revision) for revision in range(1, 6)])
+    sink.write([result("b", 0)])
+    assert names(tmp_path) == [f".{form}", "_open"]
+    clock.now_s += 9.9
+    sink.write([])
+    assert names(tmp_path) == [f".{form}", "_open"]
+    clock.now_s += 0.1
+    sink.write([])
+    assert names(tmp_path) == [f".{form}", f".{form}"]
+    clock.now_s += 20
+    sink.write([])  # nothing came: no file
+    sink.close()
+    assert names(tmp_path) == [f".{form}", f".{form}"]
+    found = sorted((each.id, each.revision) for each in rows_in(tmp_path))
+    assert found == [*(("a", revision) for revision in range(6)), ("b", 0)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_close_finishes_the_file(tmp_path: Path, form: Form) -> None:
+    sink = FileSink(tmp_path, form)
+    sink.write([result("ü", 0, "retract", start=None)])
+    sink.close()
+    sink.close()
+    assert rows_in(tmp_path) == [result("ü", 0, "retract", start=None)]
+    with pytest.raises(SinkError, match="closed"):
+        sink.write([])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("torn", [b"", b'{"id": "a", "revi', b"x" * (3 << 20)])
+def test_what_a_crash_left_is_finished_without_the_half_line(
+    tmp_path: Path, form: Form, torn: bytes
+) -> None:
+    journal = journals.opened(tmp_path)
+    journal.append([record("a", 0), record("a", 1)])
+    journal.release()
+    with journal.path.open("ab") as file:
+        file.write(torn)
+    sink = FileSink(tmp_path, form)
+    sink.write([])
+    assert names(tmp_path) == [f".{form}"]
+    assert rows_in(tmp_path) == [result("a", 0), result("a", 1)]
+    sink.close()
+
+
+@pytest.mark.parametrize("torn", [b"", b"half a li"])
+def test_an_empty_journal_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
+    journal = journals.opened(tmp_path)
+    journal.release()
+    journal.path.write_bytes(torn)
+    sink = FileSink(tmp_path)
+    sink.write([])
+    sink.close()
+    assert names(tmp_path) == []
+
+
+def test_a_crash_between_the_file_and_the_end_of_its_journal_makes_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(tmp_path)
+    sink.write([result("a", 0)])
+    monkeypatch.setattr(journals.Journal, "remove", journals.Journal.release)
+    sink.close()
+    monkeypatch.undo()
+    assert names(tmp_path) == [".parquet", "_open"]
+    sink = FileSink(tmp_path)
+    sink.write([])
+    sink.close()
+    assert names(tmp_path) == [".parquet"]
+    assert rows_in(tmp_path) == [result("a", 0)]
+
+
+def test_an_open_journal_of_another_sink_is_left_alone(tmp_path: Path) -> None:
+    one, other = FileSink(tmp_path), FileSink(tmp_path)
+    one.write([result("a", 0)])
+    other.write([result("b", 0)])
+    assert names(tmp_path) == ["_open", "_open"]
+    one.write([result("a", 1)])
+    one.close()
+    other.close()
+    assert truth_of(rows_in(tmp_path)) == {"a": record("a", 1), "b": record("b", 0)}
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from sinks.files import FileSink
+from tests.sinks.results import result
+sink = FileSink(Path(sys.argv[1]))
+for number in range(10**9):
+    sink.write([result("a", number), result("b", number)])
+    print(number, flush=True)
+"""
+
+
+def test_what_was_confirmed_survives_kill(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    with (tmp_path / "told").open("wb") as out:
+        child = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], cwd=ROOT, stdout=out)
+        try:
+            wait_until(lambda: (tmp_path / "told").stat().st_size > 100, 30, "its first writes")
+        finally:
+            child.send_signal(signal.SIGKILL)
+            child.wait(30)
+    confirmed = int((tmp_path / "told").read_text().split()[-1])
+    assert names(folder) == ["_open"]
+    sink = FileSink(folder)
+    sink.write([])
+    sink.close()
+    revisions = [(each.id, each.revision) for each in rows_in(folder)]
+    assert revisions == [(id_, n) for n in range(len(revisions) // 2) for id_ in "ab"]
+    assert len(revisions) // 2 > confirmed
+
+
+class FullDisk:
+    """Takes some bytes of each write and then has no room, while `is_full`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = True
+        self.writes = 0
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, descriptor: int, content: Any) -> int:
+        if not self.is_full:
+            return self._write(descriptor, content)
+        self.writes += 1
+        if self.writes % 2 == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._write(descriptor, content[:10])
+
+
+def test_a_full_disk_is_unavailable_and_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(tmp_path)
+    sink.write([result("a", 0)])
+    disk = FullDisk(monkeypatch)
+    with pytest.raises(SinkUnavailable, match="No space left"):
+        sink.write([result("a", 1)])
+    assert disk.writes == 2 * kind.ATTEMPTS
+    disk.is_full = False
+    sink.write([result("a", 2)])
+    sink.close()
+    assert rows_in(tmp_path) == [result("a", 0), result("a", 2)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
+    tmp_path: Path, form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = FileSink(tmp_path, form, Rolling(roll_bytes=1))
+    sink.write([result("a", 0)])
+
+    def no_room(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kind, "sync_folder", no_room)
+    with pytest.raises(SinkUnavailable, match="No space left"):
+        sink.write([result("a", 1)])
+    monkeypatch.undo()
+    sink.write([result("a", 1)])
+    sink.close()
+    assert sorted(each.revision for each in rows_in(tmp_path)) == [0, 1]
+    assert names(tmp_path) == [f".{form}", f".{form}"]
+
+
+def test_a_folder_that_cannot_be_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    sink = FileSink(tmp_path / "file" / "folder")
+    with pytest.raises(SinkUnavailable, match="check that there is room"):
+        sink.write([result()])
+    sink.close()
+
+
+def test_a_journal_that_somebody_wrote_in_is_told_and_kept(tmp_path: Path) -> None:
+    journal = journals.opened(tmp_path)
+    journal.append([record("a", 0), b"not a result"])
+    journal.release()
+    sink = FileSink(tmp_path)
+    with pytest.raises(SinkUnusable, match="line 2"):
+        sink.write([])
+    assert journal.path.exists()
+    sink.close()
+
+
+def test_a_journal_taken_over_at_its_making_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another sink looks for what was left behind just before the lock."""
+    taken = journals._taken
+
+    def taken_over(path: Path, descriptor: int) -> bool:
+        monkeypatch.setattr(journals, "_taken", taken)
+        path.unlink()
+        return taken(path, descriptor)
+
+    monkeypatch.setattr(journals, "_taken", taken_over)
+    sink = FileSink(tmp_path)
+    sink.write([result("a", 0)])
+    sink.close()
+    assert rows_in(tmp_path) == [result("a", 0)]
+
+
+@pytest.mark.parametrize("rolling", [{"roll_bytes": 0}, {"roll_age_s": 0.0}])
+def test_bounds_that_never_let_a_file_grow_are_refused(rolling: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Rolling(**rolling)

@@ -1,0 +1,198 @@
+"""Examples: keys, feed and bounds in Redis, and what happens when the server goes."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import sinks.redis as kind
+from infra.redis import RedisServer
+from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
+from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from tests.services import UniqueName
+from tests.sinks.results import record, result
+
+pytestmark = pytest.mark.redis
+
+WELL_BEYOND_A_NODE = 300
+"""Redis trims a stream by whole nodes, of 100 entries by default."""
+
+
+@pytest.fixture(autouse=True)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+
+
+@pytest.fixture
+def name(unique_name: UniqueName) -> str:
+    return unique_name("results")
+
+
+@pytest.fixture
+def keys(name: str) -> RedisKeys:
+    return keys_of(name)
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Any]:
+    with redis.Redis.from_url(redis_server.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sink(redis_server: RedisServer, name: str) -> Iterator[RedisSink]:
+    opened = RedisSink(connect(redis_server.url), name)
+    yield opened
+    opened.close()
+
+
+def feed(client: Any, keys: RedisKeys) -> list[tuple[str, int, str]]:
+    entries = [values for _, values in client.xrange(keys.feed)]
+    return [
+        (each[b"id"].decode(), int(each[b"revision"]), each[b"op"].decode()) for each in entries
+    ]
+
+
+def test_the_latest_is_a_hash_of_records_as_they_came(
+    sink: RedisSink, client: Any, keys: RedisKeys
+) -> None:
+    sink.write([result("a", 0), result("b", 0)])
+    sink.write([result("a", 1)])
+    assert client.hgetall(keys.latest) == {b"a": record("a", 1), b"b": record("b", 0)}
+
+
+def test_an_older_revision_changes_nothing_and_a_retract_stays(
+    sink: RedisSink, client: Any, keys: RedisKeys
+) -> None:
+    for revision, op in [(2, "update"), (1, "update"), (3, "retract"), (2, "update"), (3, "emit")]:
+        sink.write([result("a", revision, op)])
+    assert client.hgetall(keys.latest) == {}
+    assert client.hgetall(keys.revisions) == {b"a": b"3"}
+    assert feed(client, keys) == [("a", 2, "update"), ("a", 3, "retract")]
+    sink.write([result("a", 4, "emit")])
+    assert client.hgetall(keys.latest) == {b"a": record("a", 4, "emit")}
+
+
+def test_revisions_are_compared_as_numbers(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+    sink.write([result("a", 9)])
+    sink.write([result("a", 10)])
+    sink.write([result("b", 2**53 - 2)])
+    sink.write([result("b", 2**53 - 1)])
+    assert client.hmget(keys.revisions, "a", "b") == [b"10", b"%d" % (2**53 - 1)]
+
+
+def test_the_feed_and_the_latest_are_trimmed(redis_server: RedisServer, name: str) -> None:
+    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=50, max_feed=100))
+    keys = keys_of(name)
+    for number in range(1000):
+        sink.write([result(f"r{number}", 0)])
+    sink.write([result("r960", 1)])  # so it is among the last to go
+    sink.write([result(f"s{number}", 0, "retract") for number in range(49)])
+    sink.close()
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.zcard(keys.recent) == client.hlen(keys.revisions) == 50
+        assert client.hkeys(keys.latest) == [b"r960"]
+        assert 100 <= client.xlen(keys.feed) < 100 + WELL_BEYOND_A_NODE
+
+
+def test_a_lowered_bound_is_reached(redis_server: RedisServer, name: str) -> None:
+    sink = RedisSink(connect(redis_server.url), name)
+    sink.write([result(f"r{number}", 0) for number in range(2500)])
+    sink.close()
+    sink = RedisSink(connect(redis_server.url), name, RedisBounds(max_results=10))
+    for number in range(4):
+        sink.write([result(f"s{number}", 0)])
+    sink.close()
+    with redis.Redis.from_url(redis_server.url) as client:
+        assert client.hlen(keys_of(name).latest) == 10
+
+
+def test_many_and_large_results_go_in_pieces(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
+    large = [result(f"l{number}", 0, values={"v": "x" * (3 << 20)}) for number in range(3)]
+    small = [result(f"s{number:04}", 0) for number in range(1201)]
+    sink.write([*large, *small])
+    assert client.hlen(keys.latest) == 1204
+
+
+def test_names_lie_in_one_slot_and_braces_are_refused() -> None:
+    assert keys_of("results.windows").latest == "inorder:{results.windows}:latest"
+    for name in ("", "a{b", "a}b"):
+        with pytest.raises(ValueError, match="name"):
+            keys_of(name)
+    with pytest.raises(ValueError, match="below 1"):
+        RedisBounds(max_feed=0)
+
+
+@pytest.mark.parametrize("key", ["latest", "feed", "revisions", "recent"])
+def test_a_key_that_holds_something_else_is_told_and_loses_nothing(
+    sink: RedisSink, client: Any, keys: RedisKeys, key: str
+) -> None:
+    client.set(getattr(keys, key), "something else")
+    with pytest.raises(SinkUnusable, match="holds something else"):
+        sink.write([result("a", 1)])
+    client.delete(getattr(keys, key))
+    sink.write([result("a", 1)])
+    assert client.hgetall(keys.latest) == {b"a": record("a", 1)}
+    assert ("a", 1, "update") in feed(client, keys)
+
+
+def test_a_server_that_is_away_fails_in_bounded_time(name: str) -> None:
+    with socket.socket() as placeholder:
+        placeholder.bind(("127.0.0.1", 0))  # bound and not listening: refused
+        port = placeholder.getsockname()[1]
+        sink = RedisSink(connect(f"redis://127.0.0.1:{port}/0"), name)
+        started_s = time.monotonic()
+        with pytest.raises(SinkUnavailable, match="after 3 attempt"):
+            sink.write([result()])
+        assert time.monotonic() - started_s < kind.CONNECT_TIMEOUT_S
+        sink.close()
+        sink.close()
+        with pytest.raises(SinkError, match="closed"):
+            sink.write([result()])
+
+
+def test_a_full_server_is_unavailable_and_then_goes_on(own_redis: RedisServer, name: str) -> None:
+    sink = RedisSink(connect(own_redis.url), name)
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", "1")
+        with pytest.raises(SinkUnavailable, match="memory"):
+            sink.write([result("a", 0)])
+        client.config_set("maxmemory", "256mb")
+        sink.write([result("a", 0)])
+        assert client.hgetall(keys_of(name).latest) == {b"a": record("a", 0)}
+        assert client.xlen(keys_of(name).feed) == 1
+    sink.close()
+
+
+class Cut:
+    """Stands before a client and loses the first answer."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self.commands = 0
+
+    def execute_command(self, *command: Any) -> Any:
+        self.commands += 1
+        answer = self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        if self.commands == 1:
+            raise redis.TimeoutError("cut before the answer")
+        return answer
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def test_an_answer_that_is_lost_leaves_no_second_entry(
+    redis_server: RedisServer, name: str, client: Any, keys: RedisKeys
+) -> None:
+    cut = Cut(connect(redis_server.url))
+    sink = RedisSink(cut, name)  # type: ignore[arg-type]
+    sink.write([result("a", 0)])
+    sink.close()
+    assert cut.commands == 2
+    assert feed(client, keys) == [("a", 0, "emit")]

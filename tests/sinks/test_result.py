@@ -1,0 +1,116 @@
+"""Examples: which records are results, and what is said of those that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from sinks import result as kind
+from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
+from tests.sinks.results import fields, record, result
+
+
+def test_a_result_is_read_whole() -> None:
+    value = record("a", 3, "retract", final=True, key="p7", low={"v": 1}, at=17)
+    assert parse(value, b"a") == Result(
+        id="a",
+        query="speed",
+        op="retract",
+        revision=3,
+        final=True,
+        confidence="confirmed",
+        start_ns=1_700_000_000_000_000_000,
+        end_ns=1_700_000_001_000_000_000,
+        record=value,
+    )
+
+
+def test_times_events_and_values_may_be_absent() -> None:
+    given = fields()
+    for name in ("start", "end", "events", "values"):
+        del given[name]
+    found = parse(orjson.dumps(given))
+    assert isinstance(found, Result)
+    assert (found.start_ns, found.end_ns) == (None, None)
+
+
+def test_a_record_of_several_lines_becomes_one() -> None:
+    given = orjson.dumps(fields(query="a\nb"), option=orjson.OPT_INDENT_2)
+    found = parse(given.replace(b"\n", b"\r\n"))
+    assert isinstance(found, Result)
+    assert b"\n" not in found.record
+    assert b"\r" not in found.record
+    assert orjson.loads(found.record) == fields(query="a\nb")
+
+
+def without(name: str) -> bytes:
+    given = fields()
+    del given[name]
+    return orjson.dumps(given)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "told"),
+    [
+        (None, kind.VALUE_MISSING, "no value"),
+        (b"", kind.NOT_JSON, "not JSON"),
+        (b"{", kind.NOT_JSON, "column"),
+        (b'{"id": "\xff"}', kind.NOT_JSON, "not JSON"),
+        (b'{"id": "\\ud800"}', kind.NOT_JSON, "not JSON"),
+        (b"[" * 100_000, kind.NOT_JSON, "not JSON"),
+        (b"[]", kind.NOT_OBJECT, "not an object"),
+        (b"null", kind.NOT_OBJECT, "not an object"),
+        *((without(name), kind.FIELD_MISSING, name) for name in fields() if name in {
+            "id", "query", "op", "revision", "final", "confidence"
+        }),
+        (record(""), kind.FIELD_WRONG, "id"),
+        (record("x" * (MAX_ID_CHARS + 1)), kind.FIELD_WRONG, "id"),
+        (record(op="delete"), kind.FIELD_WRONG, "op"),
+        (record(revision=-1), kind.FIELD_WRONG, "revision"),
+        (record(revision=MAX_REVISION + 1), kind.FIELD_WRONG, "revision"),
+        (orjson.dumps(fields() | {"revision": 1.5}), kind.FIELD_WRONG, "revision"),
+        (orjson.dumps(fields() | {"revision": 1.0}), kind.FIELD_WRONG, "revision"),
+        (orjson.dumps(fields() | {"revision": "1"}), kind.FIELD_WRONG, "revision"),
+        (record(final="yes"), kind.FIELD_WRONG, "final"),
+        (record(confidence="maybe"), kind.FIELD_WRONG, "confidence"),
+        (record(start=2**63), kind.FIELD_WRONG, "start"),
+        (record(end="noon"), kind.FIELD_WRONG, "end"),
+        (record(events=[1]), kind.FIELD_WRONG, "events"),
+        (record(values=[1]), kind.FIELD_WRONG, "values"),
+        (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start 2"),
+    ],
+)  # fmt: skip
+def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) -> None:
+    found = parse(value)
+    assert isinstance(found, Malformed)
+    assert found.reason == reason
+    assert reason in kind.REASONS
+    assert told in found.detail
+
+
+@pytest.mark.parametrize("key", [b"", b"b", b"\xff"])
+def test_the_key_is_the_id(key: bytes) -> None:
+    found = parse(record("a"), key)
+    assert isinstance(found, Malformed)
+    assert (found.reason, found.id) == (kind.KEY_NOT_ID, "a")
+
+
+def test_a_malformed_one_names_its_id_if_it_can() -> None:
+    found = parse(orjson.dumps({"id": "a"}))
+    assert isinstance(found, Malformed)
+    assert found.id == "a"
+    found = parse(orjson.dumps({"id": 7}))
+    assert isinstance(found, Malformed)
+    assert found.id is None
+
+
+def test_the_bounds_are_inside() -> None:
+    assert isinstance(parse(record("x" * MAX_ID_CHARS, MAX_REVISION)), Result)
+    assert isinstance(parse(record(start=-(2**63), end=2**63 - 1)), Result)
+
+
+def test_of_one_id_the_highest_revision_counts() -> None:
+    given: list[Any] = [result("b", 1), result("a", 2, "retract"), result("a", 1), result("b", 0)]
+    assert newest(given) == [result("a", 2, "retract"), result("b", 1)]

@@ -1,0 +1,418 @@
+"""Examples: what is committed when, back-pressure, and what becomes of each record.
+
+The consumer is a script here; `test_sinks_on_kafka.py` has the real one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from prometheus_client import CollectorRegistry, generate_latest
+
+from sinks import result as kinds_of_result
+from sinks.counts import SinkCollector
+from sinks.dead import DeadLetter
+from sinks.result import Result
+from sinks.runner import Runner, RunnerLimits, SourceFailed
+from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
+from tests.sinks.results import MemorySink, record, result
+
+LIMITS = RunnerLimits(batch_wait_s=0.005, retry_pause_s=0.01, max_retry_pause_s=0.02)
+
+
+class Record:
+    """A message, as far as the runner looks at it."""
+
+    def __init__(
+        self,
+        offset: int,
+        value: bytes | None,
+        key: bytes | None = b"a",
+        headers: list[tuple[str, bytes]] | None = None,
+        error: KafkaError | None = None,
+        partition: int = 0,
+    ) -> None:
+        self._offset, self._value, self._key = offset, value, key
+        self._headers, self._error, self._partition = headers, error, partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def partition(self) -> int:
+        return self._partition
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return self._headers
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+
+NO_OFFSET = KafkaError(KafkaError._AUTO_OFFSET_RESET)
+
+
+class ScriptedConsumer:
+    """Gives the records, then stops the runner; what it is told goes to `log`."""
+
+    def __init__(self, records: Sequence[Record], log: list[Any], partitions: int = 1) -> None:
+        self.records = list(records)
+        self.log = log
+        self.at_the_end: Callable[[], None] = lambda: None
+        self.while_paused: list[Record] = []
+        self._partitions = [TopicPartition("results", number) for number in range(partitions)]
+        self._assigned = False
+        self._was_empty = False
+        self.committed_offset = -1001
+        self.lowest = 0
+        self.ask_failures = 0
+
+    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
+        self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def committed(self, places: list[TopicPartition], _: float) -> list[TopicPartition]:
+        if self.ask_failures:
+            self.ask_failures -= 1
+            raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
+        return [
+            TopicPartition(each.topic, each.partition, self.committed_offset) for each in places
+        ]
+
+    def get_watermark_offsets(self, _: TopicPartition, __: float) -> tuple[int, int]:
+        return self.lowest, 10_000
+
+    def incremental_unassign(self, places: list[TopicPartition]) -> None:
+        self.log.append(("unassign", [place.partition for place in places]))
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        self.log.append(("assign", [place.partition for place in places]))
+
+    def consume(self, count: int, timeout_s: float) -> list[Record]:
+        """Waits where nothing is left: the second time is another batch's."""
+        if not self._assigned:
+            self._assigned = True
+            self.on_assign(self, self._partitions)
+        found, self.records = self.records[:count], self.records[count:]
+        if not found:
+            if self._was_empty:
+                self.at_the_end()
+            self._was_empty = True
+            time.sleep(timeout_s)
+        return found
+
+    def poll(self, _: float) -> Record | None:
+        return self.while_paused.pop(0) if self.while_paused else None
+
+    def pause(self, places: list[TopicPartition]) -> None:
+        self.log.append(("pause", [place.partition for place in places]))
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        self.log.append(("resume", [place.partition for place in places]))
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        self.log.append(("commit", {place.partition: place.offset for place in offsets}))
+        return offsets
+
+    def close(self) -> None:
+        self.log.append(("close", "consumer"))
+
+
+class LoggedSink(MemorySink):
+    """Fails as often as `fails`, refuses the ids in `refuses`."""
+
+    def __init__(self, log: list[Any]) -> None:
+        super().__init__()
+        self.log = log
+        self.fails = 0
+        self.refuses: set[str] = set()
+        self.on_fail: Callable[[], None] = lambda: None
+
+    def write(self, results: Sequence[Result]) -> Sequence[Refused]:
+        if self.fails:
+            self.fails -= 1
+            self.on_fail()
+            raise SinkUnavailable("the store is away")
+        if results:
+            self.log.append(("write", [each.revision for each in results]))
+        super().write([each for each in results if each.id not in self.refuses])
+        return [Refused(each, "no room") for each in results if each.id in self.refuses]
+
+    def close(self) -> None:
+        self.log.append(("close", "sink"))
+
+
+class LoggedLetters:
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.letters: list[DeadLetter] = []
+        self.fails = 0
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise SinkUnavailable("the side topic is away")
+        self.log.append(("letters", [each.offset for each in letters]))
+        self.letters += letters
+
+    def close(self) -> None:
+        self.log.append(("close", "letters"))
+
+
+class Setting:
+    """A runner with everything around it scripted."""
+
+    def __init__(
+        self, records: Sequence[Record], limits: RunnerLimits = LIMITS, partitions: int = 1
+    ) -> None:
+        self.log: list[Any] = []
+        self.consumer = ScriptedConsumer(records, self.log, partitions)
+        self.sink = LoggedSink(self.log)
+        self.letters = LoggedLetters(self.log)
+        consumer: Any = self.consumer
+        self.runner = Runner(consumer, "results", self.sink, self.letters, limits)
+        self.consumer.at_the_end = self.runner.stop
+
+    def run(self) -> list[Any]:
+        self.runner.run()
+        closed = [("close", "sink"), ("close", "letters"), ("close", "consumer")]
+        assert self.log[-3:] == closed
+        return self.log[1:-3]
+
+
+def updates(*revisions: int) -> list[Record]:
+    return [Record(number, record("a", each)) for number, each in enumerate(revisions)]
+
+
+def test_written_then_committed() -> None:
+    assert Setting(updates(0, 1, 2)).run() == [("write", [0, 1, 2]), ("commit", {0: 3})]
+
+
+def test_a_batch_is_bounded() -> None:
+    limits = RunnerLimits(batch_records=2, batch_wait_s=1)
+    steps = Setting(updates(0, 1, 2), limits).run()
+    assert steps == [
+        ("write", [0, 1]),
+        ("commit", {0: 2}),
+        ("write", [2]),
+        ("commit", {0: 3}),
+    ]
+    limits = RunnerLimits(batch_bytes=1, batch_wait_s=1)
+    steps = Setting(updates(*range(150)), limits).run()
+    assert [len(what) for step, what in steps if step == "write"] == [100, 50]
+
+
+def test_every_record_is_counted_as_one_thing() -> None:
+    setting = Setting(
+        [
+            Record(0, record("a", 0)),
+            Record(1, None, b"", [("kind", b"frontier")]),
+            Record(2, b"{"),
+            Record(3, None),
+            Record(4, record("b", 7), b"b"),
+            Record(5, record("a", 1, "retract"), headers=[("other", b"1")]),
+        ]
+    )
+    setting.sink.refuses = {"b"}
+    steps = setting.run()
+    assert steps == [("write", [0, 7, 1]), ("letters", [2, 3, 4]), ("commit", {0: 6})]
+    letters = [(each.offset, each.reason, each.revision) for each in setting.letters.letters]
+    assert letters == [
+        (2, kinds_of_result.NOT_JSON, None),
+        (3, kinds_of_result.VALUE_MISSING, None),
+        (4, REFUSED, 7),
+    ]
+    counts = setting.runner.counts
+    assert counts.records == 6
+    assert counts.written.total() + counts.dead.total() + counts.control == 6
+    assert (counts.control, counts.dead.total()) == (1, 3)
+    assert counts.written["retract"] == 1
+
+
+def test_counts_are_told_to_prometheus() -> None:
+    setting = Setting([*updates(0, 1), Record(2, b"{")])
+    setting.run()
+    registry = CollectorRegistry()
+    registry.register(SinkCollector(setting.runner.counts))
+    text = generate_latest(registry).decode()
+    assert "inorder_sink_records_total 3.0" in text
+    assert 'inorder_sink_written_total{op="emit"} 1.0' in text
+    assert 'inorder_sink_dead_total{reason="not_json"} 1.0' in text
+    assert "inorder_sink_waiting 0.0" in text
+
+
+def test_a_store_that_is_away_is_waited_for_and_nothing_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    setting = Setting(updates(0, 1))
+    setting.sink.fails = 5
+    seen: list[str] = []
+    setting.sink.on_fail = lambda: seen.append(setting.runner.counts.trouble)
+    with caplog.at_level(logging.WARNING, "inorder.sink"):
+        steps = setting.run()
+    assert steps == [("pause", [0]), ("write", [0, 1]), ("resume", [0]), ("commit", {0: 2})]
+    assert seen == ["", *["the store is away"] * 4]
+    counts = setting.runner.counts
+    assert (counts.waits, counts.trouble, counts.written.total()) == (5, "", 2)
+    tries = [each for each in caplog.messages if "next try" in each]
+    assert [each.split(" s:")[0][-4:] for each in tries] == ["0.01", *["0.02"] * 4]
+
+
+def test_what_comes_while_it_waits_is_written_after() -> None:
+    """A partition that joins may bring a record before it is paused."""
+    setting = Setting(updates(0))
+    setting.sink.fails = 1
+    setting.consumer.while_paused = [Record(1, record("a", 1))]
+    setting.consumer.at_the_end = lambda: None
+    written = setting.sink.log
+    seen: list[int] = []
+
+    def stop_when_written() -> None:
+        seen.append(1)
+        if ("write", [1]) in written or len(seen) > 100:
+            setting.runner.stop()
+
+    setting.consumer.at_the_end = stop_when_written
+    steps = setting.run()
+    assert steps == [
+        ("pause", [0]),
+        ("write", [0]),
+        ("resume", [0]),
+        ("commit", {0: 1}),
+        ("write", [1]),
+        ("commit", {0: 2}),
+    ]
+
+
+def test_a_side_topic_that_is_away_is_waited_for_too() -> None:
+    setting = Setting([Record(0, b"{"), *updates(0, 1)[1:]])
+    setting.letters.fails = 1
+    assert setting.run() == [
+        ("write", [1]),
+        ("pause", [0]),
+        ("write", [1]),
+        ("letters", [0]),
+        ("resume", [0]),
+        ("commit", {0: 2}),
+    ]
+    assert setting.runner.counts.written.total() == 1
+
+
+def test_stopped_while_it_waits_it_commits_nothing() -> None:
+    setting = Setting(updates(0))
+    setting.sink.fails = 10**9
+    setting.sink.on_fail = setting.runner.stop
+    assert setting.run() == []
+    assert setting.runner.counts.written.total() == 0
+
+
+def test_partitions_that_were_taken_away_are_not_committed() -> None:
+    records = [Record(7, record("a", 0), partition=number) for number in (0, 1)]
+    setting = Setting(records, partitions=2)
+    setting.sink.fails = 1
+    taken = [TopicPartition("results", 1)]
+    setting.sink.on_fail = lambda: setting.consumer.on_revoke(setting.consumer, taken)
+    assert setting.run()[-1] == ("commit", {0: 8})
+
+
+def test_partitions_that_come_while_it_waits_are_paused() -> None:
+    setting = Setting(updates(0))
+    setting.sink.fails = 2
+    new = [TopicPartition("results", 3)]
+    failures: list[int] = []
+
+    def at_the_second() -> None:
+        failures.append(1)
+        if len(failures) == 2:
+            setting.consumer.on_assign(setting.consumer, new)
+
+    setting.sink.on_fail = at_the_second
+    steps = setting.run()
+    assert steps[:3] == [("pause", [0]), ("assign", [3]), ("pause", [3])]
+    assert ("resume", [0, 3]) in steps
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+)
+def test_a_topic_that_is_gone_ends_it(code: int) -> None:
+    setting = Setting([*updates(0), Record(0, None, error=KafkaError(code))])
+    with pytest.raises(SourceFailed, match="topic results"):
+        setting.runner.run()
+    assert ("close", "consumer") in setting.log
+    assert not any(step == "commit" for step, _ in setting.log)
+
+
+def test_a_client_that_refuses_ends_it() -> None:
+    setting = Setting(updates(0))
+
+    def refused(count: int, timeout_s: float) -> list[Record]:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    setting.consumer.consume = refused  # type: ignore[method-assign]
+    with pytest.raises(SourceFailed, match="topic results"):
+        setting.runner.run()
+    assert setting.log[-1] == ("close", "consumer")
+
+
+@pytest.mark.parametrize(("committed", "expired"), [(-1001, 0), (0, 40), (30, 10), (90, 0)])
+def test_reading_begins_where_the_topic_does(
+    committed: int, expired: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without an offset, before the topic's first, or behind its end (made anew)."""
+    setting = Setting([Record(0, None, error=NO_OFFSET), Record(40, record("a", 0))])
+    setting.consumer.committed_offset = committed
+    setting.consumer.lowest = 40
+    setting.consumer.ask_failures = 2
+    steps = setting.run()
+    assert steps == [("unassign", [0]), ("assign", [0]), ("write", [0]), ("commit", {0: 41})]
+    assert setting.runner.counts.expired == expired
+    assert (f"offset {committed}, which was to be read next" in caplog.text) == (committed >= 0)
+
+
+def test_a_group_that_never_answers_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.runner.BEGIN_TIMEOUT_S", 0.1)
+    setting = Setting([Record(0, None, error=NO_OFFSET)])
+    setting.consumer.ask_failures = 10**9
+    with pytest.raises(SourceFailed, match="topic results"):
+        setting.runner.run()
+
+
+def test_passing_troubles_of_the_brokers_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    setting = Setting([Record(0, None, error=KafkaError(KafkaError._TRANSPORT)), *updates(0)])
+    with caplog.at_level(logging.WARNING, "inorder.sink"):
+        assert setting.run() == [("write", [0]), ("commit", {0: 1})]
+    assert any("topic results" in each for each in caplog.messages)
+    assert setting.runner.counts.records == 1
+
+
+def test_a_store_that_is_not_as_it_must_be_ends_it() -> None:
+    setting = Setting(updates(0))
+
+    def unusable(results: Sequence[Result]) -> Sequence[Refused]:
+        raise SinkUnusable("another table")
+
+    setting.sink.write = unusable  # type: ignore[method-assign]
+    with pytest.raises(SinkUnusable):
+        setting.runner.run()
+    assert not any(step == "commit" for step, _ in setting.log)
+    assert setting.log[-1] == ("close", "consumer")
+
+
+def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
+    setting = Setting([Record(0, record("a", 0)), Record(1, record("a", 0))])
+    setting.sink.refuses = {"a"}
+    setting.run()
+    assert [each.offset for each in setting.letters.letters] == [0, 1]
+    assert setting.sink.truth() == {}
+    assert result("a", 0) == result("a", 0)

@@ -1,0 +1,101 @@
+"""Law, against an oracle: what a sink holds depends on the set of results alone.
+
+Any order, copies, cuts of batches, restarts, and crashes (the sink is dropped as it
+stands), for every kind of sink. The oracle is `MemorySink`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sinks.files import Form
+from sinks.result import Result, newest
+from tests.sinks.kinds import KINDS, Place, file_place, postgres_place, redis_place
+from tests.sinks.results import result, same, truth_of
+
+NUMBERS = itertools.count()
+SMALL_ROLL_BYTES = 2_000
+
+pytestmark = [pytest.mark.redis, pytest.mark.postgres]
+
+ids = st.sampled_from(["a", "b", "ü", "d{}", "e'", "f"])
+one_result = st.builds(
+    lambda id_, revision, is_retract: result(
+        # The content follows from id and revision, as the contract has it.
+        id_,
+        revision,
+        "retract" if is_retract[revision] else None,
+    ),
+    ids,
+    st.integers(0, 9),
+    st.just([False, False, True, False, True, True, False, False, False, True]),
+)
+STEP = st.one_of(st.lists(one_result, max_size=25), st.sampled_from(["restart", "crash"]))
+
+
+@pytest.fixture(params=KINDS)
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place]:
+    number = NUMBERS
+    match request.param:
+        case "redis":
+            server = request.getfixturevalue("redis_server")
+            return lambda: redis_place(server, f"law-{next(number)}")
+        case "postgres":
+            server = request.getfixturevalue("postgres_server")
+            return lambda: postgres_place(server, f"law_{next(number)}")
+        case form:
+            return lambda: file_place(
+                tmp_path / str(next(number)), Form(form), roll_bytes=SMALL_ROLL_BYTES
+            )
+
+
+@given(plan=st.lists(STEP, min_size=1, max_size=12))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_the_truth_depends_on_the_set_alone(
+    new_place: Callable[[], Place], plan: list[Any]
+) -> None:
+    place = new_place()
+    sink = place.opened()
+    given_: list[Result] = []
+    for step in plan:
+        if step == "restart":
+            sink.close()
+            sink = place.opened()
+        elif step == "crash":
+            release(sink)
+            sink = place.opened()
+        else:
+            assert not sink.write(step)
+            given_ += step
+    sink.write([result("z", 0)])  # makes the place where nothing else did
+    sink.close()
+    assert same(place.truth()) == same(truth_of([*given_, result("z", 0)]))
+
+
+@given(results=st.lists(one_result, max_size=30))
+def test_a_folded_batch_has_the_same_truth(results: list[Result]) -> None:
+    folded = newest(results)
+    assert truth_of(folded) == truth_of(results)
+    assert [each.id for each in folded] == sorted({each.id for each in results})
+
+
+def release(sink: Any) -> None:
+    """As the death of its process does: locks and connections go, nothing is finished."""
+    journal = getattr(sink, "_journal", None)
+    if journal is not None:
+        journal.release()
+    connection = getattr(sink, "_connection", None)
+    if connection is not None:
+        connection.close()
+    client = getattr(sink, "_client", None)
+    if client is not None:
+        client.close()

@@ -1,0 +1,226 @@
+"""End to end: the command on a real Kafka, with stores that go and topics that forget."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from infra.poll import wait_until
+from infra.redis import RedisServer
+from sinks.dead import DeadLetter, DeadTopic
+from sinks.runner import Runner, RunnerLimits, consumer_of
+from sinks.sink import SinkUnavailable
+from tests.services import SharedKafka, UniqueName
+from tests.sinks.kinds import redis_place
+from tests.sinks.results import MemorySink, result, rows_in, same, truth_of
+from tests.sinks.sink_process import SinkProcess
+from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+
+TIMEOUT_S = 60.0
+
+
+class Letters:
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+
+    def write(self, letters: Any) -> None:
+        self.letters += letters
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def running(brokers: str, topic: str, group: str, sink: MemorySink) -> Iterator[Runner]:
+    """A runner in a thread, stopped at the end."""
+    consumer = consumer_of(brokers, group)
+    runner = Runner(consumer, topic, sink, Letters(), RunnerLimits())
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            runner.run()
+        except Exception as error:  # noqa: BLE001 - told below
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield runner
+    finally:
+        runner.stop()
+        thread.join(TIMEOUT_S)
+    assert not thread.is_alive()
+    assert failures == []
+
+
+def wait_for_read(brokers: str, topic: str, group: str, producer: ResultsProducer) -> None:
+    has_read = partial(group_has_read, brokers, topic, group, producer.next_offsets)
+    wait_until(has_read, TIMEOUT_S, f"{group} to read {topic}")
+
+
+def test_only_what_was_committed_counts_and_a_restart_goes_on(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    topic = unique_name("results")
+    kafka.create_topic(topic, partitions=2)
+    sink = MemorySink()
+    changes = list(history(seed=1, ids=40, changes=1_000))
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.results(changes[:500])
+        producer.records([never_committed(f"r{number}") for number in range(40)], abort=True)
+        with running(kafka.bootstrap, topic, topic, sink) as runner:
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        assert runner.counts.records == 500
+        producer.results(changes[500:])
+        with running(kafka.bootstrap, topic, topic, sink) as runner:
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        assert runner.counts.records == 500
+        assert runner.counts.expired == 0
+    assert same(sink.truth()) == same(truth_of(changes))
+
+
+def test_records_that_the_topic_deleted_are_counted_and_told(
+    kafka: SharedKafka, unique_name: UniqueName, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = unique_name("results")
+    kafka.create_topic(topic)
+    sink = MemorySink()
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.results([result("a", 0)])
+        with running(kafka.bootstrap, topic, topic, sink):
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        for revision in range(1, 5):
+            producer.results([result("a", revision)])
+        first_kept = TopicPartition(topic, 0, producer.next_offsets[0] - 1)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for future in admin.delete_records([first_kept]).values():
+            future.result(TIMEOUT_S)
+        with running(kafka.bootstrap, topic, topic, sink) as runner:
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+    # Offsets: a record and the mark of its transaction each; 1 was to be read next, 8 is kept.
+    assert runner.counts.expired == 7
+    assert "offset 1, which was to be read next" in caplog.text
+    assert sink.known["a"].revision == 4
+
+
+def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    topic = unique_name("results")
+    kafka.create_topic(topic, partitions=4)
+    one, other = MemorySink(), MemorySink()
+    changes = list(history(seed=2, ids=60, changes=2_000))
+    with (
+        ResultsProducer(kafka.bootstrap, topic) as producer,
+        running(kafka.bootstrap, topic, topic, one) as first,
+    ):
+        producer.results(changes[:1_000])
+        wait_for_read(kafka.bootstrap, topic, topic, producer)
+        with running(kafka.bootstrap, topic, topic, other) as second:
+            wait_until(lambda: len(second._owned) == 2, TIMEOUT_S, "the second to have a part")
+            producer.results(changes[1_000:])
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+        assert 0 < second.counts.records < 1_000
+        assert first.counts.records + second.counts.records >= 2_000
+        assert first.counts.commit_failures == second.counts.commit_failures == 0
+    known = [*one.known.values(), *other.known.values()]
+    assert same(truth_of(known)) == same(truth_of(changes))
+
+
+@pytest.mark.redis
+def test_a_store_that_is_killed_is_waited_for(
+    kafka: SharedKafka, own_redis: RedisServer, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic = unique_name("results")
+    kafka.create_topic(topic, partitions=2)
+    place = redis_place(own_redis, topic)
+    changes = list(history(seed=3, ids=200, changes=6_000))
+    sink = SinkProcess(
+        "sink",
+        tmp_path / "sink",
+        *("redis", "--brokers", kafka.bootstrap, "--topic", topic, "--batch", "20"),
+        *("--group", topic),
+        env={"INORDER_REDIS": own_redis.url},
+    )
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.results(changes[:3_000])
+        try:
+            sink.start()
+            sink.wait_until_written(100)
+            own_redis.kill()
+            producer.results(changes[3_000:])
+            sink.process.wait_until(lambda: sink.ready()[0] == 503, TIMEOUT_S)
+            assert "Redis failed" in sink.ready()[1]["reasons"][0]
+            own_redis.restart()
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+            sink.process.wait_until(lambda: sink.ready()[0] == 200, TIMEOUT_S)
+            assert sink.metrics()["waits"] >= 1
+            assert sink.process.stop() == 0
+        finally:
+            sink.process.kill()
+    assert "the store answers again" in sink.log
+    assert "6000 records: 6000 written, 0 dead, 0 control" in sink.log
+    assert same(place.truth()) == same(truth_of(changes))
+
+
+def test_dead_letters_reach_their_topic_and_files_appear(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic, dead = unique_name("results"), unique_name("dead")
+    kafka.create_topic(topic)
+    kafka.create_topic(dead)
+    sink = SinkProcess(
+        "sink",
+        tmp_path / "sink",
+        *("files", "--brokers", kafka.bootstrap, "--topic", topic, "--dead-topic", dead),
+        *("--group", topic, "--folder", str(tmp_path / "out"), "--format", "jsonl"),
+    )
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.records(
+            [
+                (b"a", result("a", 0).record, {}),
+                (b"a", b"{", {}),
+                (b"", None, {"kind": b"frontier"}),
+                (b"wrong", result("a", 1).record, {}),
+            ]
+        )
+        try:
+            sink.start()
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+            assert sink.metrics()["control"] == 1
+            assert sink.process.stop() == 0
+        finally:
+            sink.process.kill()
+    assert rows_in(tmp_path / "out") == [result("a", 0)]
+    letters = [orjson.loads(value) for value in read(kafka.bootstrap, dead, 2)]
+    told = [(each["kind"], each["topic"], each["offset"], each["reason"]) for each in letters]
+    assert told == [("dead", topic, 1, "not_json"), ("dead", topic, 3, "key_not_id")]
+
+
+def read(brokers: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "-"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() or b"" for message in consumer.consume(count, TIMEOUT_S)]
+    finally:
+        consumer.close()
+
+
+def test_a_side_topic_that_does_not_answer_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sinks.dead.DELIVERY_TIMEOUT_S", 1.0)
+    letters = DeadTopic("127.0.0.1:1", "dead", {"log_level": 0})
+    with pytest.raises(SinkUnavailable, match="topic dead"):
+        letters.write([DeadLetter("results", 0, 1, "not_json", "not JSON")])
+    letters.close()

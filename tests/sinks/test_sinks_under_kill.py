@@ -1,0 +1,133 @@
+"""End to end: Kafka, the command, each kind of store, and kill -9 in mid-flow.
+
+The topic holds results in transactions, some aborted, with control records and malformed
+ones between. Each sink is killed three times while it writes. What the stores hold in the
+end is what the oracle holds, and every malformed record has its dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from infra.poll import wait_until
+from infra.postgres import PostgresServer
+from infra.redis import RedisServer
+from sinks.files import Form
+from tests.services import SharedKafka, UniqueName
+from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
+from tests.sinks.results import MemorySink, same
+from tests.sinks.sink_process import SinkProcess
+from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.redis,
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+
+KILLS = 3
+TRANSACTIONS = 200
+PER_TRANSACTION = 100
+CHANGES_PER_ID = 4
+ABORTED_EVERY = 7
+BATCH = 20
+"""Small, so that there is always one between its reading and its commit."""
+
+WRITTEN_BEFORE_KILL = 100
+DONE_TIMEOUT_S = 90.0
+
+
+def publish(producer: ResultsProducer) -> MemorySink:
+    """What should be in the stores."""
+    changes = TRANSACTIONS * PER_TRANSACTION
+    results = history(seed=5, ids=changes // CHANGES_PER_ID, changes=changes)
+    oracle = MemorySink()
+    for number in range(TRANSACTIONS):
+        some = list(islice(results, PER_TRANSACTION))
+        oracle.write(some)
+        producer.records(
+            [
+                *((each.id.encode(), each.record, dict[str, bytes]()) for each in some),
+                (b"r1", b'{"id": "r1", "revision": "high"}', {}),
+                (b"", None, {"kind": b"frontier"}),
+            ]
+        )
+        if number % ABORTED_EVERY == 0:
+            producer.records([never_committed(each.id) for each in some], abort=True)
+    return oracle
+
+
+@contextmanager
+def running(sinks: list[SinkProcess]) -> Iterator[None]:
+    try:
+        for sink in sinks:
+            sink.start()
+        yield
+    finally:
+        for sink in sinks:
+            sink.process.kill()
+
+
+def test_the_stores_are_exact(
+    kafka: SharedKafka,
+    redis_server: RedisServer,
+    postgres_server: PostgresServer,
+    unique_name: UniqueName,
+    tmp_path: Path,
+) -> None:
+    topic = unique_name("results")
+    kafka.create_topic(topic, partitions=3)
+    table = "under_kill"
+    places: dict[str, Place] = {
+        "redis": redis_place(redis_server, topic),
+        "postgres": postgres_place(postgres_server, table),
+        "files": file_place(tmp_path / "out", Form.PARQUET, roll_bytes=1),
+    }
+    options = {
+        "redis": ["--redis", redis_server.url],
+        "postgres": ["--postgres", postgres_server.url, "--table", table],
+        "files": ["--folder", str(tmp_path / "out"), "--roll-mib", "1", "--roll-seconds", "0.3"],
+    }
+    sinks = {
+        kind: SinkProcess(
+            kind,
+            tmp_path / kind,
+            *(kind, "--brokers", kafka.bootstrap, "--topic", topic),
+            *("--group", f"{topic}.{kind}", "--batch", str(BATCH), *options[kind]),
+        )
+        for kind in places
+    }
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        oracle = publish(producer)
+    has_read = {
+        kind: partial(
+            group_has_read, kafka.bootstrap, topic, f"{topic}.{kind}", producer.next_offsets
+        )
+        for kind in sinks
+    }
+    with running(list(sinks.values())):
+        for _ in range(KILLS):
+            for kind, sink in sinks.items():
+                sink.wait_until_written(WRITTEN_BEFORE_KILL)
+                assert sink.process.kill() == -9
+                assert not has_read[kind](), f"{kind} was done before it was killed"
+                sink.start()
+        for kind, sink in sinks.items():
+            wait_until(has_read[kind], DONE_TIMEOUT_S, f"sink {kind}: {sink.process.tail()}")
+            assert sink.process.stop() == 0, sink.log
+    expected = same(oracle.truth())
+    assert len(oracle.known) / 2 < len(expected) < len(oracle.known)
+    for kind, place in places.items():
+        assert same(place.truth()) == expected, kind
+        coordinates = {(each["partition"], each["offset"]) for each in sinks[kind].dead_letters}
+        assert len(coordinates) == TRANSACTIONS, kind
+    left_over = [path.name for path in (tmp_path / "out").iterdir() if path.name.startswith("_")]
+    assert left_over == []
