@@ -11,8 +11,7 @@ pydantic's `ValidationError`. The rooms of this package: `spelling` (durations,
 sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which puts
 paths and lines to what these refuse.
 
-In this version the clock is trusted (`unsynced: trust`), and `queries` are checked
-and then refused.
+In this version `queries` are checked and then refused.
 """
 
 from topology.description.problem import Problem, TopologyError
