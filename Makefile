@@ -10,12 +10,13 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+SPARK := $(VENV)/.spark
 # The first of these that is there and works.
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup demo test lint format services bench chaos compiled lock clean distclean
+.PHONY: help setup spark-setup demo test lint format services bench chaos compiled lock clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,18 +41,29 @@ $(DEV): requirements-dev.lock $(RUNTIME)
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@touch $@
 
+$(SPARK): requirements-spark.lock $(RUNTIME)
+	@echo "installing Spark"
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements-spark.lock
+	@touch $@
+
 setup: $(DEV) ## the virtual environment .venv with all that is needed
 
 demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 	@$(BIN)/inorder demo $(ARGS)
 
-services: # Java, Maven and Redis, for the tests that need them
+services: # Java, Maven, Redis and PostgreSQL, for the tests that need them
 	@infra/ensure.sh
 
-test: lint services ## style, types, then all tests but the long chaos runs (ARGS=..., JOBS=2)
+spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
+	@$(PY) -m infra.spark >/dev/null
+
+spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
+	@$(BIN)/inorder spark run $* $(ARGS)
+
+test: lint services spark-setup ## style, types, then all tests but the long chaos runs (ARGS=..., JOBS=2)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-lint: $(DEV) ## style, types, who may import whom, the Dockerfile
+lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check . || { echo "not formatted; run: make format" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
@@ -87,6 +99,8 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	@$(LOCK) --group build --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra dev --group build --constraint requirements.lock \
 	    --constraint requirements-build.lock --output-file requirements-dev.lock
+	@$(LOCK) pyproject.toml --extra spark --constraint requirements.lock \
+	    --output-file requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,8 +3,8 @@
 Exit codes: 0 done; 1 something failed while running; 2 bad arguments or a bad topology
 file; 3 input that cannot be read. Settings also come from the environment
 (`INORDER_TOPOLOGY`, `INORDER_BROKERS`, `INORDER_STATE_DIR`, `INORDER_HTTP`,
-`INORDER_STAGE`, `INORDER_REDIS`, `INORDER_KAFKA` and the names of the TLS and SASL
-settings, and `INORDER_<COMMAND>_<OPTION>` for the rest); the command line wins.
+`INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`, `INORDER_KAFKA` and the names of the
+TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for the rest); the command line wins.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "produce": "Publish recorded events with the header contract.",
     "replay": "Run the topology in this process on recorded events.",
+    "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",
+    "spark": "Analyse the topics with Spark.",
     "stage": "One stage's process (started by `worker`).",
     "sync-server": "Measure the clocks of sources over UDP.",
     "topics": "Make the topics that a topology needs.",

@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 
 import infra.kafka
+import infra.postgres
 import infra.redis
 from infra.embedded import EmbeddedBroker
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.lock import exclusive
+from infra.postgres import PostgresServer
 from infra.process import sweep
 from infra.redis import RedisServer
 from tests import progress
@@ -97,6 +99,22 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis for this test alone, durable, to be killed and restarted."""
     require(infra.redis.missing())
     with RedisServer(tmp_path / "redis", durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """A PostgreSQL for the tests of this worker, each with a table of its own."""
+    require(infra.postgres.missing())
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres(tmp_path: Path) -> Iterator[PostgresServer]:
+    """A PostgreSQL for this test alone, to be killed and restarted."""
+    require(infra.postgres.missing())
+    with PostgresServer(tmp_path / "postgres") as server:
         yield server
 
 

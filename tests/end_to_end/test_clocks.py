@@ -141,7 +141,7 @@ def assert_true(setting: Setting, begin_ns: int) -> None:
     assert min(counted.values()) > 300
 
 
-@pytest.mark.parametrize("stages", [FUSED, SPLIT])
+@pytest.mark.parametrize("stages", [FUSED, pytest.param(SPLIT, marks=pytest.mark.chaos)])
 def test_wrong_clocks(kafka: SharedKafka, tmp_path: Path, stages: str) -> None:
     partitions = 1 if stages == FUSED else 3
     shape: dict[str, Any] = {
