@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup spark-setup demo test lint format services bench chaos compiled lock clean distclean
+.PHONY: help setup spark-setup spark-test demo test lint format services bench chaos compiled lock clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,10 +57,13 @@ services: # Java, Maven, Redis and PostgreSQL, for the tests that need them
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
 	@$(PY) -m infra.spark >/dev/null
 
+spark-test: $(DEV) spark-setup ## the tests of the Spark room (ARGS=...)
+	@$(PY) -m pytest -m spark $(ARGS)
+
 spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
 	@$(BIN)/inorder spark run $* $(ARGS)
 
-test: lint services spark-setup ## style, types, then all tests but the long chaos runs (ARGS=..., JOBS=2)
+test: lint services ## style, types, then all tests but chaos and Spark's (ARGS=..., JOBS=2)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile

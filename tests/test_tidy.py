@@ -125,7 +125,8 @@ def docstring(name: str) -> str:
 
 
 def test_the_locks_name_every_dependency_with_a_hash() -> None:
-    for name in ("requirements.lock", "requirements-build.lock", "requirements-dev.lock"):
+    for kind in ("", "-build", "-dev", "-spark"):
+        name = f"requirements{kind}.lock"
         pins = re.findall(r"^[a-z0-9].*==.*$", read(name), re.MULTILINE)
         assert pins, name
         assert all(pin.endswith("\\") for pin in pins), f"{name}: a pin without a hash"

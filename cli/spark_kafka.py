@@ -1,0 +1,46 @@
+"""TLS and SASL settings as the Java client inside Spark's connector spells them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agents.security import Security
+
+PREFIX: Final = "kafka."
+LOGIN: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def java_settings(security: Security) -> dict[str, str]:
+    """Options of the connector. PEM texts go by value: a key and its certificate in files of
+    their own have no other spelling there. The key has to be PKCS 8."""
+    settings: dict[str, str] = {"security.protocol": security.protocol}
+    if security.encrypts:
+        named = security.identification
+        settings["ssl.endpoint.identification.algorithm"] = "" if named == "none" else named
+        if security.ca_file is not None:
+            settings["ssl.truststore.type"] = "PEM"
+            settings["ssl.truststore.certificates"] = security.ca_file.read_text()
+        if security.certificate_file is not None and security.key_file is not None:
+            settings["ssl.keystore.type"] = "PEM"
+            settings["ssl.keystore.certificate.chain"] = security.certificate_file.read_text()
+            settings["ssl.keystore.key"] = security.key_file.read_text()
+        if security.key_password is not None:
+            settings["ssl.key.password"] = security.key_password.get_secret_value()
+    if security.authenticates:
+        mechanism = str(security.mechanism)
+        secret = security.password.get_secret_value() if security.password else ""
+        settings["sasl.mechanism"] = mechanism
+        settings["sasl.jaas.config"] = (
+            f"{LOGIN[mechanism]} required username={_quoted(security.username or '')}"
+            f" password={_quoted(secret)};"
+        )
+    return {PREFIX + name: value for name, value in settings.items()}
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

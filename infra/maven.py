@@ -1,0 +1,75 @@
+"""Jars from Maven, resolved once into the project's cache.
+
+A `pom.xml` names them. They land in `.cache/<name>/` at the project's root (or below
+`$INORDER_CACHE`); processes that ask at the same time wait for the first. A changed
+`pom.xml` resolves them anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from infra.lock import exclusive
+
+RESOLVE_TIMEOUT_S = 600.0
+ROOT = Path(__file__).parents[1]
+
+
+class JarsUnavailable(RuntimeError):
+    """Maven could not bring the jars; the text says why."""
+
+
+class Jars:
+    """The jars of `pom`, in the cache under `name`."""
+
+    def __init__(self, pom: Path, name: str) -> None:
+        self._pom = pom
+        self._name = name
+
+    def missing(self) -> str | None:
+        """Which programs are not there to bring and run them; None if all is there."""
+        absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+        if not absent or (absent == ["mvn"] and self._is_resolved()):
+            return None
+        return f"{' and '.join(absent)} not found; run infra/ensure.sh or install Java 17 and Maven"
+
+    def folder(self) -> Path:
+        root = os.environ.get("INORDER_CACHE")
+        return (Path(root) if root else ROOT / ".cache") / self._name
+
+    def brought(self) -> Path:
+        """The folder that holds them; brings them first where they are not there yet."""
+        folder = self.folder()
+        if not self._is_resolved():
+            with exclusive(folder.parent / f"{self._name}.lock", RESOLVE_TIMEOUT_S):
+                if not self._is_resolved():
+                    self._resolve(folder)
+        return folder
+
+    def _is_resolved(self) -> bool:
+        mark = self.folder() / "pom.xml"
+        return mark.exists() and mark.read_bytes() == self._pom.read_bytes()
+
+    def _resolve(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        command = [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            f"--file={self._pom}",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder}",
+            "-DincludeScope=runtime",
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
+        )
+        if done.returncode:
+            raise JarsUnavailable(
+                f"Maven could not resolve {self._pom}:\n{done.stdout}{done.stderr}"
+            )
+        shutil.copyfile(self._pom, folder / "pom.xml")  # last: it says that all is there

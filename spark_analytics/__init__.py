@@ -1,0 +1,16 @@
+"""PySpark on the ordered topic: DataFrame in, DataFrame out.
+
+Functions take and give DataFrames, bounded or streaming, and know nothing of Kafka; the
+jobs around them (`jobs`) are thin. Times are long nanoseconds named `_ns`; beside them
+stands a timestamp where Spark's windows need one, in microseconds, rounded down.
+
+| module       | what it answers                                                       |
+|--------------|-----------------------------------------------------------------------|
+| `decode`     | Kafka records as typed rows; what cannot be read, with a reason       |
+| `aggregates` | counts, rates, sums, quantiles over windows of reference time         |
+| `disorder`   | how disordered the raw topic was, what order has cost                 |
+| `clocks`     | offsets, skew and error of each source over time                      |
+| `results`    | window and match records folded to what stands                        |
+| `truth`      | every difference between the ordered topic and a plain sort           |
+| `archive`    | records as Parquet by stream and hour, and back                       |
+"""

@@ -1,0 +1,140 @@
+"""The clock audit: what was measured of each source's clock, and what was made of it.
+
+From `clock.offsets` (`samples`): each round bounds the offset D = server - source from both
+sides, t3 - t4 <= D <= t2 - t1 (reorder_drift_merge.md 2.2). A round whose bounds contradict
+each other is a bad row, like one that cannot be read. Declared offsets come apart.
+
+`offsets` sums rounds up per source, server, segment and window of the server's time: how
+many, the tightest interval, round trips, and the skew: the slope of the middle over time,
+in ppm, by least squares. The tightest interval is that of the best single round; rounds of
+one window are not cut against each other, since the clock moves between them.
+
+From the ordered topic (`stamps`), per source and window: the error of the reference time,
+the segments, the offset that was applied (where records tell their `ts`), and which share
+of events was beyond `max_error` of the topology: those of sources in quarantine.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
+from spark_analytics.decode import RECORD
+from spark_analytics.instants import to_timestamp
+
+SCHEMA: Final = (
+    "t1 BIGINT, t2 BIGINT, t3 BIGINT, t4 BIGINT, server STRING, segment BIGINT, mono BIGINT,"
+    " at BIGINT, offset BIGINT, error BIGINT"
+)
+RANKS: Final = (0.5, 0.9, 0.99, 1.0)
+PPM: Final = 1e6
+
+
+class Words(NamedTuple):
+    """What `clock.offsets` says: `rounds` of time sync, `declared` offsets, `bad` records."""
+
+    rounds: DataFrame
+    declared: DataFrame
+    bad: DataFrame
+
+
+def samples(records: DataFrame) -> Words:
+    """Part and type the records; the key is the source."""
+    place = RECORD[:4]
+    rows = records.select(
+        *place,
+        F.try_validate_utf8(F.col("key").cast("string")).alias("source"),
+        F.from_json(F.col("value").cast("string"), SCHEMA).alias("_w"),
+        F.col("value").isNull().alias("_forgotten"),
+    )
+    t1, t2, t3, t4 = (F.col(f"_w.t{number}") for number in range(1, 5))
+    some = t1.isNotNull() | t2.isNotNull() | t3.isNotNull() | t4.isNotNull()
+    whole = t1.isNotNull() & t2.isNotNull() & t3.isNotNull() & t4.isNotNull()
+    low, high = F.try_subtract(t3, t4), F.try_subtract(t2, t1)
+    reason = (
+        F.when(F.col("_forgotten"), None)
+        .when(F.coalesce(F.length("source"), F.lit(0)) == 0, "source_missing")
+        .when(some & ~whole, "round_incomplete")
+        .when(~some & F.col("_w.at").isNull(), "word_unreadable")
+        .when(whole & (low.isNull() | high.isNull() | (low > high)), "round_contradicts")
+    )
+    rows = rows.where(~F.col("_forgotten")).withColumn("reason", reason)
+    sound = rows.where(F.col("reason").isNull())
+    rounds = sound.where(F.col("_w.t1").isNotNull()).select(
+        *place,
+        "source",
+        F.coalesce(F.col("_w.server"), F.lit("")).alias("server"),
+        F.coalesce(F.col("_w.segment"), F.lit(0).cast("long")).alias("segment"),
+        *(F.col(f"_w.t{number}").alias(f"t{number}_ns") for number in range(1, 5)),
+        low.alias("low_ns"),
+        high.alias("high_ns"),
+        (low + (high - low) / 2).cast("long").alias("offset_ns"),
+        F.call_function("div", high - low, F.lit(2)).alias("half_ns"),
+        (high - low).alias("round_trip_ns"),
+        to_timestamp(t3).alias("ref_time"),
+    )
+    declared = sound.where(F.col("_w.t1").isNull()).select(
+        *place,
+        "source",
+        F.col("_w.at").alias("at_ns"),
+        F.col("_w.offset").alias("offset_ns"),
+        F.col("_w.error").alias("error_ns"),
+    )
+    detail = F.to_json("_w").alias("detail")
+    bad = rows.where(F.col("reason").isNotNull()).select(*place, "source", "reason", detail)
+    return Words(rounds, declared, bad)
+
+
+def offsets(rounds: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> DataFrame:
+    """Per source, server, segment and window. On a stream, `delay` must cover by how much
+    the rounds of different sources are apart in the topic."""
+    window = windows.column().alias("_window")
+    tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
+    # Seconds and offsets from a nearby zero: as doubles they would lose the nanoseconds.
+    seconds = (F.unix_micros("ref_time") - F.unix_micros(F.col("_window.start"))) / 1e6
+    rows = rounds.withWatermark("ref_time", delay).withColumn("_window", window)
+    shifted = rows.withColumn("_s", seconds)
+    by_window = shifted.groupBy("_window", "source", "server", "segment").agg(
+        F.count(F.lit(1)).alias("rounds"),
+        tightest.alias("_tightest"),
+        _quantiles(F.col("round_trip_ns")).alias("round_trip_ns"),
+        (F.regr_slope(F.col("offset_ns").cast("double"), F.col("_s")) / 1e9 * PPM).alias(
+            "skew_ppm"
+        ),
+    )
+    return by_window.select(
+        F.col("_window.start").alias("start"),
+        F.col("_window.end").alias("end"),
+        "source",
+        "server",
+        "segment",
+        "rounds",
+        "_tightest.*",
+        "round_trip_ns",
+        "skew_ppm",
+    )
+
+
+def stamps(
+    rows: DataFrame, windows: Windows, max_error_ns: int, *, delay: str = AT_ONCE
+) -> DataFrame:
+    """Per stream, source and window, of sound rows of `decode.ordered`, control records
+    among them, which only move the watermark."""
+    applied_ns = F.col("ref_ns") - F.col("ts_ns")
+    figures = [
+        _quantiles(F.col("error_ns")).alias("error_ns"),
+        F.min("segment").alias("first_segment"),
+        F.max("segment").alias("last_segment"),
+        F.min(applied_ns).alias("least_offset_ns"),
+        F.max(applied_ns).alias("greatest_offset_ns"),
+        F.count_if(F.col("error_ns") > max_error_ns).alias("beyond_max_error"),
+    ]
+    counted = grouped(rows, windows, ("stream", "source"), figures, delay=delay)
+    return counted.withColumn("quarantined", F.col("beyond_max_error") / F.col("n"))
+
+
+def _quantiles(value: Column) -> Column:
+    return F.percentile_approx(value, F.array(*(F.lit(rank) for rank in RANKS)), ACCURACY)

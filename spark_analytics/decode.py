@@ -1,0 +1,325 @@
+"""Kafka records as typed rows, by the header contract of the topology file.
+
+In: the columns of Spark's Kafka source with `includeHeaders` (`key`, `value`, `topic`,
+`partition`, `offset`, `timestamp`, `headers`), or the same from an archive.
+
+Out, for every record one row, none dropped: the coordinates, `key`, `value`, and
+
+| column                | raw              | ordered | meaning                             |
+|-----------------------|------------------|---------|-------------------------------------|
+| `stream`, `source`    | yes              | yes     | string                              |
+| `epoch`               | null: not told   | yes     | long; absent is 0 where stages write|
+| `seq`                 | yes              | yes     | long                                |
+| `type`, `kind`        | yes              | yes     | string, empty where absent          |
+| `ts_ns`               | yes              | if told | the source's own time               |
+| `appended_ns`         | yes              |         | the record's timestamp              |
+| `ref_ns`, `ref_time`  | = `ts_ns`        | yes     | header `refTs`; and as a timestamp  |
+| `error_ns`, `segment` |                  | yes     | headers `err`, `segment`            |
+| `at_ns`, `at`         |                  | yes     | arrival clock of the decision       |
+| `late`                |                  | yes     | the reason, empty where in order    |
+| `complete_ns`         |                  | yes     | C, of a watermark                   |
+| `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
+
+A fault is `<field>_<word>`, the words being those of `topology.headers`, the first that
+applies; `stamp_missing` and `stamp_unreadable` for what only stages write. `split` parts
+the rows into events, control records and bad ones; bad rows keep coordinates and reason,
+never the payload, which lies in the topic.
+
+Readers of topics that stages write set `read_committed` (`jobs`). Cost: a filter over the
+headers for each field, no shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.instants import header_time_ns, integer, to_ns, to_timestamp
+from topology.description import HeaderConfig
+
+RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
+BAD: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "stream",
+    "source",
+    "epoch",
+    "seq",
+    "reason",
+    "detail",
+)
+MAX_SOURCE_BYTES: Final = 256
+MAX_STREAM_BYTES: Final = 249
+SHOWN_CHARS: Final = 40
+PRODUCER_KINDS: Final = ("heartbeat", "bye")
+DIGITS: Final = r"\A[0-9]+\z"
+STAMPS: Final = ("refTs", "err", "segment", "at")
+CONTROL_STAMPS: Final = ("refTs", "err", "at")
+
+
+class Decoded(NamedTuple):
+    """`events` are data, `control` have a kind, `bad` have a `reason` and a `detail`."""
+
+    events: DataFrame
+    control: DataFrame
+    bad: DataFrame
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """`when` holds: the record cannot be used, for this reason."""
+
+    reason: str
+    when: Column
+    detail: Column
+
+
+def raw(records: DataFrame, headers: HeaderConfig) -> DataFrame:
+    """Rows of an input topic: what producers wrote."""
+    names = headers.names()
+    rows = _found(records, names._asdict())
+    rows = rows.select(
+        *RECORD,
+        to_ns(F.col("timestamp")).alias("appended_ns"),
+        F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
+        _text("source").alias("source"),
+        _digits("epoch").alias("epoch"),
+        _digits("seq").alias("seq"),
+        F.coalesce(_text("type"), F.lit("")).alias("type"),
+        F.coalesce(_text("kind"), F.when(_count("kind") > 0, F.lit("")), F.lit("")).alias("kind"),
+        F.when(_count("ts") > 0, header_time_ns(_text("ts"), headers.ts_unit))
+        .otherwise(to_ns(F.col("timestamp")))
+        .alias("ts_ns"),
+        *_faulty(_contract_faults(names._asdict(), headers.ts_unit)),
+    )
+    return rows.withColumns({"ref_ns": F.col("ts_ns"), "ref_time": to_timestamp(F.col("ts_ns"))})
+
+
+def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
+    """Rows of `events.ordered`: what the merge wrote."""
+    names = headers.names()
+    wanted = names._asdict() | {
+        "ref": "refTs",
+        "err": "err",
+        "segment": "segment",
+        "at": "at",
+        "late": "late",
+        "complete": "complete",
+    }
+    rows = _found(records, wanted)
+    rows = rows.select(
+        *RECORD,
+        F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
+        _text("source").alias("source"),
+        F.coalesce(_digits("epoch"), F.lit(0).cast("long")).alias("epoch"),
+        _digits("seq").alias("seq"),
+        F.coalesce(_text("type"), F.lit("")).alias("type"),
+        F.coalesce(_text("kind"), F.lit("")).alias("kind"),
+        header_time_ns(_text("ts"), headers.ts_unit).alias("ts_ns"),
+        integer(_text("ref")).alias("ref_ns"),
+        integer(_text("err")).alias("error_ns"),
+        integer(_text("segment")).alias("segment"),
+        integer(_text("at")).alias("at_ns"),
+        F.coalesce(_text("late"), F.lit("")).alias("late"),
+        integer(_text("complete")).alias("complete_ns"),
+        *_faulty(_stamp_faults(names._asdict())),
+    )
+    return rows.withColumns(
+        {"ref_time": to_timestamp(F.col("ref_ns")), "at": to_timestamp(F.col("at_ns"))}
+    )
+
+
+def sound(rows: DataFrame) -> DataFrame:
+    """Events and control records, without the bad rows."""
+    return rows.where(F.col("fault").isNull()).drop("fault", "detail")
+
+
+def split(rows: DataFrame) -> Decoded:
+    """Part decoded rows, of either kind."""
+    usable = sound(rows)
+    bad = rows.where(F.col("fault").isNotNull()).withColumnRenamed("fault", "reason")
+    return Decoded(
+        usable.where(F.col("kind") == "").drop("kind", "complete_ns"),
+        usable.where(F.col("kind") != "").drop("key", "value"),
+        bad.select(*BAD),
+    )
+
+
+# -- one header ------------------------------------------------------------------------------------
+
+
+def _found(records: DataFrame, names: dict[str, str]) -> DataFrame:
+    """The record with three columns for each field: how often its header is there, the
+    bytes, and these as text. Each step is a projection of its own: Spark would otherwise
+    look for the header anew wherever it is spoken of."""
+    empty = "array(CAST(NULL AS STRUCT<key: STRING, value: BINARY>))"
+    values = [
+        F.expr(f"filter(coalesce(headers, {empty}), h -> h.key = {_literal(name)})").alias(
+            f"h_{field}"
+        )
+        for field, name in names.items()
+    ]
+    rows = records.select(*RECORD, *values)
+    kept = [
+        F.expr(part)
+        for field in names
+        for part in (f"size(h_{field}) AS n_{field}", f"get(h_{field}, 0).value AS b_{field}")
+    ]
+    rows = rows.select(*RECORD, *kept)
+    texts = [F.expr(f"try_validate_utf8(CAST(b_{f} AS STRING)) AS t_{f}") for f in names]
+    return rows.select("*", *texts)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _count(field: str) -> Column:
+    return F.col(f"n_{field}")
+
+
+def _bytes(field: str) -> Column:
+    return F.col(f"b_{field}")
+
+
+def _text(field: str) -> Column:
+    """The header as UTF-8; null if it is absent or no UTF-8."""
+    return F.col(f"t_{field}")
+
+
+def _digits(field: str) -> Column:
+    text = _text(field)
+    return F.when(text.rlike(DIGITS), text.try_cast("long"))
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+
+def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
+    """Columns `fault` and `detail`, of the first that applies; null if none does."""
+    first = F.coalesce(
+        *(
+            F.when(fault.when, F.struct(F.lit(fault.reason).alias("r"), fault.detail.alias("d")))
+            for fault in faults
+        )
+    )
+    return first["r"].alias("fault"), first["d"].alias("detail")
+
+
+def _says(name: str, field: str, remedy: str) -> Column:
+    shown = F.substring(F.coalesce(_text(field), F.hex(_bytes(field)), F.lit("")), 1, SHOWN_CHARS)
+    return F.concat(F.lit(f"header `{name}` is `"), shown, F.lit(f"`; {remedy}"))
+
+
+def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
+    faults = [
+        *_text_faults("source", names["source"], MAX_SOURCE_BYTES, needed=True),
+        *_number_faults("seq", names["seq"], needed=True),
+        *_text_faults("stream", names["stream"], MAX_STREAM_BYTES),
+        *_number_faults("epoch", names["epoch"]),
+        *_time_faults(names["ts"], unit),
+        *_text_faults("type", names["type"], None, may_be_empty=True),
+    ]
+    kind = _count("kind") > 0
+    unknown = kind & ~F.coalesce(_text("kind").isin(*PRODUCER_KINDS), F.lit(False))
+    remedy = "write heartbeat, bye or no header"
+    return [
+        *faults,
+        _repeated("kind", names["kind"]),
+        _Fault("kind_unknown", unknown, _says(names["kind"], "kind", remedy)),
+    ]
+
+
+def _repeated(field: str, name: str) -> _Fault:
+    detail = f"header `{name}` stands there more than once; once is enough"
+    return _Fault(f"{field}_repeated", _count(field) > 1, F.lit(detail))
+
+
+def _missing(field: str, name: str) -> _Fault:
+    detail = f"header `{name}` is missing; write it on every record"
+    return _Fault(f"{field}_missing", _count(field) == 0, F.lit(detail))
+
+
+def _empty(field: str, name: str) -> _Fault:
+    there = _count(field) > 0
+    void = F.coalesce(F.length(_bytes(field)), F.lit(0)) == 0
+    detail = f"header `{name}` is empty; write a value or leave it out"
+    return _Fault(f"{field}_empty", there & void, F.lit(detail))
+
+
+def _text_faults(
+    field: str,
+    name: str,
+    max_bytes: int | None,
+    *,
+    needed: bool = False,
+    may_be_empty: bool = False,
+) -> list[_Fault]:
+    faults = [_repeated(field, name)]
+    if needed:
+        faults.append(_missing(field, name))
+    if not may_be_empty:
+        faults.append(_empty(field, name))
+    if max_bytes is not None:
+        huge = F.length(_bytes(field)) > max_bytes
+        remedy = f"write at most {max_bytes} bytes"
+        faults.append(_Fault(f"{field}_huge", huge, _says(name, field, remedy)))
+    spoilt = _bytes(field).isNotNull() & _text(field).isNull()
+    faults.append(_Fault(f"{field}_undecodable", spoilt, _says(name, field, "write UTF-8")))
+    return faults
+
+
+def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Fault]:
+    faults = [_repeated(field, name)]
+    if needed:
+        faults.append(_missing(field, name))
+    there = _bytes(field).isNotNull()
+    text = F.coalesce(_text(field), F.lit(""))
+    plain = text.rlike(DIGITS)
+    says = _says(name, field, "write ASCII digits, 0 to 9223372036854775807")
+    return [
+        *faults,
+        _empty(field, name),
+        _Fault(f"{field}_negative", there & text.rlike(r"\A-[0-9]+\z"), says),
+        _Fault(f"{field}_not_integer", there & ~plain, says),
+        _Fault(f"{field}_huge", there & plain & _digits(field).isNull(), says),
+    ]
+
+
+def _time_faults(name: str, unit: str) -> list[_Fault]:
+    there = _bytes("ts").isNotNull()
+    unread = there & header_time_ns(_text("ts"), unit).isNull()
+    number = F.coalesce(_text("ts").rlike(r"\A-?[0-9]+\z"), F.lit(False))
+    huge = _says(name, "ts", "write a time between 1678 and 2261")
+    remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
+    return [
+        _repeated("ts", name),
+        _empty("ts", name),
+        _Fault("ts_huge", unread & number, huge),
+        _Fault("ts_unreadable", unread, _says(name, "ts", remedy)),
+    ]
+
+
+def _stamp_faults(names: dict[str, str]) -> list[_Fault]:
+    is_data = _count("kind") == 0
+    faults = []
+    for field, name in (("ref", "refTs"), ("err", "err"), ("at", "at"), ("segment", "segment")):
+        due = is_data if field == "segment" else F.lit(True)
+        absent = f"header `{name}` is missing; only stages may write to this topic"
+        faults.append(_Fault("stamp_missing", due & (_count(field) == 0), F.lit(absent)))
+        unread = due & integer(_text(field)).isNull()
+        says = _says(name, field, "only stages may write to this topic")
+        faults.append(_Fault("stamp_unreadable", unread, says))
+    missing = is_data & (_count("source") == 0)
+    detail = f"header `{names['source']}` is missing; write it on every record"
+    faults.append(_Fault("source_missing", missing, F.lit(detail)))
+    no_number = is_data & _digits("seq").isNull()
+    says = _says(names["seq"], "seq", "only stages may write to this topic")
+    return [*faults, _Fault("seq_not_integer", no_number, says)]

@@ -1,0 +1,186 @@
+"""The disorder audit: how disordered the raw topic was, and what putting it in order cost.
+
+| function     | input                        | says, per source and window                   |
+|--------------|------------------------------|-----------------------------------------------|
+| `of_ordered` | events, bounded or streaming | share marked late, accuracy, numbers missing, |
+|              |                              | how long after its time an event was let go   |
+| `of_raw`     | raw events, bounded          | copies, overtaken, descents, delay            |
+| `waits`      | both, bounded                | waiting time: append to decision              |
+| `gaps`       | `events.gaps`, ordered       | each gap: how many of its numbers came        |
+| `compared`   | both, bounded                | disorder before and after, per source         |
+
+Words. *Copy*: a number of a source and epoch seen before. *Overtaken*: a number below the
+largest seen so far from its source, seen for the first time. *Descent*: a time below the
+largest seen so far in its stream. *Accuracy*: the share of events that came out in order.
+*Delay*: append time minus reference time; it holds the error of the clock too.
+
+Windows lie over the arrival clock, append time on the raw topic and `at` on the ordered one:
+they say how things were then. `at` never falls within a stream, marked events included, so
+the watermark's delay is 0 here as in `aggregates`, and a stream counts what batch counts.
+
+"Seen so far" goes by offset within a partition, which holds all of a source. Missing
+numbers are counted inside a window, between the least and the greatest there, so those at
+its edges are not: `gaps` has them all. Quantiles as in `aggregates`.
+
+Cost: `of_ordered` is one aggregation; `of_raw`, `waits` and `compared` sort and join by
+event, one shuffle each.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
+from spark_analytics.decode import RECORD, Decoded
+
+EVENT: Final = ("stream", "source", "epoch", "seq")
+SOURCE: Final = ("stream", "source")
+RANKS: Final = (0.5, 0.9, 0.99, 1.0)
+GAP: Final = (
+    "stream STRING, source STRING, epoch BIGINT, first BIGINT, last BIGINT, reason STRING,"
+    " at BIGINT, known_at BIGINT, ts_before BIGINT, ts_after BIGINT"
+)
+
+
+def of_ordered(rows: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> DataFrame:
+    """Per stream, source, epoch and window. `rows` are sound rows of `decode.ordered`, control
+    records among them, which only move the watermark."""
+    figures = [
+        F.count_if(F.col("late") != "").alias("late"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
+        _quantiles(F.col("at_ns") - F.col("ref_ns")).alias("behind_ns"),
+    ]
+    keys = (*SOURCE, "epoch")
+    return grouped(rows, windows.over("at"), keys, figures, delay=delay).withColumns(
+        {
+            "accuracy": 1 - F.col("late") / F.col("n"),
+            "missing": F.col("last_seq") - F.col("first_seq") + 1 - F.col("n"),
+        }
+    )
+
+
+def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
+    """Per stream, source and window. `events` are those of `decode.raw`."""
+    window = windows.over("timestamp").column()
+    by_window = seen_so_far(events).groupBy(window.alias("_window"), *SOURCE)
+    return _opened(
+        by_window.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.count_if("copy").alias("copies"),
+            F.count_if("overtaken").alias("overtaken"),
+            F.count_if("descent").alias("descents"),
+            _quantiles(F.col("appended_ns") - F.col("ref_ns")).alias("delay_ns"),
+        )
+    )
+
+
+def seen_so_far(events: DataFrame) -> DataFrame:
+    """Raw events with `copy`, `overtaken` and `descent`, by what came before them."""
+    rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
+    copy_number = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
+    of_source = _before(Window.partitionBy("topic", "partition", "source", "epoch"))
+    of_stream = _before(Window.partitionBy("topic", "partition", "stream"))
+    overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
+    descent = F.coalesce(F.col("ref_ns") < F.max("ref_ns").over(of_stream), F.lit(False))
+    rows = rows.withColumn("copy", copy_number > 1)
+    return rows.withColumns({"overtaken": overtaken & ~F.col("copy"), "descent": descent})
+
+
+def first_copies(events: DataFrame) -> DataFrame:
+    """Of each raw event the copy that came first; an epoch not told counts as 0."""
+    rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
+    place = Window.partitionBy(*EVENT).orderBy("partition", "offset")
+    return rows.withColumn("_copy", F.row_number().over(place)).where("_copy = 1").drop("_copy")
+
+
+def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
+    """Per stream, source and window: how long events waited for the decision."""
+    appended = first_copies(raw).select(*EVENT, "appended_ns")
+    joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
+    wait_ns = F.col("at_ns") - F.col("appended_ns")
+    by_window = joined.groupBy(windows.over("at").column().alias("_window"), *SOURCE)
+    return _opened(
+        by_window.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.count_if(wait_ns <= 0).alias("at_once"),
+            _quantiles(wait_ns).alias("wait_ns"),
+            F.avg(wait_ns).alias("mean_wait_ns"),
+        )
+    )
+
+
+def gap_records(records: DataFrame) -> Decoded:
+    """Records of `events.gaps` as typed rows, and those that are none."""
+    rows = records.withColumn("_r", F.from_json(F.col("value").cast("string"), GAP))
+    needed = [F.col(f"_r.{name}") for name in ("stream", "source", "first", "last")]
+    whole = F.lit(True)
+    for column in needed:
+        whole = whole & column.isNotNull()
+    place = RECORD[:4]
+    detail = F.lit("the value is no gap; only stages may write to this topic")
+    reason = F.lit("gap_unreadable")
+    bad = rows.where(~whole).select(*place, reason.alias("reason"), detail.alias("detail"))
+    return Decoded(rows.where(whole).select(*place, "_r.*"), rows.limit(0).select(*place), bad)
+
+
+def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
+    """Each gap with `numbers`, `filled` (how many came after all) and `open`."""
+    known = declared.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
+    gap = [*SOURCE, "epoch", "first", "last", "reason", "at"]
+    known = known.select(*gap).dropDuplicates([*SOURCE, "epoch", "first", "last"])
+    came = ordered.where(F.col("late") != "").select(*EVENT).distinct()
+    inside = (
+        (known["stream"] == came["stream"])
+        & (known["source"] == came["source"])
+        & (known["epoch"] == came["epoch"])
+        & came["seq"].between(known["first"], known["last"])
+    )
+    joined = known.join(came, inside, "left").select(*(known[name] for name in gap), came["seq"])
+    numbers = F.col("last") - F.col("first") + 1
+    counted = joined.groupBy(*gap).agg(F.count("seq").alias("filled"))
+    return counted.withColumns({"numbers": numbers, "open": F.col("filled") < numbers})
+
+
+def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
+    """Per stream and source: what the raw topic held, and what came out."""
+    before = (
+        seen_so_far(raw)
+        .groupBy(*SOURCE)
+        .agg(
+            F.count(F.lit(1)).alias("raw"),
+            F.count_if("copy").alias("copies"),
+            F.count_if("overtaken").alias("overtaken_before"),
+            F.count_if("descent").alias("descents_before"),
+        )
+    )
+    in_order = _before(Window.partitionBy("topic", "partition", "stream"))
+    unmarked = ordered.where(F.col("late") == "").withColumn(
+        "_descent", F.col("ref_ns") < F.max("ref_ns").over(in_order)
+    )
+    after = unmarked.groupBy(*SOURCE).agg(
+        F.count(F.lit(1)).alias("in_order"),
+        F.count_if("_descent").alias("descents_after"),
+    )
+    marked = ordered.where(F.col("late") != "").groupBy(*SOURCE).agg(F.count("*").alias("late"))
+    joined = before.join(after, list(SOURCE), "full").join(marked, list(SOURCE), "full")
+    return joined.na.fill(0)
+
+
+def _before(window: WindowSpec) -> WindowSpec:
+    """The rows of lower offset."""
+    return window.orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+
+
+def _quantiles(value: Column) -> Column:
+    return F.percentile_approx(value, F.array(*(F.lit(rank) for rank in RANKS)), ACCURACY)
+
+
+def _opened(counted: DataFrame) -> DataFrame:
+    rest = [name for name in counted.columns if name != "_window"]
+    return counted.select(
+        F.col("_window.start").alias("start"), F.col("_window.end").alias("end"), *rest
+    )

@@ -1,0 +1,72 @@
+"""Nanoseconds as Spark's timestamps, and what a header says as nanoseconds.
+
+Expressions only; none of them can fail on data, whatever `spark.sql.ansi.enabled` says:
+what cannot be read is null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+NS_PER_S: Final = 1_000_000_000
+UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S}
+
+_RFC3339: Final = (
+    r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))\z"
+)
+_INTEGER: Final = r"\A-?[0-9]+\z"
+
+
+def to_timestamp(time_ns: Column) -> Column:
+    """Rounded down to microseconds. Every long is a timestamp: 1677 to 2262."""
+    # Not ns - pmod(ns): that overflows at the smallest long.
+    rest = F.pmod(time_ns, F.lit(1000))
+    below = F.when((time_ns < 0) & (rest != 0), F.lit(1)).otherwise(F.lit(0))
+    return F.timestamp_micros(_div(time_ns, F.lit(1000)) - below)
+
+
+def to_ns(time: Column) -> Column:
+    """A timestamp as nanoseconds; null beyond 1677 to 2262."""
+    return F.try_multiply(F.unix_micros(time), F.lit(1000).cast("long"))
+
+
+def integer(text: Column) -> Column:
+    """A long from plain ASCII digits, with a minus or without; else null."""
+    return F.when(text.rlike(_INTEGER), text.try_cast("long"))
+
+
+def header_time_ns(text: Column, unit: str) -> Column:
+    """A stamp of the header contract: an integer in `unit`, or RFC 3339. Null if it is
+    neither, or no long of nanoseconds."""
+    number = F.try_multiply(integer(text), F.lit(UNIT_NS[unit]).cast("long"))
+    return F.when(text.rlike(_INTEGER), number).otherwise(rfc3339_ns(text))
+
+
+def rfc3339_ns(text: Column) -> Column:
+    """Exact to the nanosecond; leap seconds and times without an offset are null."""
+
+    def part(group: int) -> Column:
+        return F.regexp_extract(text, _RFC3339, group)
+
+    def number(group: int) -> Column:
+        return F.coalesce(part(group).try_cast("long"), F.lit(0))
+
+    day = F.datediff(part(1).try_cast("date"), F.lit("1970-01-01").cast("date")).cast("long")
+    hour, minute, second = number(2), number(3), number(4)
+    east_hour, east_minute = number(7), number(8)
+    sane = (hour < 24) & (minute < 60) & (second < 60) & (east_hour < 24) & (east_minute < 60)
+    west = F.when(part(6) == "-", F.lit(1)).otherwise(F.lit(-1))
+    minutes = (day * 24 + hour) * 60 + minute + west * (east_hour * 60 + east_minute)
+    fraction_ns = F.rpad(part(5), 9, "0").try_cast("long")
+    # As a decimal: at the smallest long the whole seconds lie below it.
+    time_ns = (minutes * 60 + second).cast("decimal(20,0)") * NS_PER_S + fraction_ns
+    return F.when(text.rlike(_RFC3339) & sane, time_ns.try_cast("long"))
+
+
+def _div(dividend: Column, divisor: Column) -> Column:
+    """Whole numbers divided towards zero, without a detour over doubles."""
+    return F.call_function("div", dividend, divisor)

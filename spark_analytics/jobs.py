@@ -1,0 +1,253 @@
+"""The jobs: topics in, named tables out; each table is one query with its own checkpoint.
+
+| job        | tables                                                               | mode   |
+|------------|----------------------------------------------------------------------|--------|
+| `rates`    | `windows-<stream>`, `late`, `bad`                                    | both   |
+| `disorder` | `ordered-<stream>`; in batch `raw`, `waits`, `gaps`, `compared`      | both   |
+| `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
+| `results`  | `latest`, `bad`; in batch also `histories`, `queries`                | both   |
+| `truth`    | `differences`, `balance`                                             | batch  |
+| `archive`  | a folder of its own for each topic                                   | both   |
+
+`latest` is folded batch by batch: of each id the newest record of that batch. Its readers
+take the highest revision over all batches (`results.latest`).
+
+Every row of the topics ends in a table: what a window does not count lies in `late`, what
+cannot be read in `bad`. Spark drops rows that a watermark has passed; by `aggregates` there
+are none, and a query that drops one all the same is stopped with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from spark_analytics import aggregates, archive, clocks, decode, disorder, payload, results, truth
+from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.topics import Topics
+from topology.description import HeaderConfig, Topology
+
+
+class JobRefused(ValueError):
+    """The job cannot run as it was asked for; the message says what to write instead."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """`keys` name a row among those of the table. `fold` is done to each batch of a stream
+    before it is written, and to all of it where it is bounded. `store` writes in a way of
+    its own (archive): (rows, path, batch)."""
+
+    name: str
+    rows: DataFrame
+    keys: Sequence[str]
+    fold: Callable[[DataFrame], DataFrame] | None = None
+    store: Callable[[DataFrame, str, int], None] | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks a job for. `keys` come in addition to the stream."""
+
+    windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
+    keys: Sequence[str] = ("source",)
+    measures: Measures = field(default_factory=Measures)
+    schema: StructType | None = None
+    results: Sequence[str] = ("results.windows", "results.matches")
+
+
+PLACE: Final = ("topic", "partition", "offset")
+
+
+def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    tables = []
+    keys = ("stream", *wanted.keys)
+    named = ["start", *map(aggregates.named, keys)]
+    for topic, names in _outputs(topology).items():
+        rows = _ordered(topics, topology, topic, names, wanted.schema)
+        usable = decode.sound(rows)
+        for name in names:
+            own = aggregates.unmarked(aggregates.of_stream(usable, name))
+            windows = aggregates.aggregate(own, wanted.windows, keys, wanted.measures)
+            tables.append(Table(f"windows-{name}", windows, named))
+        suffix = _suffix(topology, topic)
+        late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
+        tables.append(Table(f"late{suffix}", late, PLACE))
+        tables.append(Table(f"bad{suffix}", decode.split(rows).bad, PLACE))
+    return tables
+
+
+def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    tables = []
+    named = ["start", "stream", "source"]
+    for topic, names in _outputs(topology).items():
+        rows = decode.sound(_ordered(topics, topology, topic, names))
+        for name in names:
+            audited = disorder.of_ordered(aggregates.of_stream(rows, name), wanted.windows)
+            tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
+    if topics.streaming:
+        return tables
+    declared = disorder.gap_records(topics.records(topology.topics.gaps))
+    for topic, names in _inputs(topology).items():
+        raw = decode.split(decode.raw(topics.records(topic), _headers(topology, names))).events
+        raw = raw.where(raw["stream"].isin(names))
+        ordered = _decoded(topics, topology, names).events
+        suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
+        tables += [
+            Table(f"raw{suffix}", disorder.of_raw(raw, wanted.windows), named),
+            Table(f"waits{suffix}", disorder.waits(raw, ordered, wanted.windows), named),
+            Table(f"compared{suffix}", disorder.compared(raw, ordered), named[1:]),
+            Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
+        ]
+    return [*tables, Table("bad", declared.bad, PLACE)]
+
+
+def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    words = clocks.samples(topics.records(topology.topics.clock))
+    tables = [
+        Table("rounds", words.rounds, PLACE),
+        Table("declared", words.declared, PLACE),
+        Table("bad", words.bad, PLACE),
+    ]
+    if not topics.streaming:
+        summed = clocks.offsets(words.rounds, wanted.windows)
+        tables.append(Table("offsets", summed, ("start", "source", "server", "segment")))
+    for topic, names in _outputs(topology).items():
+        rows = decode.sound(_ordered(topics, topology, topic, names))
+        for name in names:
+            max_error_ns = topology.stream(name).clock.max_error_ns
+            own = aggregates.unmarked(aggregates.of_stream(rows, name))
+            stamped = clocks.stamps(own, wanted.windows, max_error_ns)
+            tables.append(Table(f"stamps-{name}", stamped, ("start", "stream", "source")))
+    return tables
+
+
+def results_audit(topics: Topics, _: Topology, wanted: Wanted) -> list[Table]:
+    tables = []
+    for topic in wanted.results:
+        read = results.decoded(topics.records(topic))
+        suffix = "" if len(wanted.results) == 1 else f"-{topic}"
+        tables += [
+            Table(f"latest{suffix}", read.events, ("id",), fold=results.latest),
+            Table(f"bad{suffix}", read.bad, PLACE),
+        ]
+        if not topics.streaming:
+            course = results.histories(read.events)
+            tables.append(Table(f"histories{suffix}", course, ("id",)))
+            tables.append(Table(f"queries{suffix}", results.by_query(course), ("query",)))
+    return tables
+
+
+def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+    if topics.streaming:
+        raise JobRefused("truth sorts the whole topic; add --batch")
+    unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
+    if unsure:
+        raise JobRefused(
+            f"stream {', '.join(unsure)}: the plain sort takes clocks at their word; it can"
+            " judge streams with clock: {unsynced: trust}"
+        )
+    names = topology.topics
+    dead = truth.dead_letters(topics.records(names.dead))
+    tables = []
+    for topic, streams in _inputs(topology).items():
+        headers = _headers(topology, streams)
+        raw = decode.split(decode.raw(topics.records(topic), headers)).events
+        aside = decode.split(decode.raw(topics.records(names.late), headers)).events
+        ordered = _decoded(topics, topology, streams)
+        found = truth.differences(raw, ordered, streams, aside, dead)
+        suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
+        tables += [
+            Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
+            Table(f"balance{suffix}", truth.balance(raw, ordered, streams), ("stream",)),
+        ]
+    return tables
+
+
+def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+    kept = {**_inputs(topology), **_outputs(topology)}
+    side = topology.topics
+    streams = list(topology.streams)
+    kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
+    return [
+        Table(
+            topic,
+            archive.placed(topics.records(topic), _headers(topology, names)),
+            PLACE,
+            store=archive.write,
+        )
+        for topic, names in kept.items()
+    ]
+
+
+Job = Callable[[Topics, Topology, Wanted], list[Table]]
+
+JOBS: Final[Mapping[str, Job]] = {
+    "rates": rates,
+    "disorder": disorder_audit,
+    "clocks": clock_audit,
+    "results": results_audit,
+    "truth": truth_check,
+    "archive": archiving,
+}
+
+
+# -- what streams share ----------------------------------------------------------------------------
+
+
+def _inputs(topology: Topology) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, stream in topology.streams.items():
+        found.setdefault(stream.input, []).append(name)
+    return found
+
+
+def _outputs(topology: Topology) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, stream in topology.streams.items():
+        found.setdefault(stream.output, []).append(name)
+    return found
+
+
+def _suffix(topology: Topology, topic: str) -> str:
+    return "" if len(_outputs(topology)) == 1 else f"-{topic}"
+
+
+def _headers(topology: Topology, names: Sequence[str]) -> HeaderConfig:
+    """The contract of streams that share a topic; which stream a record is of is known only
+    from its headers."""
+    contracts = {topology.stream(name).headers.contract() for name in names}
+    if len(contracts) > 1:
+        raise JobRefused(
+            f"streams {', '.join(names)} share a topic and have different headers; give them"
+            " topics of their own"
+        )
+    return topology.stream(names[0]).headers
+
+
+def _ordered(
+    topics: Topics,
+    topology: Topology,
+    topic: str,
+    names: Sequence[str],
+    schema: StructType | None = None,
+) -> DataFrame:
+    rows = decode.ordered(topics.records(topic), _headers(topology, names))
+    return rows if schema is None else payload.with_payload(rows, schema)
+
+
+def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
+    """Events of these streams, from whichever ordered topics hold them, and all that is bad
+    in these topics."""
+    found: DataFrame | None = None
+    for topic, names in _outputs(topology).items():
+        if set(names) & set(streams):
+            rows = _ordered(topics, topology, topic, names)
+            found = rows if found is None else found.unionByName(rows)
+    assert found is not None
+    parts = decode.split(found)
+    return parts._replace(events=parts.events.where(parts.events["stream"].isin(*streams)))

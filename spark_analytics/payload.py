@@ -1,0 +1,82 @@
+"""The payload by a schema that the user gives: JSON into a struct `payload`.
+
+The schema is DDL (`player INT, v DOUBLE`) or a `StructType`. A key that the schema does not
+name is left out, one that is missing is null. A value that is no JSON object, or whose keys
+have other types than the schema says, is a fault `payload_unreadable`: the row goes to the
+bad ones. A record without a value has a null payload, which is no fault. Without a schema the
+value stays as it is, opaque bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+SPOILT: Final = "_spoilt"
+SAMPLE_ROWS: Final = 1_000
+
+
+class SchemaRefused(ValueError):
+    """The schema cannot be read, or is no struct; the message says what to write."""
+
+
+def schema_of(text: str) -> StructType:
+    """A schema from DDL."""
+    try:
+        found = DataType.fromDDL(text)
+    except ParseException as error:
+        first = (str(error).strip().splitlines() or ["?"])[0]
+        raise SchemaRefused(f"{text!r}: {first}; write it like `player INT, v DOUBLE`") from error
+    if not isinstance(found, StructType):
+        raise SchemaRefused(f"{text!r} is no list of fields; write it like `player INT, v DOUBLE`")
+    return found
+
+
+def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Decoded rows with `payload` in place of `value`, and `fault` where it is unreadable."""
+    if SPOILT in schema.fieldNames():
+        raise SchemaRefused(f"a field may not be called {SPOILT}")
+    wide = StructType([*schema.fields, StructField(SPOILT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
+    text = F.col("value").cast("string")
+    rows = rows.withColumn("_read", F.from_json(text, wide, options))
+    whole = F.struct(*(F.col("_read")[name].alias(name) for name in schema.fieldNames()))
+    is_event = F.col("kind") == ""
+    there = F.col("value").isNotNull()
+    spoilt = is_event & there & (F.col("_read").isNull() | F.col(f"_read.{SPOILT}").isNotNull())
+    first = F.col("fault").isNull() & spoilt
+    detail = F.lit(f"the value is no JSON of {schema.simpleString()}; write that, or mend --schema")
+    return rows.withColumns(
+        {
+            "payload": F.when(is_event & there & ~spoilt, whole),
+            "detail": F.when(first, detail).otherwise(F.col("detail")),
+            "fault": F.when(first, F.lit("payload_unreadable")).otherwise(F.col("fault")),
+        }
+    ).drop("_read", "value")
+
+
+def infer(spark: SparkSession, events: DataFrame, rows: int = SAMPLE_ROWS) -> StructType:
+    """The schema that the first `rows` values of a bounded DataFrame have in common."""
+    sample = events.where(F.col("value").isNotNull()).limit(rows)
+    texts = [row[0] for row in sample.select(F.col("value").cast("string")).collect()]
+    if not texts:
+        raise SchemaRefused("there is no value to infer a schema from; give one with --schema")
+    for text in texts:
+        _check_object(text)
+    found = spark.range(1).select(F.schema_of_json(F.lit(f"[{','.join(texts)}]"))).head()
+    assert found is not None
+    return schema_of(str(found[0]).removeprefix("ARRAY<STRUCT<").removesuffix(">>"))
+
+
+def _check_object(text: str) -> None:
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except ValueError:
+        is_object = False
+    if not is_object:
+        raise SchemaRefused(f"{text[:80]!r} is no JSON object; give a schema with --schema")

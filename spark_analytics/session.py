@@ -1,0 +1,36 @@
+"""The Spark session of a job, and how its wishes are spelled.
+
+Under `spark-submit` the cluster's settings win: `master` is set only where nobody has.
+The time zone is UTC, so that printed times and hours mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    # Inferring constraints from the rows of `decode` takes the planner ten seconds a batch.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # A batch that brings nothing new still closes windows.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+
+
+def new_session(
+    name: str, jars: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """`jars` are paths of the Kafka connector's; `settings` go on top of `SETTINGS`."""
+    builder = SparkSession.builder.appName(name)
+    wanted = {**SETTINGS, **(settings or {})}
+    if jars:
+        wanted["spark.jars"] = ",".join(jars)
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

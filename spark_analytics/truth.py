@@ -1,0 +1,178 @@
+"""The truth re-check: the raw topic put in order by a plain sort, against the ordered one.
+
+A batch job, slow and obviously right, for streams whose clocks are trusted (`unsynced:
+trust`): the reference time is `ts`. The first copy of each event counts; the order is
+(reference time, source, epoch, seq) over all of a stream. Epochs must be told by headers,
+or sources not restart: an epoch not told counts as 0.
+
+`differences` has a row for each disagreement, none if all is well:
+
+| `difference`      | the event                                                        |
+|-------------------|------------------------------------------------------------------|
+| `lost`            | is in the raw topic, and neither ordered nor late nor dead       |
+| `invented`        | is ordered, and not in the raw topic                             |
+| `twice`           | is ordered more than once                                        |
+| `changed`         | is ordered with another key, value, type or time, or with an     |
+|                   | error, which a trusted clock has not                             |
+| `misplaced`       | stands, unmarked, elsewhere than the sort puts it; that is, below|
+|                   | an unmarked one before it in its partition                       |
+| `out_of_sequence` | stands, unmarked, behind a later number of its source            |
+| `strayed`         | is in another partition than most of its stream                  |
+| `unreadable`      | is a record of the ordered topic that cannot be read             |
+
+Marked events stand where their mark says they may: anywhere. `balance` counts both sides.
+The raw topic must hold all that the ordered one was made from: a record that retention has
+removed shows up as `invented`.
+
+Cost: each topic is read once, sorted by place and joined by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from spark_analytics.decode import Decoded
+from spark_analytics.disorder import EVENT, first_copies
+
+SHOWN: Final = (*EVENT, "partition", "offset")
+ORDER: Final = ("ref_ns", "source", "epoch", "seq")
+
+
+def in_order(raw: DataFrame, streams: Sequence[str]) -> DataFrame:
+    """The plain sort: first copies of the streams' raw events, with their `place` in the
+    order of their stream, from 1."""
+    accepted = first_copies(raw.where(F.col("stream").isin(*streams)))
+    by_order = Window.partitionBy("stream").orderBy(*ORDER)
+    return accepted.withColumn("place", F.row_number().over(by_order))
+
+
+def differences(
+    raw: DataFrame,
+    ordered: Decoded,
+    streams: Sequence[str],
+    aside: DataFrame | None = None,
+    dead: DataFrame | None = None,
+) -> DataFrame:
+    """`raw` and `aside` are events of `decode.raw` (the late topic is raw records again),
+    `ordered` is what `decode.split` gave, `dead` has the coordinates of dead letters
+    (`dead_letters`)."""
+    accepted = _excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
+    pairs = _examined(ordered.events).join(_renamed(accepted), list(EVENT), "full")
+    found = F.filter(F.array(*_faults()), lambda fault: fault.isNotNull())
+    told = pairs.select(*SHOWN, F.explode(found).alias("_fault"))
+    differences = told.select("_fault.difference", *SHOWN, "_fault.detail")
+    detail = F.concat_ws(": ", "reason", "detail").alias("detail")
+    unread = ordered.bad.select(F.lit("unreadable").alias("difference"), *SHOWN, detail)
+    return differences.unionByName(unread)
+
+
+def dead_letters(records: DataFrame) -> DataFrame:
+    """The coordinates in records of `events.dead`: `topic`, `partition`, `offset`, `reason`."""
+    schema = "topic STRING, partition INT, offset BIGINT, reason STRING"
+    read = F.from_json(F.col("value").cast("string"), schema)
+    return records.select(read.alias("_d")).select("_d.*")
+
+
+def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFrame:
+    """Per stream: raw records, different events among them, ordered, of these marked late."""
+    names = raw.where(F.col("stream").isin(*streams)).groupBy("stream")
+    left = names.agg(
+        F.count(F.lit(1)).alias("raw"),
+        F.count_distinct(
+            F.struct("source", F.coalesce(F.col("epoch"), F.lit(0).cast("long")), "seq")
+        ).alias("different"),
+    )
+    right = ordered.events.groupBy("stream").agg(
+        F.count(F.lit(1)).alias("ordered"), F.count_if(F.col("late") != "").alias("late")
+    )
+    return left.join(right, "stream", "full").na.fill(0)
+
+
+def _excused(accepted: DataFrame, aside: DataFrame | None, dead: DataFrame | None) -> DataFrame:
+    """Accepted events with `excused`: these need not be in the ordered topic."""
+    late, letter = F.lit(False), F.lit(False)
+    if aside is not None:
+        side = first_copies(aside).select(*EVENT, F.lit(True).alias("_side"))
+        accepted = accepted.join(side, list(EVENT), "left")
+        late = F.col("_side").isNotNull()
+    if dead is not None:
+        place = ["topic", "partition", "offset"]
+        letters = dead.select(*place, F.lit(True).alias("_dead")).dropDuplicates(place)
+        accepted = accepted.join(letters, place, "left")
+        letter = F.col("_dead").isNotNull()
+    return accepted.withColumn("excused", late | letter)
+
+
+def _renamed(accepted: DataFrame) -> DataFrame:
+    carried = [F.col(name).alias(f"_{name}") for name in (*_CARRIED, "ts_ns", "excused")]
+    return accepted.select(*EVENT, *carried)
+
+
+def _examined(events: DataFrame) -> DataFrame:
+    """Ordered events with what stands before them: `_copy`, the greatest unmarked key of the
+    stream and number of the source, and where most of the stream lies."""
+    copies = Window.partitionBy(*EVENT).orderBy("topic", "partition", "offset")
+    key = F.when(F.col("late") == "", F.struct(*ORDER))
+    number = F.when(F.col("late") == "", F.struct("epoch", "seq"))
+    in_partition = F.count(F.lit(1)).over(Window.partitionBy("stream", "partition"))
+    counted = events.withColumns(
+        {
+            "_copy": F.row_number().over(copies),
+            "_stands": key,
+            "_above": F.max(key).over(_before("topic", "partition", "stream")),
+            "_number": number,
+            "_later": F.max(number).over(_before("topic", "partition", "stream", "source")),
+            "_here": in_partition,
+        }
+    )
+    home = F.max(F.struct("_here", "partition")).over(Window.partitionBy("stream"))
+    return counted.withColumn("_home", home["partition"])
+
+
+def _faults() -> list[Column]:
+    """One column for each difference: a struct where it applies, else null."""
+    is_ordered, is_raw = F.col("_copy").isNotNull(), F.col("_excused").isNotNull()
+    both = is_ordered & is_raw
+    changes = [F.when(~F.col(name).eqNullSafe(F.col(f"_{name}")), F.lit(name)) for name in _CARRIED]
+    changes.append(F.when(F.col("ref_ns") != F.col("_ts_ns"), F.lit("refTs")))
+    changes.append(F.when(F.col("error_ns") != 0, F.lit("err")))
+    changed = F.concat_ws(", ", *changes)
+    nothing = F.lit(None).cast("string")
+    return [
+        _fault("lost", ~is_ordered & ~F.col("_excused"), nothing),
+        _fault("invented", ~is_raw, nothing),
+        _fault("twice", F.col("_copy") > 1, F.concat(F.lit("copy "), F.col("_copy"))),
+        _fault("changed", both & (changed != ""), changed),
+        _fault(
+            "misplaced",
+            F.col("_stands") < F.col("_above"),
+            F.concat(F.lit("below "), F.to_json("_above")),
+        ),
+        _fault(
+            "out_of_sequence",
+            F.col("_number") < F.col("_later"),
+            F.concat(F.lit("behind "), F.to_json("_later")),
+        ),
+        _fault(
+            "strayed",
+            F.col("partition") != F.col("_home"),
+            F.concat(F.lit("its stream lies in "), F.col("_home")),
+        ),
+    ]
+
+
+_CARRIED: Final = ("key", "value", "type")
+
+
+def _fault(difference: str, when: Column, detail: Column) -> Column:
+    told = F.struct(F.lit(difference).alias("difference"), detail.cast("string").alias("detail"))
+    return F.when(when, told)
+
+
+def _before(*keys: str) -> WindowSpec:
+    window = Window.partitionBy(*keys).orderBy("offset")
+    return window.rowsBetween(Window.unboundedPreceding, -1)

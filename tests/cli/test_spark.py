@@ -1,0 +1,35 @@
+"""Examples: what `inorder spark run` refuses before it starts Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import infra.spark
+from cli.main import main
+from tests.services import require
+
+REFUSED = [
+    (["rates", "--archive", "a"], "add --batch"),
+    (["rates", "--to", "kafka"], "--to-topic"),
+    (["archive", "--to", "kafka", "--to-topic", "t"], "an archive is Parquet"),
+    (["rates", "--batch", "--window", "count 5"], "windows are of time"),
+    (["rates", "--batch", "--window", "tumbling 10"], "--window tumbling 10"),
+    (["rates", "--batch", "--window", "tumbling 10ns"], "microseconds"),
+    (["rates", "--batch", "--conf", "x"], "NAME=VALUE"),
+    (["nothing"], "Invalid value"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), REFUSED)
+def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) -> None:
+    require(infra.spark.missing())
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\n")
+    options = ["--topology", str(file), "--brokers", "127.0.0.1:1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, ["spark", "run", *words, *options])
+    assert done.exit_code == 2, done.output
+    assert told in done.output
+    assert "Traceback" not in done.output

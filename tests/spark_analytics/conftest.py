@@ -1,0 +1,50 @@
+"""One Spark session for all tests of a worker: started when first needed, small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import infra.spark
+from tests.services import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STOP_TIMEOUT_S = 30.0
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "512m",
+    # They live for a minute: the first compiler will do.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    # Compiling costs more than these few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    require(infra.spark.missing())
+    from spark_analytics.session import new_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    own = {
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    session = new_session("inorder tests", infra.spark.jars(), {**SETTINGS, **own})
+    gateway = session.sparkContext._gateway
+    yield session
+    session.stop()
+    # The Java process ends when nobody holds its input; a test run waits for that.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(STOP_TIMEOUT_S)

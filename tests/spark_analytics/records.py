@@ -1,0 +1,115 @@
+"""Records with the columns of Spark's Kafka source, made without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.workloads.rows import Row
+from topology.description import HeaderConfig
+from topology.event import WATERMARK, Event
+from topology.header_writer import HeaderWriter
+from topology.headers import Headers
+
+SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
+    " timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MS = 1_000_000
+S = 1_000_000_000
+BEGIN_NS = 1_700_000_000 * S
+
+
+class Record(NamedTuple):
+    """One record; `stamp_ms` is its timestamp."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    offset: int
+    stamp_ms: int
+    partition: int = 0
+    topic: str = "t"
+
+
+def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+    return spark.createDataFrame([_row(record) for record in records], SCHEMA)
+
+
+def _row(record: Record) -> tuple[object, ...]:
+    headers = [(name, _bytes(value)) for name, value in record.headers]
+    stamp = EPOCH + timedelta(milliseconds=record.stamp_ms)
+    place = (record.topic, record.partition, record.offset)
+    return (_bytes(record.key), _bytes(record.value), *place, stamp, 0, headers)
+
+
+def _bytes(value: bytes | None) -> bytearray | None:
+    return None if value is None else bytearray(value)
+
+
+def raw_records(rows: Sequence[Row], topic: str = "raw") -> list[Record]:
+    """Rows of a workload in arrival order, as producers write them; append time is in ms."""
+    records = []
+    for offset, row in enumerate(rows):
+        headers: list[tuple[str, bytes | None]] = [
+            ("sourceId", row.source.encode()),
+            ("seqNum", b"%d" % row.seq),
+            ("ts", b"%d" % row.ts_ns),
+        ]
+        value = b'{"v": %d}' % row.seq
+        stamp_ms = row.arrival_ns // MS
+        records.append(Record(row.source.encode(), value, headers, offset, stamp_ms, topic=topic))
+    return records
+
+
+def ordered_records(events: Sequence[Event], topic: str = "ordered") -> list[Record]:
+    """Events as the merge writes them, in the order given; `value` is their number as JSON,
+    a watermark's event becomes its control record."""
+    writer = HeaderWriter(HeaderConfig())
+    records = []
+    for offset, event in enumerate(events):
+        stamp_ms = event.ref_time_ns // MS
+        if event.kind == WATERMARK:
+            headers = writer.control(event, 0)
+            records.append(Record(b"default", None, headers, offset, stamp_ms, topic=topic))
+            continue
+        original: list[tuple[str, bytes | None]] = [
+            ("streamId", event.stream.encode()),
+            ("sourceId", event.source.encode()),
+            ("seqNum", b"%d" % event.seq),
+            ("ts", b"%d" % event.ts_ns),
+        ]
+        if event.type:
+            original.append(("type", event.type.encode()))
+        headers = writer.ordered(event, original)
+        value = b'{"v": %d}' % event.seq
+        key = event.source.encode()
+        records.append(Record(key, value, headers, offset, stamp_ms, topic=topic))
+    return records
+
+
+def watermark(ref_ns: int, at_ns: int, stream: str = "default") -> Event:
+    """W and C at `ref_ns`."""
+    event = Event(stream, "", 0, 0, ref_ns, at_ns, kind=WATERMARK)
+    event.complete_ns = ref_ns
+    return event
+
+
+def write_parts(spark: SparkSession, records: Sequence[Record], folder: Path, parts: int) -> None:
+    """The records as `parts` files, which a stream of one file a batch reads in turn."""
+    size = -(-len(records) // parts)
+    for part in range(parts):
+        begin = part * size
+        path = str(folder / f"part={part:03}")
+        frame(spark, records[begin : begin + size]).coalesce(1).write.parquet(path)
+
+
+def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
+    """What `write_parts` wrote, one file a batch, in turn."""
+    reader = spark.readStream.schema(f"{SCHEMA}, part STRING").option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder)).drop("part")

@@ -1,0 +1,180 @@
+"""Oracle: rows of raw topics against `topology.headers`, rows of ordered topics against what
+`topology.header_writer` was given. Examples: what only stages write, and payloads."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics import decode, payload
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
+from topology.description import HeaderConfig
+from topology.event import NO_EPOCH, Event
+from topology.headers import HeaderReader
+from topology.outcome import Malformed
+
+pytestmark = SPARK
+
+VALUES: dict[str, list[bytes | None]] = {
+    "sourceId": [b"s1", b"", None, b"\xff", "ä".encode(), b"x" * 256, b"x" * 257],
+    "seqNum": [b"7", b"007", b"-7", b"", None, b"1.5", b" 7", b"7\n", b"9223372036854775807"],
+    "streamId": [b"default", b"", b"y" * 250, b"\xff"],
+    "epoch": [b"0", b"3", b"-1", b"x", b"9223372036854775808", b"0" * 30 + b"5"],
+    "ts": [
+        b"1700000000123456789",
+        b"-5",
+        b"",
+        b"x",
+        b"2024-02-29T12:00:00.123456789Z",
+        b"2023-02-29T12:00:00Z",
+        b"1970-01-01T00:00:00+01:30",
+        b"1969-12-31t23:59:59.5-00:30",
+        b"2024-01-01T24:00:00Z",
+        b"1677-09-21T00:12:43.145224192Z",
+        b"9223372036854775808",
+    ],
+    "type": [b"A", b"", b"\xff", None],
+    "kind": [b"heartbeat", b"bye", b"", b"watermark", None],
+    "other": [b"1"],
+}
+GOOD: dict[str, bytes] = {"sourceId": b"s1", "seqNum": b"7"}
+
+
+def seeded_headers(seed: int) -> list[tuple[str, bytes | None]]:
+    dice = random.Random(seed)
+    headers: list[tuple[str, bytes | None]] = []
+    for name, values in VALUES.items():
+        needed = name in GOOD
+        if dice.random() < (0.97 if needed else 0.4):
+            value = GOOD.get(name) if needed and dice.random() < 0.6 else dice.choice(values)
+            headers.append((name, value))
+            if dice.random() < 0.03:
+                headers.append((name, dice.choice(values)))
+    dice.shuffle(headers)
+    return headers
+
+
+def one_by_one() -> list[list[tuple[str, bytes | None]]]:
+    """Each value of the table alone beside good ones."""
+    found: list[list[tuple[str, bytes | None]]] = []
+    for name, values in VALUES.items():
+        others: list[tuple[str, bytes | None]] = [(n, v) for n, v in GOOD.items() if n != name]
+        found.extend([*others, (name, value)] for value in values)
+    return found
+
+
+def said(item: Event | Malformed) -> tuple[object, ...]:
+    if isinstance(item, Malformed):
+        return (item.reason.replace("ts_huge", "ts"),)
+    epoch = None if item.epoch == NO_EPOCH else item.epoch
+    names = (item.stream, item.source, epoch, item.seq, item.ts_ns, item.type, item.kind)
+    return (None, *names)
+
+
+def read(row: SparkRow) -> tuple[object, ...]:
+    if row.fault is not None:
+        return (row.fault.replace("ts_huge", "ts"),)
+    return None, row.stream, row.source, row.epoch, row.seq, row.ts_ns, row.type, row.kind
+
+
+def test_raw_rows_are_what_the_contract_says(spark: SparkSession) -> None:
+    """A stamp too large for a long is told as `ts_unreadable` where it is RFC 3339."""
+    headers = one_by_one() + [seeded_headers(seed) for seed in range(400)]
+    records = [
+        Record(None, b"", found, offset, 1_000 + offset) for offset, found in enumerate(headers)
+    ]
+    reader = HeaderReader(HeaderConfig())
+    expected = [
+        said(reader.read(r.headers, r.stamp_ms * MS, 0, r.offset, None, None)) for r in records
+    ]
+    rows = decode.raw(frame(spark, records), HeaderConfig()).orderBy("offset").collect()
+    wrong = [
+        (record.headers, want, read(row))
+        for record, want, row in zip(records, expected, rows, strict=True)
+        if want != read(row)
+    ]
+    assert wrong == []
+    faults = {row.fault for row in rows}
+    assert len(faults) > 12  # the table does meet most of them
+    assert sum(row.fault is None for row in rows) > 50
+
+
+def test_ordered_rows_are_what_the_merge_wrote(spark: SparkSession) -> None:
+    events = []
+    for number in range(20):
+        event = Event("default", f"s{number % 3}", number % 2, number, BEGIN_NS + number, 0)
+        event.type = "A" if number % 2 else ""
+        event.ref_time_ns = BEGIN_NS + 7 * number - 3
+        event.error_ns, event.segment, event.at_ns = 11 * number, number % 4, BEGIN_NS + number
+        event.late = "gap" if number == 5 else ""
+        events.append(event)
+    events.append(watermark(BEGIN_NS + 999, BEGIN_NS + 1_000))
+    rows = decode.ordered(frame(spark, ordered_records(events)), HeaderConfig())
+    found = decode.split(rows)
+    names = ["stream", "source", "epoch", "seq", "type", "ts_ns", "error_ns", "segment", "at_ns"]
+    rows_found = found.events.orderBy("offset").select(*names, "late", "ref_ns").collect()
+    assert [tuple(row) for row in rows_found] == [
+        (*(getattr(event, name) for name in names), event.late, event.ref_time_ns)
+        for event in events[:-1]
+    ]
+    control = found.control.select("kind", "ref_ns", "complete_ns").collect()
+    assert [tuple(row) for row in control] == [("watermark", BEGIN_NS + 999, BEGIN_NS + 999)]
+    micros = found.events.where("seq = 1").select(F.unix_micros("ref_time")).collect()
+    assert micros[0][0] == (BEGIN_NS + 4) // 1_000
+    assert found.bad.count() == 0
+
+
+def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -> None:
+    good = ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)])[0]
+    without = [h for h in good.headers if h[0] != "at"]
+    spoilt = [*without, ("at", b"soon")]
+    nameless = [h for h in good.headers if h[0] != "sourceId"]
+    records = [
+        good._replace(headers=headers, offset=offset)
+        for offset, headers in enumerate([good.headers, without, spoilt, nameless, []])
+    ]
+    found = decode.split(decode.ordered(frame(spark, records), HeaderConfig()))
+    bad = found.bad.orderBy("offset").select("offset", "reason", "detail").collect()
+    assert [(row.offset, row.reason) for row in bad] == [
+        (1, "stamp_missing"),
+        (2, "stamp_unreadable"),
+        (3, "source_missing"),
+        (4, "stamp_missing"),
+    ]
+    assert "`soon`" in bad[1].detail
+    assert found.events.count() == 1
+
+
+def test_payloads_by_a_schema(spark: SparkSession) -> None:
+    values = [b'{"v": 1.5, "who": "a", "x": 1}', b'{"who": "b"}', b"{", b'{"v": "much"}', b"", None]
+    event = ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)])[0]
+    records = [event._replace(value=v, offset=n) for n, v in enumerate(values)]
+    decoded = decode.ordered(frame(spark, records), HeaderConfig())
+    rows = payload.with_payload(decoded, payload.schema_of("v DOUBLE, who STRING"))
+    got = [
+        (row.offset, None if row.payload is None else tuple(row.payload), row.fault)
+        for row in rows.orderBy("offset").collect()
+    ]
+    assert got == [
+        (0, (1.5, "a"), None),
+        (1, (None, "b"), None),
+        (2, None, "payload_unreadable"),
+        (3, None, "payload_unreadable"),
+        (4, None, "payload_unreadable"),
+        (5, None, None),
+    ]
+    schema = payload.infer(spark, decoded.where("offset < 2"))
+    assert {field.name: field.dataType.simpleString() for field in schema} == {
+        "v": "double",
+        "who": "string",
+        "x": "bigint",
+    }
+    with pytest.raises(payload.SchemaRefused, match="write it like"):
+        payload.schema_of("v DOUBEL")
+    with pytest.raises(payload.SchemaRefused, match="no JSON object"):
+        payload.infer(spark, decoded.where("offset = 2"))

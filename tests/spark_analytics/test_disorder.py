@@ -1,0 +1,140 @@
+"""Oracle: the disorder audit against counts made by hand, and its stream against its batch.
+Example: gaps, open and filled."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.workloads import crowd
+from benchmarks.workloads.rows import Row, figures
+from spark_analytics import decode, disorder
+from spark_analytics.aggregates import Windows
+from spark_analytics.jobs import Table
+from spark_analytics.outputs import Folder, read
+from spark_analytics.running import Running
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import (
+    BEGIN_NS,
+    MS,
+    Record,
+    frame,
+    ordered_records,
+    raw_records,
+    stream_of,
+    watermark,
+    write_parts,
+)
+from topology.description import HeaderConfig
+from topology.event import Event
+
+pytestmark = SPARK
+
+WINDOW = Windows("tumbling", "100 milliseconds")
+
+
+def plain_sort(rows: list[Row], wait_ns: int) -> list[Event]:
+    """First copies in order of time; let go `wait_ns` after the newest arrival so far. Every
+    ninth is marked late."""
+    first: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        first.setdefault((row.source, row.seq), row)
+    events, at_ns = [], 0
+    for number, row in enumerate(sorted(first.values(), key=lambda r: (r.ts_ns, r.source, r.seq))):
+        event = Event("default", row.source, 0, row.seq, row.ts_ns, row.arrival_ns)
+        at_ns = max(at_ns, row.arrival_ns + wait_ns)
+        event.at_ns = at_ns
+        event.late = "merge" if number % 9 == 0 else ""
+        events.append(event)
+    return events
+
+
+def ordered_frame(spark: SparkSession, events: list[Event]) -> DataFrame:
+    return decode.ordered(frame(spark, ordered_records(events)), HeaderConfig())
+
+
+def test_the_raw_topic_and_what_became_of_it(spark: SparkSession) -> None:
+    rows = crowd(1_500).rows
+    raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
+    events = plain_sort(rows, 5 * MS)
+    ordered = decode.split(ordered_frame(spark, events)).events
+    found = figures(rows)
+    assert found.copies
+    assert found.overtaken
+
+    audited = disorder.of_raw(raw, WINDOW).collect()
+    sums = Counter[str]()
+    for row in audited:
+        for name in ("n", "copies", "overtaken", "descents"):
+            sums[name] += row[name]
+    assert sums["n"] == found.n
+    assert (sums["copies"], sums["overtaken"]) == (found.copies, found.overtaken)
+    assert sums["descents"] == found.late  # in the words of the workloads
+
+    compared = {row.source: row for row in disorder.compared(raw, ordered).collect()}
+    raw_counts = Counter(row.source for row in rows)
+    assert {source: row.raw for source, row in compared.items()} == raw_counts
+    assert sum(row.descents_before for row in compared.values()) == found.late
+    assert sum(row.descents_after for row in compared.values()) == 0
+    assert sum(row.in_order + row.late for row in compared.values()) == len(events)
+
+    waited = disorder.waits(raw, ordered, Windows("tumbling", "1 day")).collect()
+    longest = {row.source: row.wait_ns[-1] for row in waited}
+    for source, wait_ns in longest.items():
+        by_hand = [
+            event.at_ns - event.arrival_ns // MS * MS
+            for event in events
+            if event.source == source and not event.late
+        ]
+        assert wait_ns == max(by_hand)
+
+
+def test_the_ordered_topic_as_a_stream_and_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    events = plain_sort(crowd(600).rows, 5 * MS)
+    last_ns = events[-1].at_ns
+    events.append(watermark(events[-1].ref_time_ns, last_ns + 10**9))
+    records = ordered_records(events)
+    audited = disorder.of_ordered(decode.sound(ordered_frame(spark, events)), WINDOW)
+    got = sorted(map(tuple, audited.collect()))
+    late = Counter(event.source for event in events if event.late)
+    assert Counter({row[2]: 0 for row in got}) + _summed(got, audited.columns) == late
+
+    write_parts(spark, records, tmp_path / "in", 2)
+    rows = decode.sound(decode.ordered(stream_of(spark, tmp_path / "in"), HeaderConfig()))
+    output = Folder(str(tmp_path / "out"))
+    table = Table("ordered", disorder.of_ordered(rows, WINDOW), ("start", "source"))
+    Running([table], output, "", str(tmp_path / "checkpoint"), None).wait()
+    streamed = read(spark, output.path, "ordered").select(audited.columns)
+    assert sorted(map(tuple, streamed.collect())) == got
+
+
+def _summed(rows: list[tuple[object, ...]], columns: list[str]) -> Counter[str]:
+    counted = Counter[str]()
+    for row in rows:
+        named = dict(zip(columns, row, strict=True))
+        late = named["late"]
+        assert isinstance(late, int)
+        counted[str(named["source"])] += late
+    return counted
+
+
+def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:
+    def gap(first: int, last: int, offset: int) -> Record:
+        said = {"kind": "gap", "stream": "default", "source": "s", "epoch": None, "first": first}
+        said |= {"last": last, "reason": "timeout", "at": 5, "known_at": 4}
+        return Record(b"s", json.dumps(said).encode(), [], offset, 0, topic="gaps")
+
+    late = [Event("default", "s", 0, seq, BEGIN_NS + seq, 0) for seq in (3, 4, 7)]
+    for event in late:
+        event.late = "gap"
+    records = [gap(3, 4, 0), gap(6, 8, 1), gap(10, 10, 2), gap(10, 10, 3)]
+    records.append(Record(b"s", b"no gap", [], 4, 0, topic="gaps"))
+    declared = disorder.gap_records(frame(spark, records))
+    ordered = decode.split(ordered_frame(spark, late)).events
+    found = disorder.gaps(declared.events, ordered).orderBy("first").collect()
+    got = [(row.first, row.last, row.numbers, row.filled, row.open) for row in found]
+    assert got == [(3, 4, 2, 2, False), (6, 8, 3, 1, True), (10, 10, 1, 0, True)]
+    assert [(row.offset, row.reason) for row in declared.bad.collect()] == [(4, "gap_unreadable")]

@@ -1,0 +1,76 @@
+"""Examples: archives, folders of batches and checkpoints bear being written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics import archive
+from spark_analytics.outputs import Folder, flattened, newest, read
+from spark_analytics.running import CheckpointRefused, claim
+from spark_analytics.topics import ArchivedTopics
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import Record, frame
+from topology.description import HeaderConfig
+
+pytestmark = SPARK
+
+HOUR_MS = 3_600_000
+
+
+def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path) -> None:
+    streams: list[list[tuple[str, bytes | None]]] = [
+        [("streamId", b"a/b")],
+        [("streamId", b"1")],
+        [],
+        [("streamId", b"\xff")],
+    ]
+    sent = [
+        Record(b"k", b"v", streams[offset % 4], offset, offset * HOUR_MS // 3)
+        for offset in range(24)
+    ]
+    sent.append(Record(None, None, [], 24, -5))
+    rows = archive.placed(frame(spark, sent), HeaderConfig())
+    path = str(tmp_path / "t")
+    archive.write(rows.where("offset < 12"), path, 0)
+    archive.write(rows.where("offset >= 12"), path, 1)
+    archive.write(rows.where("offset >= 12"), path, 1)  # cut short, and done again
+    found = ArchivedTopics(spark, str(tmp_path)).records("t")
+    assert found.columns == frame(spark, sent).columns
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, frame(spark, sent).collect()))
+    folders = {str(file.parent.relative_to(path)) for file in Path(path).rglob("*.parquet")}
+    assert "stream=1/hour=1970-01-01T00/batch=0" in folders
+    assert "stream=default/hour=1969-12-31T23/batch=1" in folders
+    assert any(name.startswith("stream=a%2Fb") for name in folders)
+    assert any(name.startswith("stream=__HIVE_DEFAULT_PARTITION__") for name in folders)
+
+
+def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    output = Folder(str(tmp_path))
+    rows = spark.createDataFrame([("a", 1), ("b", 2)], "id STRING, n INT")
+    output.write(rows, "t", ["id"], 0)
+    output.write(rows.selectExpr("id", "n + 10 AS n").where("id = 'a'"), "t", ["id"], 1)
+    output.write(rows.selectExpr("id", "n + 10 AS n").where("id = 'a'"), "t", ["id"], 1)
+    output.write(rows.limit(0), "t", ["id"], 2)
+    found = read(spark, str(tmp_path), "t")
+    assert sorted((row.id, row.n, row.batch) for row in found.collect()) == [
+        ("a", 1, 0),
+        ("a", 11, 1),
+        ("b", 2, 0),
+    ]
+    assert {(row.id, row.n) for row in newest(found, ["id"]).collect()} == {("a", 11), ("b", 2)}
+    nested = spark.sql("SELECT 1 AS n, named_struct('x', 2) AS s, array(3) AS l")
+    assert tuple(flattened(nested).collect()[0]) == (1, '{"x":2}', "[3]")
+
+
+def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+    about = {"job": "rates", "window": "tumbling 10s", "topics": {"raw": "id-1"}}
+    claim(spark, path, about)
+    claim(spark, path, about)
+    with pytest.raises(CheckpointRefused, match=r"window: tumbling 10s there, session 5s now"):
+        claim(spark, path, {**about, "window": "session 5s"})
+    with pytest.raises(CheckpointRefused, match="topics"):
+        claim(spark, path, {**about, "topics": {"raw": "id-2"}})
