@@ -23,6 +23,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("words", "told"), REFUSED)
 def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) -> None:
     require(infra.spark.missing())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     session = new_session("inorder tests", infra.spark.jars(), {**SETTINGS, **own})
-    gateway = session.sparkContext._gateway
+    gateway: Any = session.sparkContext._gateway
     yield session
     session.stop()
     # The Java process ends when nobody holds its input; a test run waits for that.
