@@ -51,25 +51,19 @@ def command() -> None:
 @click.option("--window", default="tumbling 10s", show_default=True, help="As in topology files.")
 @click.option(
     "--key",
-    "keys",
     multiple=True,
-    envvar="INORDER_SPARK_KEY",
     default=("source",),
     show_default=True,
 )
 @click.option(
     "--sum",
-    "sums",
     multiple=True,
-    envvar="INORDER_SPARK_SUM",
     metavar="COLUMN",
     help="Like payload.v",
 )
 @click.option(
     "--quantile",
-    "quantiles",
     multiple=True,
-    envvar="INORDER_SPARK_QUANTILE",
     metavar="COLUMN",
 )
 @click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")

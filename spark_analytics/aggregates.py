@@ -16,9 +16,7 @@ follows in the partition has a smaller time. Two conditions:
   must then cover by how much they can be apart.
 * Events marked late are out of order by their mark. They have no part in the windows
   (`unmarked`) and are counted in a table of their own (`late`), in batch as in a stream, so
-  that both agree; nothing is dropped in silence. With `correct` the windows count them too:
-  `delay` is then how long the windows stay open (`correct_for` of the topology, 10 min), and
-  the query runs in update mode: each row replaces the one of the same window and key.
+  that both agree; nothing is dropped in silence.
 
 Control records pass through the aggregation as groups of their own, which `grouped`
 removes: they carry the watermark of a quiet stream and are no events.
@@ -26,7 +24,8 @@ removes: they carry the watermark of a quiet stream and are no events.
 Windows are [start, end), aligned to the epoch; bounds and events are compared in
 microseconds. A session ends `gap` after its last event. Quantiles are those of Spark's
 sketch: rank error at most 1/10,000 of the window's rows, exact up to about 10,000. Sums of
-doubles depend on the order of summation in their last digits, sums of integers do not.
+doubles depend on the order of summation in their last digits, sums of integers do not; one
+that a long cannot hold is null.
 
 State: a row for each open window and key, plus a sketch for each quantile; with delay 0
 only the newest window of each key (of sliding windows, duration / every) is open.
@@ -139,7 +138,7 @@ def grouped(
 
 def _measured(measures: Measures) -> list[Column]:
     ranks = F.array(*(F.lit(rank) for rank in measures.ranks))
-    sums = [F.sum(F.col(name)).alias(f"sum_{named(name)}") for name in measures.sums]
+    sums = [F.try_sum(F.col(name)).alias(f"sum_{named(name)}") for name in measures.sums]
     return sums + [
         F.percentile_approx(F.col(name), ranks, ACCURACY).alias(f"quantiles_{named(name)}")
         for name in measures.quantiles

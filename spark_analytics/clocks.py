@@ -54,12 +54,14 @@ def samples(records: DataFrame) -> Words:
     some = t1.isNotNull() | t2.isNotNull() | t3.isNotNull() | t4.isNotNull()
     whole = t1.isNotNull() & t2.isNotNull() & t3.isNotNull() & t4.isNotNull()
     low, high = F.try_subtract(t3, t4), F.try_subtract(t2, t1)
+    width = F.try_subtract(high, low)
+    half = F.call_function("div", width, F.lit(2))
     reason = (
         F.when(F.col("_forgotten"), None)
         .when(F.coalesce(F.length("source"), F.lit(0)) == 0, "source_missing")
         .when(some & ~whole, "round_incomplete")
         .when(~some & F.col("_w.at").isNull(), "word_unreadable")
-        .when(whole & (low.isNull() | high.isNull() | (low > high)), "round_contradicts")
+        .when(whole & F.coalesce(width < 0, F.lit(True)), "round_contradicts")
     )
     rows = rows.where(~F.col("_forgotten")).withColumn("reason", reason)
     sound = rows.where(F.col("reason").isNull())
@@ -71,9 +73,9 @@ def samples(records: DataFrame) -> Words:
         *(F.col(f"_w.t{number}").alias(f"t{number}_ns") for number in range(1, 5)),
         low.alias("low_ns"),
         high.alias("high_ns"),
-        (low + (high - low) / 2).cast("long").alias("offset_ns"),
-        F.call_function("div", high - low, F.lit(2)).alias("half_ns"),
-        (high - low).alias("round_trip_ns"),
+        (low + half).alias("offset_ns"),
+        half.alias("half_ns"),
+        width.alias("round_trip_ns"),
         to_timestamp(t3).alias("ref_time"),
     )
     declared = sound.where(F.col("_w.t1").isNull()).select(
@@ -123,7 +125,7 @@ def stamps(
 ) -> DataFrame:
     """Per stream, source and window, of sound rows of `decode.ordered`, control records
     among them, which only move the watermark."""
-    applied_ns = F.col("ref_ns") - F.col("ts_ns")
+    applied_ns = F.try_subtract("ref_ns", "ts_ns")
     figures = [
         _quantiles(F.col("error_ns")).alias("error_ns"),
         F.min("segment").alias("first_segment"),

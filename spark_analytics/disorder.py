@@ -22,6 +22,8 @@ the watermark's delay is 0 here as in `aggregates`, and a stream counts what bat
 numbers are counted inside a window, between the least and the greatest there, so those at
 its edges are not: `gaps` has them all. Quantiles as in `aggregates`.
 
+A difference that a long cannot hold is null.
+
 Cost: `of_ordered` is one aggregation; `of_raw`, `waits` and `compared` sort and join by
 event, one shuffle each.
 """
@@ -52,13 +54,13 @@ def of_ordered(rows: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> Da
         F.count_if(F.col("late") != "").alias("late"),
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
-        _quantiles(F.col("at_ns") - F.col("ref_ns")).alias("behind_ns"),
+        _quantiles(F.try_subtract("at_ns", "ref_ns")).alias("behind_ns"),
     ]
     keys = (*SOURCE, "epoch")
     return grouped(rows, windows.over("at"), keys, figures, delay=delay).withColumns(
         {
             "accuracy": 1 - F.col("late") / F.col("n"),
-            "missing": F.col("last_seq") - F.col("first_seq") + 1 - F.col("n"),
+            "missing": F.col("last_seq") - F.col("first_seq") - F.col("n") + 1,
         }
     )
 
@@ -73,7 +75,7 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
             F.count_if("copy").alias("copies"),
             F.count_if("overtaken").alias("overtaken"),
             F.count_if("descent").alias("descents"),
-            _quantiles(F.col("appended_ns") - F.col("ref_ns")).alias("delay_ns"),
+            _quantiles(F.try_subtract("appended_ns", "ref_ns")).alias("delay_ns"),
         )
     )
 
@@ -101,7 +103,7 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     """Per stream, source and window: how long events waited for the decision."""
     appended = first_copies(raw).select(*EVENT, "appended_ns")
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
-    wait_ns = F.col("at_ns") - F.col("appended_ns")
+    wait_ns = F.try_subtract("at_ns", "appended_ns")
     by_window = joined.groupBy(windows.over("at").column().alias("_window"), *SOURCE)
     return _opened(
         by_window.agg(
@@ -140,7 +142,7 @@ def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
         & came["seq"].between(known["first"], known["last"])
     )
     joined = known.join(came, inside, "left").select(*(known[name] for name in gap), came["seq"])
-    numbers = F.col("last") - F.col("first") + 1
+    numbers = F.try_add(F.try_subtract("last", "first"), F.lit(1))
     counted = joined.groupBy(*gap).agg(F.count("seq").alias("filled"))
     return counted.withColumns({"numbers": numbers, "open": F.col("filled") < numbers})
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, figures
-from spark_analytics import decode, disorder
+from spark_analytics import clocks, decode, disorder
 from spark_analytics.aggregates import Windows
 from spark_analytics.jobs import Table
 from spark_analytics.outputs import Folder, read
@@ -138,3 +138,21 @@ def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:
     got = [(row.first, row.last, row.numbers, row.filled, row.open) for row in found]
     assert got == [(3, 4, 2, 2, False), (6, 8, 3, 1, True), (10, 10, 1, 0, True)]
     assert [(row.offset, row.reason) for row in declared.bad.collect()] == [(4, "gap_unreadable")]
+
+
+def test_the_ends_of_a_long_end_no_job(spark: SparkSession) -> None:
+    least, greatest = -(1 << 63), (1 << 63) - 1
+    rows = [Row(BEGIN_NS, "s", seq, ts) for seq, ts in ((0, least), (greatest, greatest))]
+    raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
+    assert sum(row.n for row in disorder.of_raw(raw, WINDOW).collect()) == 2
+    events = [Event("default", "s", 0, seq, least, BEGIN_NS) for seq in (0, greatest)]
+    ordered = decode.sound(ordered_frame(spark, [_at_begin(event) for event in events]))
+    (row,) = disorder.of_ordered(ordered, WINDOW).collect()
+    assert (row.n, row.missing) == (2, greatest - 1)
+    stamped = clocks.stamps(ordered, Windows("tumbling", "1 day", time="at"), 1).collect()
+    assert [row.n for row in stamped] == [2]
+
+
+def _at_begin(event: Event) -> Event:
+    event.ref_time_ns, event.at_ns = BEGIN_NS, BEGIN_NS
+    return event
