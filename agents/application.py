@@ -250,7 +250,7 @@ async def _missing(app: Application) -> str | None:
 async def _finish(app: Application) -> None:
     try:
         async with asyncio.timeout(3 * REVOKE_TIMEOUT_S):
-            await app.batches.give_up()
+            await app.batches.finish()
     except Exception as exc:  # noqa: BLE001 - reported by `run`, after the stop
         app.failure.set(exc)
     try:

@@ -78,7 +78,6 @@ class Share:
         self.ended_at_ns = 0
         """The wall clock when it was last seen to hold nothing more."""
         self.position = 0
-        self.position_read = 0
         """The largest position so far, and the one the copy was last moved to: it never goes
         back, as the reading may."""
         self.copied_to = 0
@@ -201,7 +200,6 @@ class ClockFeed:
             for key in sorted(state):
                 self._restore(share, key, state[key])
             share.position = max(position or 0, first[share.partition])
-            share.position_read = share.position
             share.copied_to = position or 0
             consumer.seek(share.partition, share.position)
 
@@ -267,9 +265,9 @@ class ClockFeed:
                 consumer.resume(share.partition)
 
     async def _note_end(self, consumer: AIOKafkaConsumer, times: FetchTimes, share: Share) -> None:
-        share.position = await consumer.position(share.partition)
-        share.position_read = max(share.position_read, share.position)
-        if share.position == consumer.highwater(share.partition):
+        position = await consumer.position(share.partition)
+        share.position = max(share.position, position)
+        if position == consumer.highwater(share.partition):
             share.ended_at_ns = times.asked_at_ns.get(share.partition, 0)
 
     def _take(self, share: Share, record: Any) -> None:
@@ -293,10 +291,10 @@ class ClockFeed:
     async def _copy(self) -> None:
         self._forget()
         for share in self._shares:
-            if share.position_read == share.copied_to:
+            if share.position == share.copied_to:
                 continue  # a copy changes only as it moves on
             changes, share.changes = share.changes, {}
-            share.copied_to = share.position_read
+            share.copied_to = share.position
             await asyncio.to_thread(share.copy.move, changes, share.copied_to)
 
     def _forget(self) -> None:

@@ -123,6 +123,8 @@ class BatchConsumer(driver.Consumer):
         self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
         self._resets: dict[TopicPartition, int] = {}
         self._polling = asyncio.Lock()  # never a seek while a poll is under way
+        self._letting_go = asyncio.Lock()  # a stop may come amid a rebalance, and the reverse
+        self._is_finishing = False
         self._room = asyncio.Event()
 
     @property
@@ -130,8 +132,17 @@ class BatchConsumer(driver.Consumer):
         """Owned, restored, and read."""
         return frozenset(self._lanes)
 
-    async def give_up(self) -> None:
+    async def finish(self) -> None:
+        """Give up all partitions for good: one that a rebalance still brings is not opened."""
+        self._is_finishing = True
+        await self._give_up()
+
+    async def _give_up(self) -> None:
         """End the work on all partitions, in order, and let the handler finish them."""
+        async with self._letting_go:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
         self.stop_flow()
         for task in list(self._openings):
             task.cancel()
@@ -154,7 +165,7 @@ class BatchConsumer(driver.Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         with self._failing():
-            await self.give_up()
+            await self._give_up()
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
@@ -163,7 +174,7 @@ class BatchConsumer(driver.Consumer):
         gone = [t for t in self._topics if not self._thread.has_topic(t)]
         if gone:
             self.failure.set(InputLost(f"the topic {', '.join(gone)} is gone"))
-        elif not self.should_stop:
+        elif not (self.should_stop or self._is_finishing):
             self._owned = frozenset(TopicPartition(*tp) for tp in assigned)
             self._start_opening(self._begin(self._owned))
 

@@ -32,7 +32,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import Fault, Row, read_rows
-from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, UNKNOWN_MONO, Declared, Sample
+from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, Declared, Sample, read_word
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
@@ -197,34 +197,24 @@ class LineReader:
         sampled = any(row.values.get(key) is not None for key in ROUND)
         withdrawn = not sampled and "offset" in row.values and row.values["offset"] is None
         keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
-        numbers: list[int] = []
         for key in keys:
             bound = MAX_OFFSET_NS if key in ("offset", "error") else MAX_INT64
             number = look.integer(key, 0 if key == "error" else -bound, bound)
-            if number is not None:
-                numbers.append(number)
-            elif key not in look.unread:
+            if number is None and key not in look.unread:
                 detail = f"`{key}` is missing; write t1, t2, t3 and t4, or at, offset and error"
                 look.faults.append(Fault("clock_missing", detail))
-        server = ""
         if row.values.get("server"):
-            server = look.text("server", MAX_SERVER) or ""
-        segment = look.integer("segment", 0, MAX_INT64) or 0
-        mono_ns = look.integer("mono", MIN_INT64, MAX_INT64)
+            look.text("server", MAX_SERVER)
+        look.integer("segment", 0, MAX_INT64)
+        look.integer("mono", MIN_INT64, MAX_INT64)
         arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
         if look.faults or source is None:
             return _malformed(row, look, self._advance(None), None, source, None, None)
         before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
         arrival_ns = before_ns if arrival_ns is None else max(arrival_ns, before_ns)
-        if sampled:
-            t1_ns, t2_ns, t3_ns, t4_ns = numbers
-            mono_ns = UNKNOWN_MONO if mono_ns is None else mono_ns
-            times = (t1_ns, t2_ns, t3_ns, t4_ns, arrival_ns)
-            return Sample(source, *times, row.number, server, segment, mono_ns)
-        if withdrawn:
-            return Declared(source, numbers[0], None, 0, arrival_ns, row.number)
-        at_ns, offset_ns, error_ns = numbers
-        return Declared(source, at_ns, offset_ns, error_ns, arrival_ns, row.number)
+        word = read_word(source, row.values, arrival_ns, row.number)
+        assert not isinstance(word, str), word  # all that could be wrong has been looked at
+        return word
 
 
 def _malformed(

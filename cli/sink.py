@@ -6,7 +6,6 @@ import asyncio
 import logging
 import signal
 import sys
-import time
 from collections.abc import Callable
 from functools import wraps
 from hashlib import sha256
@@ -17,10 +16,11 @@ import click
 from prometheus_client import CollectorRegistry
 
 from agents.brokers import BrokersUnavailable, await_brokers
-from agents.http import Health, HttpServer, HttpUnavailable, address
+from agents.http import Health, HttpServer, HttpUnavailable
 from agents.security import Security
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
+from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option
 from sinks.counts import SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
@@ -60,13 +60,7 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
         function(source, **options)
 
     for option in (
-        click.option(
-            "--http",
-            envvar="INORDER_HTTP",
-            metavar="HOST:PORT",
-            default="127.0.0.1:0",
-            help="/live, /ready, /metrics. Default: a free port.",
-        ),
+        http_option,
         click.option(
             "--batch",
             type=click.IntRange(min=1),
@@ -204,13 +198,10 @@ def group_of(kind: str, store: str, place: str) -> str:
 
 def _run(source: Source, sink: Sink, group: str) -> None:
     set_up("sink", verbose=True)
-    try:
-        host, port = address(source.http)
-    except ValueError as error:
-        raise Refused(f"--http {source.http}: {error}") from error
+    at = listening("--http", source.http)
     access = security(source.kafka_path)
     try:
-        asyncio.run(_serve(source, access, sink, source.group or group, (host, port)))
+        asyncio.run(_serve(source, access, sink, source.group or group, at))
     except (BrokersUnavailable, HttpUnavailable, SinkUnusable) as error:
         raise Refused(str(error)) from error
     except SourceFailed as error:
@@ -261,10 +252,7 @@ def _dead_letters(source: Source, access: Security) -> DeadLetters:
 
 
 def _live(runner: Runner) -> Health:
-    silent_s = time.monotonic() - runner.turned_s
-    if silent_s <= STUCK_S:
-        return Health(ok=True)
-    return Health(ok=False, reasons=(f"no turn for {silent_s:.0f} s",))
+    return turning(runner.turned_s, STUCK_S)
 
 
 def _ready(runner: Runner) -> Health:

@@ -7,7 +7,6 @@ import logging
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +14,10 @@ import click
 from prometheus_client import CollectorRegistry
 
 from agents.brokers import BrokersUnavailable, brokers_at
-from agents.http import Health, HttpServer, HttpUnavailable, address
+from agents.http import Health, HttpServer, HttpUnavailable
 from cli.kafka_options import kafka_option, security
 from cli.logs import set_up
+from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option, load
 from producers.sync.keys import BadKeys, KeyRing
 from producers.sync.metrics import ServerCollector
@@ -61,13 +61,7 @@ log = logging.getLogger("inorder.sync")
     show_default=True,
     help="Packets a second from one address; twice as many at once.",
 )
-@click.option(
-    "--http",
-    envvar="INORDER_HTTP",
-    metavar="HOST:PORT",
-    default="127.0.0.1:0",
-    help="Default: a free port.",
-)
+@http_option
 def command(
     brokers: str,
     kafka_path: str | None,
@@ -82,8 +76,8 @@ def command(
     """Answer sources over UDP until SIGTERM; samples go to the clock topic, or with
     `--brokers none` to standard output, as lines for `inorder replay`."""
     set_up("sync-server", verbose=True)
-    host, port = _address("--bind", bind)
-    http_host, http_port = _address("--http", http)
+    host, port = listening("--bind", bind)
+    http_host, http_port = listening("--http", http)
     ring = _keys(keys, auth, host, bind)
     publishing = _publishing(brokers, kafka_path, topology_path, _name(server))
     try:
@@ -133,10 +127,7 @@ async def _serve(server: SyncServer, publishing: Publishing, host: str, port: in
 
 
 def _live(server: SyncServer) -> Health:
-    silent_s = time.monotonic() - server.turned_s
-    if silent_s <= STUCK_S:
-        return Health(ok=True)
-    return Health(ok=False, reasons=(f"no turn for {silent_s:.0f} s",))
+    return turning(server.turned_s, STUCK_S)
 
 
 def _ready(server: SyncServer, publishing: Publishing) -> Health:
@@ -157,13 +148,6 @@ def _explained(server: SyncServer, publishing: Publishing) -> dict[str, Any]:
 
 def _lost(publishing: Publishing) -> int:
     return publishing.lost + publishing.refused
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
-    try:
-        return address(text)
-    except ValueError as error:
-        raise Refused(f"{option} {text}: {error}") from error
 
 
 def _name(name: str | None) -> str:

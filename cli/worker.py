@@ -13,11 +13,12 @@ from pathlib import Path
 import click
 
 from agents.arrangement import BUILT
-from agents.http import HttpUnavailable, address
+from agents.http import HttpUnavailable
 from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
+from cli.serving import http_option, listening
 from cli.topology_file import (
     EMBEDDED,
     Refused,
@@ -50,13 +51,7 @@ NS_PER_S = 1_000_000_000
     show_default=True,
     help="Where local copies of the state are kept (state: rocksdb).",
 )
-@click.option(
-    "--http",
-    envvar="INORDER_HTTP",
-    metavar="HOST:PORT",
-    default="127.0.0.1:0",
-    help="Default: a free port.",
-)
+@http_option
 @redis_option
 @kafka_option
 @brokers_wait_option
@@ -76,10 +71,7 @@ def command(
     set_up("worker", verbose=True)
     topology = load(topology_path, redis)
     stages = chosen(topology, names)
-    try:
-        host, port = address(http)
-    except ValueError as error:
-        raise Refused(f"--http {http}: {error}") from error
+    host, port = listening("--http", http)
     if security(kafka_path) != PLAINTEXT and brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     with _brokers(brokers) as servers:

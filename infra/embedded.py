@@ -14,7 +14,6 @@ on disk. Its limits, which are not ours to lift:
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Producer
@@ -52,12 +51,7 @@ class EmbeddedBroker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

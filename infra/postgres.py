@@ -19,13 +19,13 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import psycopg
 
 from infra.ports import LOOPBACK, free_ports
 from infra.process import NotReady, Process
+from infra.server import Server
 
 SERVER_USER: Final = "postgres"
 """Whom Debian's package makes; any but root would do."""
@@ -54,7 +54,7 @@ def missing() -> str | None:
     return None
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """`folder` holds its log; the superuser is `postgres`, everybody on this machine is."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,22 +99,6 @@ class PostgresServer:
     def kill(self) -> None:
         """SIGKILL; its children see that and end."""
         self.process.kill()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _answers(self) -> bool:
         try:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import redis
 
 from infra.ports import LOOPBACK, free_ports
 from infra.process import Process
+from infra.server import Server
 
 START_TIMEOUT_S = 20.0
 MAX_MEMORY = "256mb"
@@ -27,7 +26,7 @@ def missing() -> str | None:
     return None
 
 
-class RedisServer:
+class RedisServer(Server):
     """`folder` holds its log and data."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
@@ -66,21 +65,8 @@ class RedisServer:
         self.process.stop()
         self.start(timeout_s)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.kill()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def _take_down(self) -> None:
+        self.kill()
 
     def _answers(self) -> bool:
         try:

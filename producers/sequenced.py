@@ -43,7 +43,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Self
 
 from producers.anchored_clock import AnchoredClock, ClockNs
@@ -198,12 +197,7 @@ class SequencedProducer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _publish(self, value: bytes | None, kind: str, ts_ns: int | None, type_: str) -> int:

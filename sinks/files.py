@@ -41,12 +41,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sinks import journal as journals
+from sinks.attempts import insist
 from sinks.journal import Journal, sync_folder
 from sinks.result import Malformed, Result, parse
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
-ATTEMPTS: Final = 3
-BACKOFF_S: Final = 0.1
 ROWS_PER_GROUP: Final = 10_000
 PREFIX: Final = "results-"
 UNFINISHED: Final = "_making-"
@@ -168,17 +167,13 @@ class FileSink:
         journal.remove()
 
     def _trying(self, step: Callable[[], None]) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return step()
-            except OSError as error:
-                if attempt == ATTEMPTS:
-                    raise SinkUnavailable(
-                        f"results in {self._folder}: failed after {attempt} attempt(s): {error};"
-                        " check that there is room, and that the folder may be written to"
-                    ) from error
-                time.sleep(BACKOFF_S * 2 ** (attempt - 1))
-        return None
+        insist(lambda _: step(), OSError, self._unavailable)
+
+    def _unavailable(self, error: Exception, attempts: int) -> SinkUnavailable:
+        return SinkUnavailable(
+            f"results in {self._folder}: failed after {attempts} attempt(s): {error};"
+            " check that there is room, and that the folder may be written to"
+        )
 
 
 def _write_parquet(journal: Journal, path: Path) -> None:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -33,13 +32,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from sinks.attempts import insist
 from sinks.result import Result, newest
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 30
-ATTEMPTS: Final = 3
-BACKOFF_S: Final = 0.1
 ROWS_PER_STATEMENT: Final = 1_000
 MAX_NAME_CHARS: Final = 63
 
@@ -135,28 +133,30 @@ class PostgresSink:
         if not results:
             return ()
         rows = newest(results)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._write(rows, results)
-            except psycopg.ProgrammingError as error:
-                self._disconnect()
-                raise SinkUnusable(
-                    f"table {self._table}: {_said(error)}; give the user the right to it, or drop"
-                    " a table that is not of this sink, or choose another"
-                ) from error
-            except psycopg.Error as error:
-                self._disconnect()
-                if attempt == ATTEMPTS:
-                    raise SinkUnavailable(
-                        f"table {self._table}: PostgreSQL failed after {attempt} attempt(s):"
-                        f" {_said(error)}; check that the server runs, and the way to it"
-                    ) from error
-                time.sleep(BACKOFF_S * 2 ** (attempt - 1))
-        raise AssertionError("ATTEMPTS is at least 1")
+        return insist(lambda _: self._attempt(rows, results), psycopg.Error, self._unavailable)
 
     def close(self) -> None:
         self._closed = True
         self._disconnect()
+
+    def _attempt(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
+        try:
+            return self._write(rows, given)
+        except psycopg.ProgrammingError as error:
+            self._disconnect()
+            raise SinkUnusable(
+                f"table {self._table}: {_said(error)}; give the user the right to it, or drop"
+                " a table that is not of this sink, or choose another"
+            ) from error
+        except psycopg.Error:
+            self._disconnect()
+            raise
+
+    def _unavailable(self, error: psycopg.Error, attempts: int) -> SinkUnavailable:
+        return SinkUnavailable(
+            f"table {self._table}: PostgreSQL failed after {attempts} attempt(s):"
+            f" {_said(error)}; check that the server runs, and the way to it"
+        )
 
     def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
         connection = self._connected()

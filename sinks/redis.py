@@ -29,7 +29,6 @@ for each result.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,13 +37,14 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from sinks.attempts import insist
 from sinks.result import Result, newest
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
-ATTEMPTS: Final = 3
-BACKOFF_S: Final = 0.1
+PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
+"""Errors that may be over in a moment."""
 RESULTS_PER_CALL: Final = 500
 BYTES_PER_CALL: Final = 4 << 20
 
@@ -144,22 +144,21 @@ class RedisSink:
     def _try(self, *command: Any) -> Any:
         if self._closed:
             raise SinkError(f"the sink of {self._name} in Redis is closed")
+        return insist(lambda attempt: self._execute(attempt, *command), PASSING, self._unavailable)
+
+    def _execute(self, attempt: int, *command: Any) -> Any:
         execute: Callable[..., Any] = self._client.execute_command
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return execute(*command)
-            except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
-                if attempt == ATTEMPTS:
-                    raise self._unavailable(error, attempt) from error
-                time.sleep(BACKOFF_S * 2 ** (attempt - 1))
-            except redis.RedisError as error:
-                if "WRONGTYPE" in str(error):
-                    raise SinkUnusable(
-                        f"results {self._name}: a key of Redis below {self._keys.latest[:-6]} holds"
-                        " something else; delete it, or choose another name"
-                    ) from error
-                raise self._unavailable(error, attempt) from error
-        raise AssertionError("ATTEMPTS is at least 1")
+        try:
+            return execute(*command)
+        except PASSING:
+            raise
+        except redis.RedisError as error:
+            if "WRONGTYPE" in str(error):
+                raise SinkUnusable(
+                    f"results {self._name}: a key of Redis below {self._keys.latest[:-6]} holds"
+                    " something else; delete it, or choose another name"
+                ) from error
+            raise self._unavailable(error, attempt) from error
 
     def _unavailable(self, error: Exception, attempts: int) -> SinkUnavailable:
         return SinkUnavailable(

@@ -18,13 +18,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from infra.kafka import jars, settings
 from infra.kafka.client import answers, create_topic
 from infra.ports import LOOPBACK, free_ports
 from infra.process import NotReady, Process
+from infra.server import Server
 
 HEAP_MIB = 512
 START_TIMEOUT_S = 60.0
@@ -32,7 +31,7 @@ FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
 
 
-class KafkaBroker:
+class KafkaBroker(Server):
     """`folder` holds logs and data; `overrides` are broker settings on top of ours.
 
     `listeners` (name to security protocol) are open beside the plain one, which brokers and
@@ -114,21 +113,8 @@ class KafkaBroker:
         """Make a topic and wait until it has its leaders."""
         create_topic(self.bootstrap, name, partitions, config=config)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._kill_all()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+    def _take_down(self) -> None:
+        self._kill_all()
 
     def _prepare(self) -> None:
         classpath = jars.classpath()

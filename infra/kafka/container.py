@@ -9,14 +9,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from functools import cache, partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from infra.kafka import settings
 from infra.kafka.client import answers, create_topic
 from infra.kafka.jars import VERSION
 from infra.poll import wait_until
 from infra.ports import LOOPBACK, free_ports
+from infra.server import Server
 
 IMAGE = f"apache/kafka:{VERSION}"
 START_TIMEOUT_S = 120.0
@@ -38,7 +38,7 @@ def missing() -> str | None:
     return None
 
 
-class ContainerBroker:
+class ContainerBroker(Server):
     def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
         self._port, controller_port = free_ports(2)
         own = settings.of_node(0, [self._port], [controller_port], LOOPBACK)
@@ -80,20 +80,10 @@ class ContainerBroker:
     ) -> None:
         create_topic(self.bootstrap, name, partitions, config=config)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self._remove()
-            raise
-        return self
+    def _take_down(self) -> None:
+        self._remove()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._remove()
 
     @property

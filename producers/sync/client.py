@@ -28,7 +28,6 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from producers.anchored_clock import AnchoredClock, ClockNs
@@ -153,12 +152,7 @@ class SyncClient:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiokafka.record.default_records import DefaultRecord
 from aiokafka.structs import TopicPartition
+from faust.types import TP
 
 import agents.application
 from agents.application import StartFailed, build_app, run
@@ -257,6 +258,52 @@ def test_stop_is_quick_lets_the_batch_end_and_revokes(
         assert time.monotonic() - stopped_at < 2.0
         assert handler.values(0) == numbers(0, 10)
         assert handler.calls[-1][0] == "revoked"
+        assert not handler.owned
+
+    asyncio.run(scenario())
+
+
+def test_a_rebalance_amid_the_stop_opens_nothing(
+    embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    """Whole groups are stopped at once: each sees the others leave while it finishes."""
+
+    async def scenario() -> None:
+        produce(embedded_broker.bootstrap, topic, 10)
+        handler = Recorder()
+        begun, released = asyncio.Event(), asyncio.Event()
+
+        async def hold(batch: Batch) -> None:
+            if batch.records and batch.partition.partition == 0:
+                begun.set()
+                await released.wait()
+
+        handler.before_batch = hold
+        stop = asyncio.Event()
+        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
+        running = asyncio.create_task(run(app, stop))
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        mine = {TP(*partition) for partition in handler.owned}
+        stop.set()
+        async with asyncio.timeout(PATIENCE_S):
+            while app.batches.flow_active:
+                await asyncio.sleep(0)
+
+        async def rebalance() -> None:
+            await app.batches.on_partitions_revoked(mine)
+            await app.batches.on_partitions_assigned(mine, 1)
+
+        rebalancing = asyncio.create_task(rebalance())
+        for _ in range(100):  # turns of the loop in which on_revoked could come too early
+            await asyncio.sleep(0)
+        assert not handler.has("revoked")
+        released.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await rebalancing
+            await running
+        told = [what for what, _ in handler.calls if what != "batch"]
+        assert told == ["assigning", "assigned", "revoked"]
         assert not handler.owned
 
     asyncio.run(scenario())

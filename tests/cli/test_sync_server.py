@@ -6,34 +6,29 @@ import json
 import re
 import signal
 import socket
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import agents.brokers
 from cli.main import MODULES
 from infra.embedded import EmbeddedBroker
 from infra.poll import wait_until
 from infra.ports import free_ports
-from infra.process import Process
 from producers.sync.client import SyncClient
 from producers.sync.keys import KeyRing
 from producers.sync.settings import SyncSettings
 from tests.cli.invoking import inorder
+from tests.command import Command
 from tests.producers.records import read_messages
 from tests.services import UniqueName
 
-ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 30.0
 SECRET = "0123456789abcdef" * 4
 LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive stamps are (.*)")
-HTTP = re.compile(r"http://(\S+?)/ready")
 
 
 def refused(*arguments: str | Path) -> str:
@@ -97,16 +92,11 @@ def test_it_is_registered_under_its_name() -> None:
     assert MODULES["sync-server"] == "cli.sync_server"
 
 
-class Server:
+class Server(Command):
     """The process, and what it has told of itself."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        command = [sys.executable, "-m", "cli", "sync-server", "--bind", "127.0.0.1:0", *arguments]
-        self.process = Process("sync-server", command, folder, {"PYTHONPATH": str(ROOT)})
-
-    @property
-    def log(self) -> str:
-        return self.process.log.read_text()
+        super().__init__("sync-server", folder, "sync-server", "--bind", "127.0.0.1:0", *arguments)
 
     @property
     def address(self) -> str:
@@ -118,21 +108,12 @@ class Server:
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
 
-    def ask(self, path: str) -> str:
-        found = HTTP.search(self.log)
-        assert found, self.log
-        with urllib.request.urlopen(f"http://{found[1]}/{path}", timeout=TIMEOUT_S) as response:
-            assert response.status == 200
-            answer: bytes = response.read()
-        return answer.decode()
-
     def metrics(self) -> dict[str, float]:
-        families = text_string_to_metric_families(self.ask("metrics"))
         return {
             sample.name.removeprefix("inorder_sync_") + sample.labels.get("outcome", ""): (
                 sample.value
             )
-            for family in families
+            for family in self.families()
             for sample in family.samples
         }
 
@@ -140,7 +121,7 @@ class Server:
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[Server]:
     server = Server(folder, *arguments)
-    server.process.start()
+    server.start()
     try:
         server.process.wait_until(lambda: LISTENS.search(server.log) is not None, TIMEOUT_S)
         yield server
@@ -163,9 +144,10 @@ def test_a_life(tmp_path: Path) -> None:
             wait_rounds(client, 10)
         with SyncClient("s1", SyncSettings(server.address)) as stranger:
             wait_until(lambda: bool(stranger.status().failures), TIMEOUT_S, "no answer")
-        assert json.loads(server.ask("live")) == {"ok": True, "reasons": []}
-        assert json.loads(server.ask("ready")) == {"ok": True, "reasons": []}
-        explained = json.loads(server.ask("explain"))
+        assert server.ask("live") == (200, {"ok": True, "reasons": []})
+        assert server.ask("ready") == (200, {"ok": True, "reasons": []})
+        status, explained = server.ask("explain")
+        assert status == 200
         assert explained["address"] == server.address
         metrics = server.metrics()
         assert metrics["packets_totalanswered"] == metrics["packets_totaltaken"] == 10

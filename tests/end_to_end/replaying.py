@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.command import ROOT
 from tests.end_to_end.records import Read
 from tests.end_to_end.setting import Setting
-from tests.end_to_end.worker import ROOT
 
 TIMEOUT_S = 120.0
 

@@ -121,7 +121,8 @@ def test_a_broker_that_is_away_does_not_stop_the_exchange(
             own_kafka.pause()
             try:
                 _wait(lambda: client.status().rounds >= 18, "two more, the broker being away")
-                assert json.loads(server.ask("live"))["ok"]
+                status, live = server.ask("live")
+                assert (status, live["ok"]) == (200, True)
             finally:
                 own_kafka.resume()
             rounds = client.status().rounds

@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from infra.poll import wait_until
-from infra.process import Process
+from tests.command import Command
 
-ROOT = Path(__file__).parents[2]
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 45.0
-ASK_TIMEOUT_S = 5.0
 ORPHAN_TIMEOUT_S = 30.0
-ADDRESS = re.compile(r"http://(\S+?)/ready")
 
 
-class Worker:
+class Worker(Command):
     """One supervisor with its stage processes; `name` is also its state folder's."""
 
     def __init__(
         self, name: str, topology: Path, brokers: str, folder: Path, *options: str
     ) -> None:
         self.name = name
-        command = [
-            *(sys.executable, "-m", "cli", "worker"),
-            *("--topology", str(topology), "--brokers", brokers),
+        super().__init__(
+            name,
+            folder,
+            *("worker", "--topology", str(topology), "--brokers", brokers),
             *("--state-dir", str(folder / "state" / name), "--verbose", *options),
-        ]
-        folder.mkdir(parents=True, exist_ok=True)
-        self.process = Process(name, command, folder, {"PYTHONPATH": str(ROOT)})
-        self._log_begin = 0
+        )
         self._orphans: set[int] = set()
         self._paused: set[int] = set()
-
-    def start(self) -> None:
-        log = self.process.log
-        self._log_begin = log.stat().st_size if log.exists() else 0
-        self.process.start()
-
-    @property
-    def log(self) -> str:
-        """What it has said since its last start."""
-        if not self.process.log.exists():
-            return ""
-        return self.process.log.read_bytes()[self._log_begin :].decode(errors="replace")
 
     @property
     def alive(self) -> bool:
@@ -65,33 +40,13 @@ class Worker:
 
     @property
     def address(self) -> str:
-        found = ADDRESS.search(self.log)
-        assert found, f"{self.name} has not told its address:\n{self.log}"
-        return found[1]
-
-    def ask(self, path: str) -> tuple[int, Any]:
-        """Status and JSON; status 0 while nobody answers."""
-        if ADDRESS.search(self.log) is None:
-            return 0, None
-        try:
-            with urllib.request.urlopen(
-                f"http://{self.address}/{path}", timeout=ASK_TIMEOUT_S
-            ) as response:
-                return response.status, json.load(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.load(error)
-        except OSError:
-            return 0, None
+        assert self.http, f"{self.name} has not told its address:\n{self.log}"
+        return self.http
 
     def metrics(self) -> dict[str, float]:
         """Sum of each family's samples: `records_in` of a stage is `records_in:stage`."""
-        with urllib.request.urlopen(
-            f"http://{self.address}/metrics", timeout=ASK_TIMEOUT_S
-        ) as response:
-            text = response.read().decode()
         sums: dict[str, float] = {}
-        for family in text_string_to_metric_families(text):
+        for family in self.families():
             for sample in family.samples:
                 name = sample.name.removeprefix("inorder_").removesuffix("_total")
                 key = f"{name}:{sample.labels.get('stage', '')}"

@@ -14,6 +14,7 @@ import pytest
 
 import sinks.files as kind
 from infra.poll import wait_until
+from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
@@ -35,7 +36,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
 def names(folder: Path) -> list[str]:
@@ -193,7 +194,7 @@ def test_a_full_disk_is_unavailable_and_leaves_no_half_line(
     disk = FullDisk(monkeypatch)
     with pytest.raises(SinkUnavailable, match="No space left"):
         sink.write([result("a", 1)])
-    assert disk.writes == 2 * kind.ATTEMPTS
+    assert disk.writes == 2 * attempts.ATTEMPTS
     disk.is_full = False
     sink.write([result("a", 2)])
     sink.close()

@@ -12,6 +12,7 @@ import pytest
 
 import sinks.postgres as kind
 from infra.postgres import PostgresServer
+from sinks import attempts
 from sinks.postgres import PostgresSink
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
 from tests.sinks.results import fields, result
@@ -23,7 +24,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(autouse=True)
 def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
 @pytest.fixture

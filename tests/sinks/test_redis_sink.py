@@ -12,6 +12,7 @@ import redis
 
 import sinks.redis as kind
 from infra.redis import RedisServer
+from sinks import attempts
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
 from tests.services import UniqueName
@@ -25,7 +26,7 @@ WELL_BEYOND_A_NODE = 300
 
 @pytest.fixture(autouse=True)
 def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kind, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(attempts, "BACKOFF_S", 0.001)
 
 
 @pytest.fixture

@@ -159,11 +159,11 @@ def test_a_store_that_is_killed_is_waited_for(
             sink.wait_until_written(100)
             own_redis.kill()
             producer.results(changes[3_000:])
-            sink.process.wait_until(lambda: sink.ready()[0] == 503, TIMEOUT_S)
-            assert "Redis failed" in sink.ready()[1]["reasons"][0]
+            sink.process.wait_until(lambda: sink.ask("ready")[0] == 503, TIMEOUT_S)
+            assert "Redis failed" in sink.ask("ready")[1]["reasons"][0]
             own_redis.restart()
             wait_for_read(kafka.bootstrap, topic, topic, producer)
-            sink.process.wait_until(lambda: sink.ready()[0] == 200, TIMEOUT_S)
+            sink.process.wait_until(lambda: sink.ask("ready")[0] == 200, TIMEOUT_S)
             assert sink.metrics()["waits"] >= 1
             assert sink.process.stop() == 0
         finally:

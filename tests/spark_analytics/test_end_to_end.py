@@ -22,9 +22,9 @@ from spark_analytics.jobs import Table, Wanted
 from spark_analytics.outputs import Folder, read
 from spark_analytics.running import Running
 from spark_analytics.topics import KafkaTopics
+from tests.command import ROOT
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import play
-from tests.end_to_end.worker import ROOT
 from tests.services import SharedKafka
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.marks import SPARK

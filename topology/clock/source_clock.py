@@ -119,8 +119,8 @@ class SourceClock:
 
     # -- what is heard -----------------------------------------------------------------------------
 
-    def hear(self) -> bool:
-        """Take what applies by now; True if there was any."""
+    def hear(self) -> None:
+        """Take what applies by now."""
         config = self._config
         track = self.track
         self.track_version = track.version
@@ -136,12 +136,10 @@ class SourceClock:
             if word.offset_ns is not None:
                 self._declared = [word.offset_ns, word.error_ns]
         self.due_ns = self._next_due()
-        if not news and not declared:
-            return False
-        self.watched = True
-        self.cell = NO_CELL
-        self.model_dirty = True
-        return True
+        if news or declared:
+            self.watched = True
+            self.cell = NO_CELL
+            self.model_dirty = True
 
     def _next_due(self) -> int:
         due = [in_force(word)[0] for word in self.track.declared]

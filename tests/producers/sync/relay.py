@@ -13,7 +13,6 @@ import socket
 import threading
 import time
 from collections import Counter
-from types import TracebackType
 from typing import Self
 
 from tests.producers.sync.world import NS_PER_S, Path
@@ -47,12 +46,7 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join(JOIN_S)
         self._inner.close()

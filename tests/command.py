@@ -1,0 +1,72 @@
+"""A command of `inorder` that serves, as a process: started, and asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from infra.process import Process
+
+ROOT = Path(__file__).parents[1]
+ASK_TIMEOUT_S = 5.0
+ADDRESS = re.compile(r"http://(\S+?)/ready")
+
+
+class Command:
+    """`name` is its log's; `words` come after `inorder`. `env` is added to this process's."""
+
+    def __init__(
+        self, name: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "cli", *words]
+        self.process = Process(name, command, folder, {"PYTHONPATH": str(ROOT), **(env or {})})
+        self._log_begin = 0
+
+    def start(self) -> None:
+        log = self.process.log
+        self._log_begin = log.stat().st_size if log.exists() else 0
+        self.process.start()
+
+    @property
+    def log(self) -> str:
+        """What it has said since its last start."""
+        if not self.process.log.exists():
+            return ""
+        return self.process.log.read_bytes()[self._log_begin :].decode(errors="replace")
+
+    @property
+    def http(self) -> str | None:
+        """Where it answers; None while it has not told."""
+        found = ADDRESS.search(self.log)
+        return found[1] if found else None
+
+    def ask(self, path: str) -> tuple[int, Any]:
+        """Status and JSON; status 0 while nobody answers."""
+        try:
+            with self._open(path) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+        except OSError:
+            return 0, None
+
+    def families(self) -> Iterable[Metric]:
+        """Those of `/metrics`. OSError while nobody answers."""
+        with self._open("metrics") as response:
+            return text_string_to_metric_families(response.read().decode())
+
+    def _open(self, path: str) -> Any:
+        if self.http is None:
+            raise ConnectionRefusedError(f"{self.process.name} has not told its address")
+        return urllib.request.urlopen(f"http://{self.http}/{path}", timeout=ASK_TIMEOUT_S)
