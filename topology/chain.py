@@ -12,6 +12,7 @@ from typing import Any
 from topology.event import Event
 from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Report, Step
+from topology.result import Result
 
 
 class Chain:
@@ -40,14 +41,17 @@ class Chain:
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         reports: list[Report] = []
+        results: list[Result] = []
         for operator in self._operators:
             if self.moved is not None and operator is not self._operators[0]:
                 self.moved += events
             step = operator.on_batch(events, now_ns)
             reports += step.reports
+            results += step.results
             events, now_ns = step.released, step.now_ns
         reports.sort(key=instant)
-        return Step(now_ns, list(events), reports)
+        results.sort(key=instant)
+        return Step(now_ns, list(events), reports, results)
 
     def on_time(self, now_ns: int) -> Step:
         first = self._operators[0].on_time(now_ns)
@@ -59,6 +63,7 @@ class Chain:
 
     def _pass_on(self, step: Step, end: bool) -> Step:
         reports = step.reports
+        results = step.results
         released = step.released
         now_ns = step.now_ns
         for operator in self._operators[1:]:
@@ -67,10 +72,12 @@ class Chain:
             taken = operator.on_batch(released, now_ns)
             then = operator.on_end(now_ns) if end else operator.on_time(now_ns)
             reports = reports + taken.reports + then.reports
+            results = results + taken.results + then.results
             released = taken.released + then.released
             now_ns = then.now_ns
         reports.sort(key=instant)
-        return Step(now_ns, released, reports)
+        results.sort(key=instant)
+        return Step(now_ns, released, reports, results)
 
     def next_deadline_ns(self) -> int | None:
         due = [operator.next_deadline_ns() for operator in self._operators]
@@ -130,5 +137,5 @@ class Chain:
             operator.restore(states[name], by_place.get(place, []))
 
 
-def instant(report: Report) -> int:
-    return report.at_ns
+def instant(told: Report | Result) -> int:
+    return told.at_ns

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topology.event import NO_EPOCH, Event
+from topology.result import Result
 
 # Reasons of a Gap.
 TIMEOUT = "timeout"
@@ -116,7 +117,8 @@ class Step:
     """What one call of an operator did.
 
     `released` are the events (and control events) in the order they leave, each
-    with `at_ns` = the instant it was let go; `reports` in the order they arose.
+    with `at_ns` = the instant it was let go; `reports` in the order they arose, and so
+    are the `results` of windows and patterns.
     `now_ns` is the time up to which the operator has spoken: whatever it says
     later bears an `at_ns` >= `now_ns`.
     """
@@ -124,3 +126,4 @@ class Step:
     now_ns: int
     released: list[Event] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Events and reports as the JSON objects of the black-box interface.
+"""Events, reports and results as the JSON objects of the black-box interface.
 
-Kinds `event`, `gap`, `late`, `duplicate`, `dead`; keys in the documented order, what
-is beyond them behind. Null stands for what is unknown, also for an epoch that
+Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`; keys in the documented
+order, what is beyond them behind. Null stands for what is unknown, also for an epoch that
 REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
 a replay; readers of Kafka have none and add topic, partition and offset instead.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from topology.event import Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.result import MatchResult, Result, WindowResult
 
 JsonObject = dict[str, Any]
 
@@ -103,3 +104,53 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
             return duplicate_line(report, report.event.offset if replayed else None)
         case Malformed():
             return dead_line(report, report.offset if replayed else None)
+
+
+def result_line(result: Result) -> JsonObject:
+    """A window or a match. `stream` stands behind the documented keys; so do a match's `key`
+    and, where it is set, `amended`."""
+    if isinstance(result, WindowResult):
+        return {
+            **_head("window", result),
+            "key": result.key,
+            "start": result.start_ns,
+            "end": result.end_ns,
+            "values": result.values,
+            "low": result.low,
+            "high": result.high,
+            "at": result.at_ns,
+            "stream": result.stream,
+        }
+    assert isinstance(result, MatchResult)
+    line = {
+        **_head("match", result),
+        "start": result.start_ns,
+        "end": result.end_ns,
+        "events": [
+            {
+                "alias": member.alias,
+                "source": member.source,
+                "epoch": member.epoch,
+                "seq": member.seq,
+                "ref_time": member.ref_time_ns,
+            }
+            for member in result.members
+        ],
+        "values": result.values,
+        "at": result.at_ns,
+        "stream": result.stream,
+        "key": result.key,
+    }
+    return line | {"amended": True} if result.amended else line
+
+
+def _head(kind: str, result: Result) -> JsonObject:
+    return {
+        "kind": kind,
+        "id": result.id,
+        "query": result.query,
+        "op": result.op,
+        "revision": result.revision,
+        "final": result.final,
+        "confidence": result.confidence,
+    }

@@ -155,11 +155,13 @@ class Stage:
     def _add(self, step: Step, part: Step) -> None:
         step.released += part.released
         step.reports += part.reports
+        step.results += part.results
         step.now_ns = min(step.now_ns, part.now_ns)
 
     def _in_order(self, step: Step) -> Step:
         if len(self.chains) > 1:
             step.released.sort(key=at_ns)
+            step.results.sort(key=instant)
         step.reports.sort(key=instant)
         return step
 

@@ -1,0 +1,81 @@
+"""What windows and patterns find: values that are corrected until they are final.
+
+A result is known by `id`, a digest of its content alone (query, key and start of a window;
+query and anchor of a match), never of arrival. Its revisions count from 0 without a hole:
+`emit` shows it, or shows it again after a `retract`; `update` replaces it. A reader that
+keeps the highest revision of each id holds the latest truth. `final`: no further revision
+will come. Where the query asks for it, a result shown before it was final is updated
+once more, with the same content and `final` set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+EMIT: Final = "emit"
+UPDATE: Final = "update"
+RETRACT: Final = "retract"
+
+CONFIRMED: Final = "confirmed"
+UNCERTAIN: Final = "uncertain"
+
+ID_BYTES: Final = 16
+
+
+@dataclass(slots=True)
+class Result:
+    """`at_ns`: when it was decided. `values` are plain JSON values by name."""
+
+    at_ns: int
+    stream: str
+    query: str
+    id: str
+    op: str
+    revision: int
+    final: bool
+    confidence: str
+    start_ns: int
+    end_ns: int
+    values: dict[str, Any]
+
+
+@dataclass(slots=True)
+class WindowResult(Result):
+    """Of the window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
+    bound the values that the true times allow; where times are sure they equal `values`."""
+
+    key: Any = None
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+
+
+class Member(NamedTuple):
+    """An event of a match, by coordinates."""
+
+    alias: str
+    source: str
+    epoch: int
+    seq: int
+    ref_time_ns: int
+
+
+@dataclass(slots=True)
+class MatchResult(Result):
+    """`start_ns` and `end_ns` are the times of its first and last event, `members` in the
+    order of time. `key`: what its events agree on, if the query says so. `amended`: it changed
+    after it had been final by a shorter reckoning (LATE AMEND)."""
+
+    members: list[Member] = field(default_factory=list)
+    key: Any = None
+    amended: bool = False
+
+
+def result_id(*parts: bytes) -> str:
+    """A digest of the parts, each set apart from the next."""
+    digest = blake2b(digest_size=ID_BYTES)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
