@@ -13,17 +13,26 @@ from typing import Final
 from aiokafka.structs import TopicPartition
 
 from agents.changelog import changelog_topic
-from agents.inlet import Inlet, RawInlet, SequencedInlet, lanes_of
-from agents.outlet import OrderedOutlet, Outlet, SequencedOutlet, SideOutlet, partition_of
+from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
+from agents.outlet import (
+    NoOutlet,
+    OrderedOutlet,
+    Outlet,
+    ResultOutlet,
+    SequencedOutlet,
+    SideOutlet,
+    partition_of,
+)
 from topology.clock.drift_table import DriftTable
 from topology.description import ClockConfig, StreamConfig, Topology
 from topology.description import Stage as StageDescription
+from topology.description.stages import PATTERN, WINDOW
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
-from topology.stage import MERGE, REORDER, Stage
+from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage
 
-BUILT: Final = (REORDER, MERGE)
-"""Operators that exist in this version."""
+NO_PARTITIONS: Final = 1
+"""Of a topic that the stage does not write."""
 
 
 class ArrangementError(Exception):
@@ -44,16 +53,26 @@ class Arrangement:
 
     @property
     def operator_names(self) -> list[str]:
-        """Those of the stage that this version has; the others have no work without queries."""
-        return [name for name in self.stage.operators if name in BUILT]
+        """Those of the stage that have work: windows and patterns need queries."""
+        return [name for name in self.stage.operators if self.topology.has_work(name)]
 
     @property
     def is_first(self) -> bool:
         return self.operator_names[0] == REORDER
 
     @property
-    def is_last(self) -> bool:
-        return MERGE in self.operator_names
+    def reads_ordered(self) -> bool:
+        return self.operator_names[0] not in (REORDER, MERGE)
+
+    @property
+    def retains_from(self) -> int | None:
+        """The place in the chains from which operators want events that they have let pass; None
+        if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""
+        looking = [name for name in self.operator_names if name not in (REORDER, MERGE)]
+        if not looking:
+            return None
+        before = len(self.operator_names) - len(looking) + self.is_first
+        return CHAIN_PLACE + before
 
     @property
     def inputs(self) -> list[str]:
@@ -66,6 +85,8 @@ class Arrangement:
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """The streams whose records can come by this input topic."""
         streams = self.topology.streams
+        if self.reads_ordered:
+            return {name: stream for name, stream in streams.items() if stream.output == topic}
         if not self.is_first:
             return dict(streams)
         return {name: stream for name, stream in streams.items() if stream.input == topic}
@@ -91,18 +112,30 @@ class Arrangement:
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
             return input_reader(self.topology, source.topic)
+        if self.reads_ordered:
+            streams = self.streams_of(source.topic).values()
+            return OrderedInlet(HeaderReader(next(iter(streams)).headers))
         headers = next(iter(self.topology.streams.values())).headers
         return SequencedInlet(HeaderReader(headers), self.lanes)
 
     def outlet(self, source: TopicPartition) -> Outlet:
         streams = self.streams_of(source.topic)
         writer = HeaderWriter(next(iter(streams.values())).headers)
-        if self.is_last:
+        if self.reads_ordered:
+            return NoOutlet()
+        if MERGE in self.operator_names:
             outputs = {name: stream.output for name, stream in streams.items()}
             return OrderedOutlet(writer, self._targets(outputs))
         outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
         lane = lanes_of({t: self.partitions[t] for t in self.inputs})[source.topic]
         return SequencedOutlet(writer, lane + source.partition, self._targets(outputs))
+
+    def result_outlet(self) -> ResultOutlet:
+        topics, partitions = self.topology.topics, self.partitions
+        return ResultOutlet(
+            (topics.windows, partitions.get(topics.windows, NO_PARTITIONS)),
+            (topics.matches, partitions.get(topics.matches, NO_PARTITIONS)),
+        )
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
@@ -116,6 +149,11 @@ class Arrangement:
         }
 
 
+def works(topology: Topology, stage: StageDescription) -> bool:
+    """Whether the stage has anything to do: one of windows or patterns has without queries not."""
+    return any(topology.has_work(name) for name in stage.operators)
+
+
 def input_reader(topology: Topology, topic: str) -> RawInlet:
     """Streams that share an input topic share its header contract."""
     headers = next(s.headers for s in topology.streams.values() if s.input == topic)
@@ -125,7 +163,9 @@ def input_reader(topology: Topology, topic: str) -> RawInlet:
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
     if stage.operators[0] == REORDER:
         return sorted({stream.input for stream in topology.streams.values()})
-    return [topology.topics.sequenced]
+    if stage.operators[0] == MERGE:
+        return [topology.topics.sequenced]
+    return sorted({stream.output for stream in topology.streams.values()})
 
 
 def upstream_inputs(topology: Topology) -> list[str]:
@@ -137,14 +177,22 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
     """Every topic whose number of partitions the stage needs to know."""
     topics = topology.topics
     wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
-    if stage.operators[0] != REORDER:
+    if stage.operators[0] == MERGE:
         wanted.update(upstream_inputs(topology))
-    elif any(stream.clock.sync != "none" for stream in topology.streams.values()):
+    elif stage.operators[0] == REORDER and any(
+        stream.clock.sync != "none" for stream in topology.streams.values()
+    ):
         wanted.add(topics.clock)
     if MERGE in stage.operators:
         wanted.update(stream.output for stream in topology.streams.values())
-    else:
+    elif REORDER in stage.operators:
         wanted.add(topics.sequenced)
+    results = {WINDOW: topics.windows, PATTERN: topics.matches}
+    wanted.update(
+        topic
+        for name, topic in results.items()
+        if name in stage.operators and topology.has_work(name)
+    )
     for topic in inputs_of(topology, stage):
         wanted.add(changelog_topic(topology.application, stage.name, topic))
     return sorted(wanted)
@@ -162,6 +210,6 @@ def arrange(
                 f" {partitions[topic]}; run `inorder topics create` to make them equal"
             )
     lanes = 0
-    if stage.operators[0] != REORDER:
+    if stage.operators[0] == MERGE:
         lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
     return Arrangement(topology, stage, partitions, lanes)

@@ -23,6 +23,8 @@ from topology.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
+NOWHERE: Final = 1 << 30
+"""A place beyond all."""
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -89,12 +91,17 @@ class HeldPages:
     """The held events of one partition by page, and which pages changed.
 
     `stamped_from` is the place in the chain from which events bear a reference time
-    that must not be given anew.
+    that must not be given anew. From `retained_from` on they have been let pass and are kept
+    for what may still come: windows of hours are read from the log again, never spilled.
     """
 
-    def __init__(self, spill_after_ns: int, stamped_from: int) -> None:
+    def __init__(
+        self, spill_after_ns: int, stamped_from: int, retained_from: int | None = None
+    ) -> None:
         self._spill_after_ns = spill_after_ns
         self._stamped_from = stamped_from
+        self._retained_from = NOWHERE if retained_from is None else retained_from
+        self._looked_at: set[int] = set()  # pages that hold nothing more to spill
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
         self._spilled: dict[int, int] = {}  # offset -> page
@@ -122,7 +129,8 @@ class HeldPages:
         held = dict.fromkeys(streams, 0)
         for events in self._pages.values():
             for event in events:
-                if event.held_by and event.kind == DATA and event.stream in held:
+                waits = 0 < event.held_by < self._retained_from
+                if waits and event.kind == DATA and event.stream in held:
                     held[event.stream] += 1
         return held
 
@@ -146,6 +154,7 @@ class HeldPages:
                 )
             else:
                 del self._pages[page]
+                self._looked_at.discard(page)
                 if page in self._written:
                     self._written.discard(page)
                     yield f"page/{page}", None
@@ -153,13 +162,18 @@ class HeldPages:
         self.touched.clear()
 
     def _spill(self, now_ns: int) -> Iterator[tuple[str, Any]]:
+        self._looked_at -= self.touched
         for page, events in self._pages.items():
+            if page in self._looked_at:
+                continue
             if not events or events[0].arrival_ns + self._spill_after_ns >= now_ns:
                 return
+            self._looked_at.add(page)
             for event in events:
                 if event.kind == DEAD:
                     continue  # only its number waits; it may be too large to be written
-                if event.held_by and event.offset not in self._spilled:
+                waits = 0 < event.held_by < self._retained_from
+                if waits and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", spilled(event)
 

@@ -155,6 +155,32 @@ class SequencedInlet:
         return item
 
 
+class OrderedInlet:
+    """The ordered topic: each stream in one partition, with the clock it was ordered by."""
+
+    def __init__(self, reader: HeaderReader) -> None:
+        self._reader = reader
+
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+        read = Read()
+        for record in records:
+            item = self._one(record)
+            if isinstance(item, Event):
+                read.events.append(item)
+            else:
+                read.dead.append(item)
+        return read
+
+    def read_again(self, record: Record) -> Event | None:
+        item = self._one(record)
+        return item if isinstance(item, Event) else None
+
+    def _one(self, record: Record) -> Event | Malformed:
+        return self._reader.read_ordered(
+            record.headers, record.timestamp * NS_PER_MS, record.offset, record, record.value
+        )
+
+
 class UnknownLane(Exception):
     """The upstream topic has grown."""
 

@@ -19,6 +19,7 @@ for the new owner tells them from then on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -28,9 +29,11 @@ from agents.wait_histogram import WaitHistogram
 from topology.event import DATA
 from topology.operator import Figures
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.result import Finding, Overflow
 
 MAX_REASONS: Final = 64
 MAX_STREAMS: Final = 256
+MAX_QUERIES: Final = 1_000
 OTHER: Final = "other"
 
 COMMIT_BUCKETS_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
@@ -48,6 +51,7 @@ class Metrics:
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
         self._reasons = Bounded(MAX_REASONS)
         self._streams = Bounded(MAX_STREAMS)
+        self._queries = Bounded(MAX_QUERIES)
 
         # Per stage, stream and partition: the balance.
         self.records_in = self._counter("records_in", "Events read", *_PLACE)
@@ -70,6 +74,14 @@ class Metrics:
             "inorder_wait_seconds", "From arrival to release", ("stage", "stream"), registry
         )
         self.operators = OperatorMetrics(registry, _PLACE)
+
+        # Queries.
+        self.results = self._counter(
+            "results", "What windows and patterns said", "stage", "query", "op", "final"
+        )
+        self.query_overflows = self._counter(
+            "query_overflows", "Events with more matches than the limit", "stage", "query"
+        )
 
         # Per stage and input partition: the shell.
         self.overtaken = self._counter(
@@ -103,6 +115,14 @@ class Metrics:
         if found is None:
             found = self._places[key] = PlaceMetrics(self, self._reasons, *key)
         return found
+
+    def found(self, stage: str, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            query = self._queries.of(finding.query)
+            if isinstance(finding, Overflow):
+                self.query_overflows.labels(stage, query).inc()
+            else:
+                self.results.labels(stage, query, finding.op, str(finding.final).lower()).inc()
 
     def store_error(self, stage: str, reason: str) -> None:
         self.store_errors.labels(stage, self._reasons.of(reason)).inc()

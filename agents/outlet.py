@@ -1,4 +1,4 @@
-"""From what a stage lets go to records: the derived topic, and the side topics.
+"""From what a stage lets go to records: the derived topic, results, and the side topics.
 
 Where a stream lies is settled here: murmur2(streamId) mod partitions, set explicitly,
 so that the record's key stays the event's. Side topics: `gaps` and `dead` hold JSON of
@@ -18,9 +18,10 @@ from aiokafka.partitioner import murmur2
 from agents.arrival import NS_PER_MS
 from agents.outbox import Outbox
 from topology.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
-from topology.header_writer import HeaderWriter
+from topology.header_writer import HeaderWriter, Written
 from topology.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
-from topology.outcome_lines import JsonObject, dead_line, gap_line
+from topology.outcome_lines import JsonObject, dead_line, gap_line, result_line
+from topology.result import Finding, Overflow, WindowResult
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
@@ -86,6 +87,39 @@ class OrderedOutlet:
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
         """Time is told by watermarks here."""
+
+
+class NoOutlet:
+    """Of a stage that only looks: what it lets go stands in its input already."""
+
+    def put(self, event: Event, outbox: Outbox) -> None:
+        """Nothing to write."""
+
+    def progress(self, at_ns: int, outbox: Outbox) -> None:
+        """Nobody waits for it."""
+
+
+class ResultOutlet:
+    """What windows and patterns find, as JSON under its id: a compacted topic, or a reader that
+    upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under the
+    query's name. `topics`: those of windows and of matches, with their partitions."""
+
+    def __init__(self, windows: Target, matches: Target) -> None:
+        self._windows, self._window_partitions = windows
+        self._matches, self._match_partitions = matches
+
+    def put(self, finding: Finding, outbox: Outbox) -> None:
+        value = orjson.dumps(result_line(finding), default=str)
+        if isinstance(finding, WindowResult):
+            topic, partitions = self._windows, self._window_partitions
+        else:
+            topic, partitions = self._matches, self._match_partitions
+        headers: Written = []
+        key = finding.query if isinstance(finding, Overflow) else finding.id
+        if isinstance(finding, Overflow):
+            headers.append(("kind", b"overflow"))
+        target = (topic, partition_of(key, partitions))
+        outbox.add(target, key.encode(), value, max(finding.at_ns // NS_PER_MS, 0), headers)
 
 
 class SideOutlet:

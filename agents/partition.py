@@ -104,9 +104,10 @@ class Partition:
         self._inlet = arrangement.inlet(source)
         self._outlet = arrangement.outlet(source)
         self._side = arrangement.side_outlet(source)
+        self._results = arrangement.result_outlet()
         self._delivery = surroundings.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
-        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, arrangement.retains_from)
         self._copy = LocalCopy(
             f"{source.topic}/{source.partition}",
             lambda: surroundings.new_store(source),
@@ -336,6 +337,8 @@ class Partition:
             outlet.put(event, outbox)
         for report in step.reports:
             side.put(report, outbox)
+        for finding in step.results:
+            self._results.put(finding, outbox)
         self._held.let_go(step.released, step.reports)
         self._held.let_go(self.stage.take_moved())
         self._metrics.said(step)

@@ -56,6 +56,7 @@ class PartitionMetrics:
         self.said(Step(0, [], list(dead)))
 
     def said(self, step: Step) -> None:
+        self._metrics.found(self._stage, step.results)
         if not (step.released or step.reports):
             return
         if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):

@@ -4,6 +4,7 @@
 * Derived topics use CreateTime, with the broker's bounds on stamps lifted and without
   retention by time: a stamp may be years off, which would fail the transaction or make
   the broker delete the record at once.
+* Results are compacted by their ids: the newest revision of each remains.
 * Changelogs are compacted, one for each stage and input topic.
 * What a stage writes is what it read and its stamps: derived topics and changelogs take
   larger records than the input does, so no stamp makes a record too large.
@@ -23,10 +24,11 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from agents.arrangement import BUILT, inputs_of
+from agents.arrangement import inputs_of, works
 from agents.changelog import changelog_topic
 from agents.security import PLAINTEXT, Security
 from topology.description import Topology
+from topology.description.stages import PATTERN, WINDOW
 
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
@@ -87,8 +89,14 @@ def declared(topology: Topology) -> list[TopicSpec]:
     whole = [*sorted({stream.output for stream in streams}), topics.late]
     specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
     specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
+    results = {WINDOW: topics.windows, PATTERN: topics.matches}
+    specs += [
+        TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
+        for name, topic in results.items()
+        if topology.has_work(name)
+    ]
     for stage in topology.stages:
-        if stage.operators[0] in BUILT:
+        if works(topology, stage):
             for topic in inputs_of(topology, stage):
                 name = changelog_topic(topology.application, stage.name, topic)
                 specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **written}))

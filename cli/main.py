@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
     "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
+    "match": "Find patterns in recorded events.",
     "produce": "Publish recorded events with the header contract.",
     "replay": "Run the topology in this process on recorded events.",
     "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",

@@ -23,12 +23,13 @@ from cli.topology_file import Refused, load, topology_option
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.description import Topology
+from topology.description.stages import OPERATORS
 from topology.event import DATA, Event
 from topology.outcome import Malformed, Step
-from topology.outcome_lines import JsonObject, event_line, report_line
-from topology.stage import MERGE, REORDER, Stage
+from topology.outcome_lines import JsonObject, event_line, report_line, result_line
+from topology.stage import Stage
 
-KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match")
+KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match", "overflow")
 BATCH: Final = 256
 """Lines taken at a time, or a few more; the answer does not depend on it."""
 
@@ -95,7 +96,8 @@ def replayed(
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
     table = DriftTable()
-    stage = Stage(topology, (REORDER, MERGE), table=table)
+    operators = [name for name in OPERATORS if topology.has_work(name)]
+    stage = Stage(topology, operators, table=table)
     now_ns = None
     for batch in batches(lines):
         advance(len(batch))
@@ -119,7 +121,7 @@ def replayed(
         step = stage.on_end(now_ns)
         summary.said(step)
         yield step
-    summary.holds(event for event in stage.held() if event.kind == DATA)
+    summary.holds(event for event in stage.waiting() if event.kind == DATA)
 
 
 def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
@@ -140,8 +142,8 @@ def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
 
 
 def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
-    """The outcomes in the order of their instant; at one instant reports come first,
-    since they arise earlier in the chain."""
+    """The outcomes in the order of their instant; at one instant reports come first, since they
+    arise earlier in the chain, and results last."""
     outcomes: list[tuple[int, JsonObject]] = [
         (report.at_ns, report_line(report, replayed=True)) for report in step.reports
     ]
@@ -149,6 +151,7 @@ def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
         outcomes += [
             (event.at_ns, event_line(event)) for event in step.released if event.kind == DATA
         ]
+    outcomes += [(finding.at_ns, result_line(finding)) for finding in step.results]
     outcomes.sort(key=instant)
     dumps = orjson.dumps
     out.write(

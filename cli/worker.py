@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from agents.arrangement import BUILT
+from agents.arrangement import works
 from agents.http import HttpUnavailable
 from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
@@ -91,18 +91,18 @@ def command(
 
 
 def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
-    """The stages to run: those named, or all that this version has and that have work."""
+    """The stages to run: those named, or all that have work."""
     known = [stage.name for stage in topology.stages]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
-    built = [stage.name for stage in topology.stages if stage.operators[0] in BUILT]
-    idle = [name for name in names if name not in built]
+    working = [stage.name for stage in topology.stages if works(topology, stage)]
+    idle = [name for name in names if name not in working]
     if idle:
-        raise Refused(f"--stage {idle[0]}: it has no work in this version; leave it out")
+        raise Refused(f"--stage {idle[0]}: it has no work without a query; leave it out")
     if names:
         return list(dict.fromkeys(names))
-    return built
+    return working
 
 
 @dataclass(frozen=True)

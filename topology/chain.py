@@ -12,7 +12,7 @@ from typing import Any
 from topology.event import Event
 from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Report, Step
-from topology.result import Result
+from topology.result import Finding
 
 
 class Chain:
@@ -41,7 +41,7 @@ class Chain:
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         reports: list[Report] = []
-        results: list[Result] = []
+        results: list[Finding] = []
         for operator in self._operators:
             if self.moved is not None and operator is not self._operators[0]:
                 self.moved += events
@@ -100,6 +100,15 @@ class Chain:
             for figure, value in operator.figures().items()
         }
 
+    def take_let_go(self) -> list[Event]:
+        """What operators held beyond letting it pass, and hold no longer."""
+        gone: list[Event] = []
+        for operator in self._operators:
+            if hasattr(operator, "let_go") and operator.let_go:
+                gone += operator.let_go
+                operator.let_go = []
+        return gone
+
     def close(self) -> None:
         """Let go of what is shared; none of the operators is used after."""
         for operator in self._operators:
@@ -123,6 +132,12 @@ class Chain:
         for operator in self._operators:
             yield from operator.held()
 
+    def waiting(self) -> Iterable[Event]:
+        """Without those that an operator holds beyond letting them pass."""
+        for operator in self._operators:
+            if not hasattr(operator, "let_go"):
+                yield from operator.held()
+
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         states: dict[str, dict[str, Any]] = {name: {} for name in self._names}
         for key, value in state.items():
@@ -137,5 +152,5 @@ class Chain:
             operator.restore(states[name], by_place.get(place, []))
 
 
-def instant(told: Report | Result) -> int:
+def instant(told: Report | Finding) -> int:
     return told.at_ns

@@ -37,8 +37,8 @@ None, and REORDER takes the one the source is in). A repeated header counts for 
 place if all its values agree. A stream the topology does not name is the router's
 matter.
 
-`read_sequenced` reads what `header_writer` wrote to `events.sequenced`; its faults
-are `stamp_missing` and `stamp_unreadable`.
+`read_sequenced` and `read_ordered` read what `header_writer` wrote to the derived topics; their
+faults are `stamp_missing` and `stamp_unreadable`.
 
 Cost: one pass; a record without fault is read without looking at it twice.
 """
@@ -50,7 +50,18 @@ from typing import Any, Final
 
 from topology import rfc3339
 from topology.description import HeaderConfig
-from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, NO_EPOCH, PROGRESS, UNBLOCKED, Event
+from topology.event import (
+    BLOCKED,
+    BYE,
+    DATA,
+    DEAD,
+    HEARTBEAT,
+    NO_EPOCH,
+    PROGRESS,
+    UNBLOCKED,
+    WATERMARK,
+    Event,
+)
 from topology.outcome import Malformed
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -228,6 +239,46 @@ class HeaderReader:
                 event.epoch = 0  # REORDER writes every epoch but this one
         else:
             event.at_ns = at_ns
+        return event
+
+    def read_ordered(
+        self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
+    ) -> Event | Malformed:
+        """One record of `events.ordered`. Its arrival is the instant at which it was put in
+        order: nothing downstream asks for an earlier one."""
+        found = dict(headers)
+        try:
+            at_ns = int(found["at"] or b"")
+            ref_time_ns = int(found["refTs"] or b"")
+            error_ns = int(found["err"] or b"")
+            is_watermark = found.get(self._kind) == WATERMARK.encode()
+            segment = 0 if is_watermark else int(found["segment"] or b"")
+            complete_ns = int(found["complete"] or b"") if is_watermark else 0
+            late = (found.get("late") or b"").decode("ascii")
+            stream = (found.get(self._stream) or b"").decode()
+        except KeyError as missing:
+            return _stamp_fault(offset, "stamp_missing", f"header {missing} is missing", record)
+        except ValueError as wrong:
+            return _stamp_fault(offset, "stamp_unreadable", str(wrong)[:200], record)
+        if not (
+            MIN_INT64 <= at_ns <= MAX_INT64
+            and MIN_INT64 <= ref_time_ns <= MAX_INT64
+            and 0 <= error_ns <= MAX_INT64
+            and 0 <= segment <= MAX_INT64
+        ):
+            return _stamp_fault(offset, "stamp_unreadable", "a number is out of range", record)
+        event: Event | Malformed
+        if is_watermark:
+            event = Event(stream, "", 0, 0, ref_time_ns, at_ns, offset, record, kind=WATERMARK)
+            event.complete_ns = complete_ns
+        else:
+            event = self.read(headers, timestamp_ns, at_ns, offset, record, value)
+        if isinstance(event, Event):
+            event.ref_time_ns = ref_time_ns
+            event.error_ns = error_ns
+            event.segment = segment
+            event.late = late
+            event.epoch = max(event.epoch, 0)  # REORDER writes every epoch but this one
         return event
 
     def _control(

@@ -17,10 +17,12 @@ no clock: time comes in as an argument and never goes back.
   are in the log already. `held()` names them, and `restore(state, held)` takes
   both back into a fresh operator, the events in log order.
 
-Optional, for people and their monitors, and no part of the state:
+Optional, and no part of the state:
 
 * `explain()` tells in nested plain values what waits, for what and until when. It may
   take as long as there are sources.
+* `let_go`, a list: the operator holds events beyond letting them pass, for what may still
+  come; here are those it no longer holds, until the driver takes them.
 * `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
   instant ending in `_ns`; one that is not known yet is left out. `TOTALS` only grow, but
   may begin anew after a restore.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topology.event import NO_EPOCH, Event
-from topology.result import Result
+from topology.result import Finding
 
 # Reasons of a Gap.
 TIMEOUT = "timeout"
@@ -126,4 +126,4 @@ class Step:
     now_ns: int
     released: list[Event] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
+    results: list[Finding] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """Events, reports and results as the JSON objects of the black-box interface.
 
-Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`; keys in the documented
-order, what is beyond them behind. Null stands for what is unknown, also for an epoch that
-REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
+Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `overflow`; keys in the
+documented order, what is beyond them behind. Null stands for what is unknown, also for an
+epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
 a replay; readers of Kafka have none and add topic, partition and offset instead.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from topology.event import Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.result import MatchResult, Result, WindowResult
+from topology.result import Finding, MatchResult, Member, Overflow, Result, WindowResult
 
 JsonObject = dict[str, Any]
 
@@ -106,9 +106,18 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
             return dead_line(report, report.offset if replayed else None)
 
 
-def result_line(result: Result) -> JsonObject:
-    """A window or a match. `stream` stands behind the documented keys; so do a match's `key`
-    and, where it is set, `amended`."""
+def result_line(result: Finding) -> JsonObject:
+    """A window, a match, or an overflow. `stream` stands behind the documented keys; so do a
+    match's `key` and, where it is set, `amended`."""
+    if isinstance(result, Overflow):
+        return {
+            "kind": "overflow",
+            "query": result.query,
+            "event": _member(result.member),
+            "shown": result.shown,
+            "at": result.at_ns,
+            "stream": result.stream,
+        }
     if isinstance(result, WindowResult):
         return {
             **_head("window", result),
@@ -126,22 +135,23 @@ def result_line(result: Result) -> JsonObject:
         **_head("match", result),
         "start": result.start_ns,
         "end": result.end_ns,
-        "events": [
-            {
-                "alias": member.alias,
-                "source": member.source,
-                "epoch": member.epoch,
-                "seq": member.seq,
-                "ref_time": member.ref_time_ns,
-            }
-            for member in result.members
-        ],
+        "events": [_member(member) for member in result.members],
         "values": result.values,
         "at": result.at_ns,
         "stream": result.stream,
         "key": result.key,
     }
     return line | {"amended": True} if result.amended else line
+
+
+def _member(member: Member) -> JsonObject:
+    return {
+        "alias": member.alias,
+        "source": member.source,
+        "epoch": member.epoch,
+        "seq": member.seq,
+        "ref_time": member.ref_time_ns,
+    }
 
 
 def _head(kind: str, result: Result) -> JsonObject:

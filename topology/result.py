@@ -72,6 +72,21 @@ class MatchResult(Result):
     amended: bool = False
 
 
+@dataclass(slots=True)
+class Overflow:
+    """A query has more to say about the event `member` than its LIMIT, or looking for it took
+    too many steps: the `shown` results are not all. Told once for each such event."""
+
+    at_ns: int
+    stream: str
+    query: str
+    member: Member
+    shown: int
+
+
+Finding = Result | Overflow
+
+
 def result_id(*parts: bytes) -> str:
     """A digest of the parts, each set apart from the next."""
     digest = blake2b(digest_size=ID_BYTES)

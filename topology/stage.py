@@ -17,6 +17,7 @@ depend on how the input was cut. Within a stream the events' order is always the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from topology.alignment import Alignment
@@ -27,11 +28,15 @@ from topology.event import DEAD, NO_EPOCH, Event
 from topology.merge import Merge
 from topology.operator import Changes, Operator, State
 from topology.outcome import Malformed, Report, Step, dead_letter
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.operator import Pattern
 from topology.reorder import Reorder
 
 REORDER = "reorder"
 CLOCK = "clock"
 MERGE = "merge"
+PATTERN = "pattern"
 ALIGN = "align"
 SEPARATOR = "\n"
 """Between stream and key in the state: no stream name holds one."""
@@ -64,14 +69,31 @@ def chain_of(
                 correct_for_ns=topology.correct_for_ns,
             )
             parts.append((MERGE, merge))
+        elif name == PATTERN:
+            parts += _pattern(topology, stream, place)
     return Chain(parts, first_place=CHAIN_PLACE)
+
+
+def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator]]:
+    found = {
+        name: query
+        for name, query in topology.queries_of(stream).items()
+        if query.pattern is not None
+    }
+    if not found:
+        return []
+    queries = [Compiled(replace(query.pattern, name=name)) for name, query in found.items()]
+    tells_final = frozenset(name for name, query in found.items() if query.finals)
+    engine = Engine(queries, stream, tells_final=tells_final)
+    return [(PATTERN, Pattern(engine, topology.correct_for_ns, place))]
 
 
 class Stage:
     """`topology` is a `topology.description.Topology`; `operators` the stage's, in
     order; `streams` those that can occur in its input (default: all). Behind a derived
     topic (`operators` do not start with reorder) `lanes` is how many partitions the
-    topic upstream of that one has: they are aligned first. `table` is what is heard about
+    topic upstream of that one has: they are aligned first, but for the ordered topic, where a
+    stream has one lane. `table` is what is heard about
     the clocks of the sources; whoever owns it adds to it."""
 
     def __init__(
@@ -86,10 +108,11 @@ class Stage:
             stream: chain_of(topology, stream, operators, table)
             for stream in (topology.streams if streams is None else streams)
         }
+        self._begins_ordered = operators[0] not in (REORDER, MERGE)
         self._moved: list[Event] = []
         self._keeps_moved = False
         self.alignment: Alignment | None = None
-        if operators[0] != REORDER:
+        if operators[0] == MERGE:
             merges = [topology.streams[name].merge for name in self.chains]
             self.alignment = Alignment(
                 lanes,
@@ -113,7 +136,10 @@ class Stage:
         batches = self._by_stream(inputs, reports)
         step = Step(now_ns, [], reports)
         for stream, chain in self.chains.items():
-            self._add(step, chain.on_batch(batches.get(stream, ()), now_ns))
+            batch = batches.get(stream, ())
+            if self._begins_ordered and batch:
+                now_ns = batch[-1].at_ns  # each stream bears its own clock there
+            self._add(step, chain.on_batch(batch, now_ns))
         return self._in_order(step)
 
     def on_time(self, now_ns: int) -> Step:
@@ -135,7 +161,8 @@ class Stage:
         return self._in_order(first)
 
     def keep_moved(self) -> None:
-        """From now on `take_moved` says what passed from one operator to the next."""
+        """From now on `take_moved` says what passed from one operator to the next, or is no
+        longer held by one that had let it pass."""
         self._keeps_moved = True
         for chain in self.chains.values():
             chain.moved = []
@@ -146,6 +173,7 @@ class Stage:
             if chain.moved:
                 moved += chain.moved
                 chain.moved = []
+            moved += chain.take_let_go()
         return moved
 
     def next_deadline_ns(self) -> int | None:
@@ -224,6 +252,13 @@ class Stage:
             yield from self.alignment.held()
         for chain in self.chains.values():
             yield from chain.held()
+
+    def waiting(self) -> Iterable[Event]:
+        """Those held that have not been let pass: the `held` of the balance."""
+        if self.alignment is not None:
+            yield from self.alignment.held()
+        for chain in self.chains.values():
+            yield from chain.waiting()
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         """What belongs to a stream that the topology no longer names is left out; the

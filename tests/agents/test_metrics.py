@@ -99,7 +99,7 @@ def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: M
 
 def test_no_family_is_labelled_by_source(registry: CollectorRegistry) -> None:
     Metrics(registry)
-    allowed = {"stage", "stream", "partition", "reason", "kind"}
+    allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final"}
     names = [(family.name, family) for family in registry.collect()]
     assert len(names) > 20
     metrics = Metrics(CollectorRegistry())

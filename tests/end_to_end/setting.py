@@ -25,6 +25,8 @@ topics:
   late: late-{name}
   dead: dead-{name}
   clock: {clocks}
+  windows: windows-{name}
+  matches: matches-{name}
 {topics}state: {state}
 delivery: {delivery}
 {more}"""

@@ -106,6 +106,8 @@ def test_defaults() -> None:
             "late": "events.late",
             "dead": "events.dead",
             "clock": "clock.offsets",
+            "windows": "results.windows",
+            "matches": "results.matches",
             "max_record_bytes": 16_777_216,
         },
         "state": "rocksdb",

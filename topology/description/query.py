@@ -1,8 +1,8 @@
 """Queries, checked as far as their spelling goes.
 
 Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
-Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. A pattern is text whose
-grammar belongs to the pattern compiler; here it only has to begin and end like one.
+Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. A pattern is a query of
+`topology.pattern`, whose errors are told with line and column of its own text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from topology.description.problem import Fault, meant, refused, refused_at, shown
 from topology.description.spelling import (
     NS_PER,
+    Flag,
     PositiveNs,
     given,
     in_unit,
@@ -25,11 +26,13 @@ from topology.description.spelling import (
     text,
 )
 from topology.description.stream import Section
+from topology.pattern.check import check
+from topology.pattern.errors import QueryError, QueryRefused
+from topology.pattern.parse import parse_query
+from topology.pattern.syntax import Query
 
 Uncertainty = Literal["ignore", "thesis3", "expected", "bounds"]
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
-
-MAX_PATTERN_CHARS: Final = 100_000
 
 AGGREGATES: Final[Mapping[str, str]] = {
     "count": "count()",
@@ -47,8 +50,6 @@ AGGREGATES: Final[Mapping[str, str]] = {
 
 _PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
-_WITHIN: Final = re.compile(r"\bwithin\b", re.IGNORECASE)
-_PATTERN_HEAD: Final = re.compile(r"\s*(?:query\s+\S+\s+)?(?:pattern|event)\b", re.IGNORECASE)
 _WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
 
 
@@ -175,17 +176,25 @@ def _accuracy(value: Any, _: ValidationInfo) -> int:
     return share_ppm(value, 1, 999_999, "write a share below 100%, like 99% or 0.99")
 
 
-def _pattern(value: Any, _: ValidationInfo) -> str:
+def _pattern(value: Any, _: ValidationInfo) -> Query:
+    if isinstance(value, Query):
+        return value
     remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
     if not isinstance(value, str) or not value.strip():
         raise refused(f"{shown(value)} is not a pattern", remedy)
-    if len(value) > MAX_PATTERN_CHARS:
-        raise refused(f"is longer than {MAX_PATTERN_CHARS} characters", "split it in several")
-    if _PATTERN_HEAD.match(value) is None:
-        raise refused(f"{shown(value)} does not begin with PATTERN", remedy)
-    if _WITHIN.search(value) is None:
-        raise refused(f"{shown(value)} says no time bound", f"end it with WITHIN: {remedy}")
-    return value
+    try:
+        query = parse_query(value)
+        check(query, value)
+    except QueryRefused as problem:
+        raise refused_at(*(_fault(error) for error in problem.errors)) from None
+    return query
+
+
+def _fault(error: QueryError) -> Fault:
+    place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
+    return Fault(
+        (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/patterns.md"
+    )
 
 
 class QualityConfig(Section):
@@ -203,15 +212,17 @@ _Key = Annotated[
 
 
 class QueryConfig(Section):
-    """One query: a window with aggregates, or a pattern."""
+    """One query: a window with aggregates, or a pattern. `finals`: a result told before it was
+    final is told once more when it is."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: Annotated[Window, given(_window)] | None = None
-    pattern: Annotated[str, given(_pattern)] | None = None
+    pattern: Annotated[Query, given(_pattern)] | None = None
     key: _Key | None = None
     aggregate: Annotated[Mapping[str, Aggregate], given(_aggregates)] | None = None
     quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
+    finals: Flag = False
 
     @model_validator(mode="after")
     def _one_kind(self) -> QueryConfig:

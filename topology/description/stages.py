@@ -17,7 +17,9 @@ from topology.description.problem import Fault, meant, refused, refused_at, show
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"
-OPERATORS: Final = (REORDER, MERGE, "window", "pattern")
+WINDOW: Final = "window"
+PATTERN: Final = "pattern"
+OPERATORS: Final = (REORDER, MERGE, WINDOW, PATTERN)
 NEEDED: Final = (REORDER, MERGE)
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"

@@ -22,7 +22,15 @@ from topology.description.spelling import (
     text,
     whole,
 )
-from topology.description.stages import DEFAULT_STAGES, MERGE, REORDER, Stage, read_stages
+from topology.description.stages import (
+    DEFAULT_STAGES,
+    MERGE,
+    PATTERN,
+    REORDER,
+    WINDOW,
+    Stage,
+    read_stages,
+)
 from topology.description.stream import Section, StreamConfig
 
 Delivery = Literal["exactly_once", "at_least_once"]
@@ -44,11 +52,13 @@ class TopicsConfig(Section):
     late: TopicName = "events.late"
     dead: TopicName = "events.dead"
     clock: TopicName = "clock.offsets"
+    windows: TopicName = "results.windows"
+    matches: TopicName = "results.matches"
     max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
 
     def named(self) -> Iterator[tuple[str, str]]:
         """(key, topic) of each."""
-        for key in ("sequenced", "gaps", "late", "dead", "clock"):
+        for key in ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches"):
             yield key, getattr(self, key)
 
 
@@ -133,6 +143,22 @@ class Topology(Section):
         """KeyError for a stream the file does not name."""
         return self.streams[name]
 
+    def queries_of(self, stream: str) -> dict[str, QueryConfig]:
+        """Those that read this stream, by name; one that names none reads the only one."""
+        return {
+            name: query
+            for name, query in self.queries.items()
+            if query.stream == stream or (query.stream is None and len(self.streams) == 1)
+        }
+
+    def has_work(self, operator: str) -> bool:
+        """Windows and patterns have none without a query of theirs."""
+        if operator == WINDOW:
+            return any(query.window is not None for query in self.queries.values())
+        if operator == PATTERN:
+            return any(query.pattern is not None for query in self.queries.values())
+        return True
+
     @property
     def fused(self) -> bool:
         """Reorder and merge share a stage: no topic between, raw keyed by stream."""
@@ -211,6 +237,7 @@ def _query_faults(topology: Topology) -> Iterator[Fault]:
             sound = False
             message = f"there is no stream `{query.stream}`"
             yield Fault(("queries", name, "stream"), message, meant(query.stream, streams))
-    if topology.queries and sound:
-        message = "windows and patterns are not part of this version"
-        yield Fault(("queries",), message, "remove `queries`")
+    windows = [name for name, query in topology.queries.items() if query.window is not None]
+    if windows and sound:
+        message = "windows are not part of this version"
+        yield Fault(("queries", windows[0]), message, "remove it")

@@ -1,0 +1,208 @@
+"""`inorder match`: pattern queries over recorded events, straight into the pattern engine.
+
+No reorder and no merge before it: events go in as they arrive, `ts` is their reference time,
+an `error` on the line its half-width, and the engine corrects what it has said.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from cli.input_file import InputError
+from cli.lines import LineReader, dead_line, duplicate_line, late_line
+from cli.progress import counting
+from cli.replay import NEWLINE, Unreadable
+from cli.rows import read_rows
+from cli.topology_file import Refused
+from topology.event import DATA, NO_EPOCH, Event
+from topology.headers import DEFAULT_STREAM, MAX_INT64
+from topology.outcome import Duplicate, Late, Malformed, dead_letter
+from topology.outcome_lines import JsonObject, result_line
+from topology.pattern.check import check
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import CONFLICT, DUPLICATE, LATE, MAX_RETAINED, REFUSED, Engine
+from topology.pattern.entry import Entry
+from topology.pattern.errors import QueryRefused
+from topology.pattern.parse import parse
+from topology.result import RETRACT
+
+LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
+
+
+@click.command("match")
+@click.option("--query", required=True, metavar="FILE|TEXT", help="One or several, `;` between.")
+@click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
+@click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
+@click.option(
+    "--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query."
+)
+@click.option(
+    "--max-retained",
+    type=click.IntRange(min=1),
+    default=MAX_RETAINED,
+    show_default=True,
+    help="Events kept; more are dead.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The summary as one line of JSON.")
+@click.argument("events", default="-", metavar="[EVENTS | -]")
+def command(
+    query: str,
+    correct: bool,
+    final_only: bool,
+    param: tuple[str, ...],
+    max_retained: int,
+    as_json: bool,
+    events: str,
+) -> None:
+    """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
+    values = dict(_param(each) for each in param)
+    engine = Engine(
+        compiled(query, values), DEFAULT_STREAM, params=values, max_retained=max_retained
+    )
+    matching = Matching(engine, correct=correct)
+    counts: Counter[str] = Counter()
+    out = sys.stdout.buffer
+    standing: dict[str, JsonObject] = {}
+    try:
+        with counting("events", sys.stderr) as advance:
+            for line in matching.lines(_content(events), advance):
+                counts[line["kind"]] += 1
+                if final_only and line["kind"] == "match":
+                    _stand(standing, line)
+                else:
+                    out.write(orjson.dumps(line, option=NEWLINE))
+        for id_ in sorted(standing):
+            out.write(orjson.dumps(standing[id_] | {"final": True}, option=NEWLINE))
+        out.flush()
+    except InputError as error:
+        raise Unreadable(str(error)) from error
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever reads has seen enough
+        raise SystemExit(1) from None
+    told = {"in": matching.read, **{kind: counts[kind] for kind in LINES}, **engine.counts}
+    if as_json:
+        click.echo(orjson.dumps(told), err=True)
+    else:
+        click.echo(", ".join(f"{value} {name}" for name, value in told.items() if value), err=True)
+
+
+def compiled(query: str, params: Mapping[str, Any]) -> list[Compiled]:
+    """The queries of a file, or of the text itself; `Refused` shows what is wrong with them."""
+    text = _text(query)
+    try:
+        queries = parse(text)
+        for each in queries:
+            for warning in check(each, text, params=params):
+                click.echo(str(warning), err=True)
+    except QueryRefused as refused:
+        raise Refused(str(refused)) from None
+    return [
+        Compiled(each if each.name else replace(each, name=f"q{number}"), params)
+        for number, each in enumerate(queries, start=1)
+    ]
+
+
+def _text(query: str) -> str:
+    try:
+        path = Path(query)
+        if not path.is_file():
+            return query
+    except (OSError, ValueError):  # too long, or holding what no name may: it is a query
+        return query
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{query}: cannot be read as text: {error}") from None
+
+
+def _param(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise Refused(f"--param {text}: write NAME=VALUE, like --param limit=30")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _stand(standing: dict[str, JsonObject], line: JsonObject) -> None:
+    if line["op"] == RETRACT:
+        standing.pop(line["id"], None)
+    else:
+        standing[line["id"]] = line
+
+
+def _content(path: str) -> Iterator[Event | Malformed]:
+    """The events of a file; clock lines have no meaning here."""
+    reader = LineReader()
+    for row in read_rows(path):
+        content = reader.read(row)
+        if isinstance(content, Malformed):
+            yield content
+        elif isinstance(content, Event) and content.kind == DATA:
+            error_ns = row.values.get("error") or 0
+            if type(error_ns) is not int or not 0 <= error_ns <= MAX_INT64:
+                detail = "`error` is no integer from 0 on; write nanoseconds"
+                yield dead_letter(content, content.at_ns, "error_unreadable", detail)
+                continue
+            content.error_ns = error_ns
+            if content.epoch == NO_EPOCH:
+                content.epoch = 0
+            yield content
+
+
+class Matching:
+    """Events into the engine, and what it says of them out, as lines."""
+
+    def __init__(self, engine: Engine, *, correct: bool) -> None:
+        self._engine = engine
+        self._correct = correct
+        self.read = 0
+
+    def lines(
+        self, events: Iterable[Event | Malformed], advance: Any = lambda _: None
+    ) -> Iterator[JsonObject]:
+        engine, at_ns = self._engine, 0
+        for event in events:
+            advance(1)
+            self.read += 1
+            at_ns = event.at_ns
+            if isinstance(event, Malformed):
+                yield dead_line(event, event.offset)
+                continue
+            yield from self._take(event)
+        engine.end(at_ns)
+        yield from self._told()
+
+    def _take(self, event: Event) -> Iterator[JsonObject]:
+        engine = self._engine
+        word = engine.accept(Entry(event, event.value), event.at_ns)
+        if word == LATE:
+            by_ns = engine.frontier_ns - event.ref_time_ns
+            late = Late(event.at_ns, event, "below_frontier", by_ns)
+            yield late_line(late, event.offset)
+        elif word in (DUPLICATE, CONFLICT):
+            copy = Duplicate(event.at_ns, event, word == CONFLICT)
+            yield duplicate_line(copy, event.offset)
+        elif word == REFUSED:
+            detail = "as many events are kept as --max-retained allows; raise it, or shorten WITHIN"
+            dead = dead_letter(event, event.at_ns, "retention_full", detail)
+            yield dead_line(dead, event.offset)
+        yield from self._told()
+        if not self._correct:
+            engine.advance(event.ref_time_ns, event.at_ns)
+            yield from self._told()
+
+    def _told(self) -> Iterator[JsonObject]:
+        findings, self._engine.findings = self._engine.findings, []
+        self._engine.gone.clear()
+        for finding in findings:
+            yield result_line(finding)

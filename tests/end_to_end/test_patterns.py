@@ -1,0 +1,156 @@
+"""End to end: matches through Kafka, workers killed in mid-flow, equal those of the topic.
+
+The judge is the engine over the ordered topic in one go, in order; that the engine is right is
+the matter of tests/topology/pattern.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads import crowd
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Read, Reader, read_all
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from topology.event import Event
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.entry import Entry
+from topology.result import MatchResult
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+
+EVENTS = 14_000
+SPEED = 0.2
+TIMEOUT_S = 60.0
+
+RISE = """PATTERN SEQ(_ a, _+ b[], _ c)
+    WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
+    WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL"""
+QUIET = """PATTERN SEQ(_ a, !_ n, _ b)
+    WHERE a.source = 's04' AND n.source = 's05' AND b.source = 's06'
+    WITHIN 50 ms"""
+ALONE = """PATTERN SEQ(_ a, !_ n)
+    WHERE a.source = 's07' AND n.source = 's08'
+    WITHIN 5 ms"""
+
+QUERIES = f"""queries:
+  rise: {{pattern: {json.dumps(RISE)}}}
+  quiet: {{pattern: {json.dumps(QUIET)}}}
+  alone: {{pattern: {json.dumps(ALONE)}, finals: true}}
+"""
+
+Content = tuple[str, tuple[tuple[Any, ...], ...]]
+
+
+def in_time(setting: Setting) -> list[Read]:
+    """The events of the ordered topic, but for those behind a complete frontier that it had
+    told: the first ones of a source nobody knew of."""
+    found, frontier_ns, behind = [], 0, 0
+    for record in read_all(setting.bootstrap, setting.ordered):
+        if record.header("kind") == "watermark":
+            frontier_ns = max(frontier_ns, record.number("complete"))
+        elif record.number("refTs") >= frontier_ns:
+            found.append(record)
+        else:
+            behind += 1
+    assert behind < len(found) / 50
+    return found
+
+
+def in_one_go(setting: Setting) -> set[Content]:
+    """What the events of the ordered topic, in order, come to."""
+    records = in_time(setting)
+    found: set[Content] = set()
+    for name, query in setting.topology.queries.items():
+        assert query.pattern is not None
+        engine = Engine([Compiled(query.pattern)])
+        for entry in sorted(map(_entry, records), key=lambda each: each.key):
+            engine.accept(entry, 0)
+        engine.end(0)
+        for finding in engine.findings:
+            assert isinstance(finding, MatchResult)
+            assert finding.revision == 0
+            found.add((name, tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)))
+    return found
+
+
+def _entry(record: Read) -> Entry:
+    source, epoch, seq = record.name
+    event = Event("default", source, epoch, seq, record.number("refTs"), 0)
+    return Entry(event, None)
+
+
+class Standing:
+    """The results topic as one who reads it to its end believes it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._reader = Reader(setting.bootstrap, setting.topology.topics.matches)
+        self._taken = 0
+        self._revisions: dict[str, int] = {}
+        self.lines: dict[str, dict[str, Any]] = {}
+        self.corrections = 0
+
+    def poll(self) -> set[Content]:
+        self._reader.poll()
+        for record in self._reader.records[self._taken :]:
+            line = json.loads(record.value or b"")
+            assert (record.key or b"").decode() == line["id"]
+            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
+            self._revisions[line["id"]] = line["revision"]
+            self.corrections += line["op"] != "emit"
+            if line["op"] == "retract":
+                del self.lines[line["id"]]
+            else:
+                self.lines[line["id"]] = line
+        self._taken = len(self._reader.records)
+        return {
+            (
+                line["query"],
+                tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in line["events"]),
+            )
+            for line in self.lines.values()
+        }
+
+    def await_truth(self, expected: set[Content]) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (found := self.poll()) != expected:
+            assert time.monotonic() < deadline_s, (
+                f"{len(expected - found)} missing of {len(expected)}, {len(found - expected)} too"
+                f" many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
+            )
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@pytest.mark.parametrize(
+    ("stages", "partitions"),
+    [("reorder, merge, pattern", 2), ("reorder+merge+pattern", 1)],
+    ids=["split", "fused"],
+)
+def test_matches_under_kills(
+    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, more=QUERIES)
+    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
+    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    expected = in_one_go(setting)
+    assert len(expected) > 1_000
+    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
+    standing = Standing(setting)
+    with running(worker):
+        standing.await_truth(expected)
+        stop_all([worker])
+    print(f"{len(expected)} matches, {standing.corrections} corrections")
+    standing.close()

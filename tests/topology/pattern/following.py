@@ -1,0 +1,90 @@
+"""What a reader of a query's findings believes: the standing matches, checked at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.entry import Entry, Identity
+from topology.pattern.match import Match
+from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
+
+Content = tuple[tuple[str, Identity], ...]
+"""Members with their aliases, in one order."""
+
+
+class Reader:
+    """Follows findings, and asserts that they follow from each other."""
+
+    def __init__(self) -> None:
+        self.standing: dict[str, MatchResult] = {}
+        self.final: set[str] = set()
+        self.overflows = 0
+        self._revisions: dict[str, int] = {}
+
+    def read(self, findings: Iterable[Finding]) -> None:
+        said: set[str] = set()
+        for finding in findings:
+            if isinstance(finding, Overflow):
+                self.overflows += 1
+                continue
+            assert isinstance(finding, MatchResult)
+            self._follow(finding)
+            assert finding.id not in said, f"two words at once about {finding}"
+            said.add(finding.id)
+
+    def _follow(self, result: MatchResult) -> None:
+        id_ = result.id
+        assert result.revision == self._revisions.get(id_, -1) + 1, result
+        assert id_ not in self.final, f"changed after it was final: {result}"
+        self._revisions[id_] = result.revision
+        before = self.standing.pop(id_, None)
+        if result.op == EMIT:
+            assert before is None, f"emitted twice: {result}"
+        else:
+            assert result.op in (UPDATE, RETRACT)
+            assert before is not None, f"nothing to {result.op}: {result}"
+        if result.op != RETRACT:
+            if before is not None:
+                assert result.final or content(before) != content(result), "an update of nothing"
+            self.standing[id_] = result
+        if result.final:
+            self.final.add(id_)
+
+    def contents(self) -> list[Content]:
+        return sorted(content(result) for result in self.standing.values())
+
+
+def content(result: MatchResult) -> Content:
+    return tuple(sorted((m.alias, (m.source, m.epoch, m.seq)) for m in result.members))
+
+
+def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
+    """The judge's matches in the same form."""
+    return sorted(
+        tuple(
+            sorted(
+                (query.aliases[match.alternative][component], entry.identity)
+                for component, entry in match.labelled()
+            )
+        )
+        for match in matches
+    )
+
+
+def anew(entry: Entry) -> Entry:
+    """An entry that no engine has seen."""
+    return Entry(entry.event, entry.payload)
+
+
+def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        engine.accept(anew(entry), 0)
+        reader.read(taken(engine))
+
+
+def taken(engine: Engine) -> list[Finding]:
+    findings, engine.findings = engine.findings, []
+    engine.gone.clear()
+    return findings

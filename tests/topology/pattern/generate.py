@@ -1,0 +1,367 @@
+"""Seeded queries and streams for the laws of patterns: everything the language has, in small.
+
+A query's tree is one that the checks accept (patterns.md 1.3), by construction. Types are A to
+D, payloads have `x` and `y` (small ints; at times absent, None, NaN, a float, text, a flag) and
+`id` (0 to 2, seldom NULL); time counts in single nanoseconds, so that ties abound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+from topology.event import Event
+from topology.pattern.entry import Entry
+from topology.pattern.syntax import (
+    UNBOUNDED,
+    Aggregate,
+    AllOf,
+    And,
+    AnyOf,
+    Arithmetic,
+    At,
+    Between,
+    Call,
+    Compare,
+    Constant,
+    Duration,
+    Each,
+    Edge,
+    EventNode,
+    Expr,
+    In,
+    IsNull,
+    Item,
+    Like,
+    Matches,
+    Negation,
+    Node,
+    Not,
+    Or,
+    Query,
+    Ref,
+    Same,
+    Seq,
+    Skip,
+    Strategy,
+)
+
+TYPES = ("A", "B", "C", "D")
+MAX_COMPONENTS = 5
+COMPARISONS: tuple[Literal["=", "!=", "<", "<=", ">", ">="], ...] = (
+    "=", "!=", "<", "<=", ">", ">=",
+)  # fmt: skip
+
+MODES: tuple[tuple[Strategy, Matches], ...] = (
+    ("strict", "one"),
+    ("partition", "one"),
+    ("next", "one"),
+    ("strict", "all"),
+    ("partition", "all"),
+    ("next", "all"),
+    ("any", "all"),
+    ("any", "maximal"),
+)
+
+
+# -- streams ----------------------------------------------------------------------------------
+
+
+def entry(
+    kind: str,
+    time_ns: int,
+    seq: int,
+    payload: Any = None,
+    source: str = "s",
+    error_ns: int = 0,
+) -> Entry:
+    event = Event("default", source, 0, seq, time_ns, time_ns, type=kind, value=payload)
+    event.error_ns = error_ns
+    return Entry(event, payload)
+
+
+def of_text(text: str) -> list[Entry]:
+    """`b1 b2 a3`: type and time; the place in the text is the sequence number."""
+    return [entry(word[0].upper(), int(word[1:]), seq) for seq, word in enumerate(text.split())]
+
+
+def random_stream(
+    rng: Random,
+    largest: int = 12,
+    errors: Sequence[int] = (0,),
+    types: Sequence[str] = TYPES,
+    unit_ns: int = 1,
+) -> list[Entry]:
+    """In the order of keys, distinct, a few units apart. `errors`: half-widths to choose from."""
+    count = rng.randint(1, largest)
+    steps = rng.choice(((0, 1), (1,), (0, 0, 1, 2), (1, 2, 3)))
+    sources = ["s0", "s1", "s2"][: rng.randint(1, 3)]
+    next_seq = dict.fromkeys(sources, 0)
+    now, made = 0, []
+    for _ in range(count):
+        now += rng.choice(steps) * unit_ns
+        source = rng.choice(sources)
+        made.append(
+            entry(
+                rng.choice(types),
+                now,
+                next_seq[source],
+                random_payload(rng),
+                source,
+                rng.choice(errors),
+            )
+        )
+        next_seq[source] += 1
+    return sorted(made, key=lambda one: one.key)
+
+
+def random_payload(rng: Random) -> Any:
+    if rng.random() < 0.03:
+        return rng.choice((None, 7, "text", [1], float("nan")))
+    payload: dict[str, Any] = {"id": rng.choice((0, 0, 0, 1, 1, 2))}
+    for name in ("x", "y"):
+        odd = rng.random()
+        if odd < 0.85:
+            payload[name] = rng.randint(0, 3)
+        elif odd < 0.97:
+            payload[name] = rng.choice(
+                (None, float("nan"), 1.0, 2.5, "1", "ab", True, math.inf, 1 << 70, {"z": 1})
+            )
+    if rng.random() < 0.05:
+        payload["id"] = rng.choice((None, 1.0, "1", True))
+    return payload
+
+
+def shuffled(rng: Random, stream: Sequence[Entry], disorder: float, copies: float) -> list[Entry]:
+    """An order of arrival: about this share comes later than it should, and so many twice."""
+    placed = []
+    for at, one in enumerate(stream):
+        delay = rng.uniform(0, len(stream)) if rng.random() < disorder else 0.0
+        placed.append((at + delay, one))
+        if rng.random() < copies:
+            again = entry(
+                one.type, one.time_ns, one.event.seq, one.payload, one.event.source,
+                one.event.error_ns,
+            )  # fmt: skip
+            placed.append((at + delay + rng.uniform(0, len(stream)), again))
+    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
+
+
+def lateness_ns(arrivals: Sequence[Entry]) -> int:
+    """By how much the latest was behind the newest of its moment."""
+    newest, most = arrivals[0].time_ns, 0
+    for one in arrivals:
+        newest = max(newest, one.time_ns)
+        most = max(most, newest - one.time_ns)
+    return most
+
+
+# -- patterns ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Draft:
+    """What of a query is settled so far. Without `groups` all is of single events, in a row."""
+
+    rng: Random
+    edges: tuple[Edge | None, ...]
+    groups: bool = True
+    nodes: list[EventNode] = field(default_factory=list)
+    negated: list[str] = field(default_factory=list)
+
+    def node(self, depth: int, may_be_absent: bool) -> Node:
+        shape = self.rng.random()
+        if depth == 0 or shape < 0.7 or len(self.nodes) >= MAX_COMPONENTS - 1:
+            return self.event(may_be_absent)
+        if shape < 0.8 or not self.groups:
+            return self.seq(depth - 1, self.rng.randint(1, 2))
+        members = tuple(self.node(depth - 1, may_be_absent=False) for _ in range(2))
+        return AllOf(members) if shape < 0.92 else AnyOf(members)
+
+    def seq(self, depth: int, length: int) -> Seq:
+        """Its first member must be there, so that no branch can match nothing."""
+        items: list[Item] = []
+        for at in range(length):
+            if self.rng.random() < 0.15:
+                items.append(self.negation())
+            edge = self.rng.choice(self.edges)
+            items.append(Item(self.node(depth, may_be_absent=at > 0), edge))
+        if self.rng.random() < 0.15:
+            items.append(self.negation())
+        if length > 1 and self.rng.random() < 0.15:
+            items.append(items.pop(0))
+        return Seq(tuple(items))
+
+    def event(self, may_be_absent: bool) -> EventNode:
+        rng = self.rng
+        alias = f"t{len(self.nodes)}"
+        low, high = rng.choice(((1, 1),) * 6 + ((1, UNBOUNDED),) * 3 + ((1, 2), (2, 3), (2, 2)))
+        if may_be_absent and rng.random() < 0.25:
+            low, high = rng.choice(((0, 1), (0, UNBOUNDED), (0, 2)))
+        if not self.groups:
+            low, high = min(low, 1), 1
+        group = high != 1
+        node = EventNode(
+            types=self.types(),
+            alias=alias,
+            minimum=low,
+            maximum=high,
+            loop=rng.choice(self.edges) if group else None,
+            greedy=group and rng.random() < 0.1,
+            until=self.until(alias) if group and rng.random() < 0.12 else None,
+        )
+        self.nodes.append(node)
+        return node
+
+    def until(self, alias: str) -> Expr:
+        return self.rng.choice(
+            (
+                Compare(">=", Ref(alias, ("x",)), Constant(3)),
+                Compare("<", Ref(alias, ("x",), Each()), Ref(alias, ("x",), Each(-1))),
+                Compare(">", Aggregate("count", alias), Constant(2)),
+            )
+        )
+
+    def negation(self) -> Item:
+        alias = f"n{len(self.negated)}"
+        self.negated.append(alias)
+        edge: Edge | None = "strict" if self.rng.random() < 0.2 else None
+        return Item(Negation(self.types(), alias), edge)
+
+    def types(self) -> tuple[str, ...]:
+        rng = self.rng
+        if rng.random() < 0.04:
+            return ()
+        return tuple(rng.sample(TYPES, 1 if rng.random() < 0.85 else 2))
+
+
+# -- conditions -------------------------------------------------------------------------------
+
+
+@dataclass
+class Conditions:
+    rng: Random
+    nodes: Sequence[EventNode]
+    negated: Sequence[str]
+
+    def conjunct(self) -> Expr:
+        rng = self.rng
+        kind = rng.random()
+        if self.negated and kind < 0.25:
+            return self.on_negated()
+        groups = [node.alias for node in self.nodes if node.is_group]
+        if groups and kind < 0.6:
+            return self.on_group(rng.choice(groups))
+        if kind < 0.9 or not self.nodes:
+            return self.plain()
+        if kind < 0.95:
+            return Or((self.plain(), self.plain()))
+        return Not(self.plain())
+
+    def ref(self, field_name: str = "") -> Ref:
+        node = self.rng.choice(self.nodes)
+        return Ref(node.alias, (field_name or self.rng.choice(("x", "y")),))
+
+    def sign(self) -> Literal["=", "!=", "<", "<=", ">", ">="]:
+        return self.rng.choice(COMPARISONS)
+
+    def plain(self) -> Expr:
+        rng, one = self.rng, self.ref()
+        forms: tuple[Expr, ...] = (
+            Compare(self.sign(), one, Constant(rng.randint(0, 3))),
+            Compare(self.sign(), one, self.ref()),
+            Compare("<=", Arithmetic("-", self.ref("time"), self.ref("time")), Duration(3)),
+            Compare(">", Arithmetic("+", one, self.ref()), Constant(rng.randint(0, 3))),
+            Compare("<", Arithmetic("/", one, self.ref()), Constant(2)),
+            IsNull(one, negated=rng.random() < 0.5),
+            In(one, (Constant(1), Constant(2)), negated=rng.random() < 0.5),
+            Between(one, Constant(1), Constant(2)),
+            Like(one, "_%"),
+            Compare("=", Call("coalesce", (one, Constant(1))), Constant(1)),
+        )
+        return rng.choice(forms)
+
+    def on_group(self, alias: str) -> Expr:
+        rng, name = self.rng, self.rng.choice(("x", "y"))
+        each = Ref(alias, (name,), Each())
+        forms: tuple[Expr, ...] = (
+            Compare(self.sign(), each, Ref(alias, (name,), Each(-1))),
+            Compare("<=", Ref(alias, (name,), Each(1)), Ref(alias, ("y",), Each())),
+            Compare(">=", each, Aggregate("avg", alias, (name,), before=1)),
+            Compare(">=", each, Ref(alias, (name,), At(1))),
+            Compare(self.sign(), Ref(alias, (name,), At(-1)), Constant(rng.randint(0, 3))),
+            Compare("!=", Ref(alias, (name,), At(2)), self.ref()),
+            Compare("<=", Aggregate("count", alias), Constant(2)),
+            Compare(">", Aggregate("count", alias, (name,)), Constant(1)),
+            Compare("<", Aggregate(rng.choice(("sum", "max", "min")), alias, (name,)), Constant(4)),
+            Compare(self.sign(), Ref(alias, (name,)), self.ref()),
+        )
+        return rng.choice(forms)
+
+    def on_negated(self) -> Expr:
+        one = Ref(self.rng.choice(self.negated), (self.rng.choice(("x", "y")),))
+        if self.rng.random() < 0.5:
+            return Compare(self.sign(), one, Constant(self.rng.randint(0, 3)))
+        return Compare(self.sign(), one, self.ref())
+
+
+def random_query(
+    rng: Random,
+    modes: Sequence[tuple[Strategy, Matches]] = MODES,
+    conditions: bool = True,
+    groups: bool = True,
+    partitions: bool = True,
+    skips: Sequence[Skip] = ("none", "none", "none", "next", "past_last", "first", "last"),
+) -> Query:
+    """`partitions`: some have a partition key, or an equality of two aliases."""
+    strategy, matches = rng.choice(modes)
+    draft = Draft(rng, _edges(rng, strategy, matches), groups)
+    shape = rng.random() if groups else 0.0
+    node: Node
+    if shape < 0.85:
+        node = draft.seq(depth=2, length=rng.randint(1, 3))
+    else:
+        members = tuple(draft.node(2, may_be_absent=False) for _ in range(2))
+        node = AllOf(members) if shape < 0.95 else AnyOf(members)
+    skip = rng.choice(skips)
+    skip_to = rng.choice(draft.nodes).alias if skip in ("first", "last") else ""
+    ends_negated = isinstance(node, Seq) and isinstance(node.items[-1].node, Negation)
+    return Query(
+        node=node,
+        within_ns=rng.choice((1, 2, 3, 4, 5, 6, 8)),
+        name="q",
+        where=_where(draft, strategy, conditions, partitions),
+        strategy=strategy,
+        matches=matches,
+        skip=skip,
+        skip_to=skip_to,
+        emit="final" if ends_negated else rng.choice(("eager", "final")),
+        ties=rng.choice(("strict", "strict", "key")),
+    )
+
+
+def _edges(rng: Random, strategy: Strategy, matches: Matches) -> tuple[Edge | None, ...]:
+    """None is the strategy's. An ANY edge has no meaning in one walk."""
+    if strategy in ("strict", "partition") or rng.random() < 0.6:
+        return (None,)
+    return (None, None, "strict", "next") if matches == "one" else (None, "strict", "next", "any")
+
+
+def _where(draft: Draft, strategy: Strategy, conditions: bool, partitions: bool) -> Expr | None:
+    rng = draft.rng
+    parts: list[Expr] = []
+    if strategy == "partition" or (partitions and rng.random() < 0.2):
+        parts.append(Same((("id",),)))
+    elif partitions and rng.random() < 0.1:
+        aliases = [*(node.alias for node in draft.nodes), *draft.negated]
+        first = Ref(draft.nodes[0].alias, ("id",))
+        parts += [Compare("=", first, Ref(alias, ("id",))) for alias in aliases[1:]]
+    if conditions:
+        maker = Conditions(rng, draft.nodes, draft.negated)
+        parts += [maker.conjunct() for _ in range(rng.choice((0, 0, 1, 1, 2, 3)))]
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else And(tuple(parts))

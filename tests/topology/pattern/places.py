@@ -1,0 +1,74 @@
+"""The indexes of a query over a handful of events, as an engine would hold them, for tests of
+tactics: nothing is late, nothing purged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from topology.pattern import expression
+from topology.pattern.entry import Entry
+from topology.pattern.evaluation import Evaluation, Place, Tactic
+from topology.pattern.index import Index
+from topology.pattern.match import Match, in_order
+from topology.pattern.normal_form import NormalForm
+from topology.pattern.syntax import Expr
+from topology.pattern.walk import aliases
+
+
+def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
+    if not form.same:
+        return [list(entries)]
+    key_of = expression.partition(form.same)
+    parts: dict[object, list[Entry]] = {}
+    for entry in entries:
+        key = key_of(entry)
+        if key is not None:
+            parts.setdefault(key, []).append(entry)
+    return list(parts.values())
+
+
+def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
+    """Of one partition; `entries` are those of all."""
+    components, blockers, enders = [], [], []
+    for alternative in form.alternatives:
+        parts = alternative.components
+        components.append([_index(members, p.types, p.own, p.alias) for p in parts])
+        blockers.append(
+            [
+                _index(
+                    members,
+                    blocker.types,
+                    [e for e in blocker.predicates if aliases(e) <= {blocker.alias}],
+                    blocker.alias,
+                )
+                for blocker in alternative.blockers
+            ]
+        )
+        enders.append([_index(members, p.types) if p.until is not None else None for p in parts])
+    everything = _index(members if form.by_partition else entries, frozenset())
+    return Place(components, blockers, everything, enders)
+
+
+def _index(
+    entries: Iterable[Entry], types: frozenset[str], own: Sequence[Expr] = (), alias: str = ""
+) -> Index:
+    test = expression.own(own, alias)
+    index = Index()
+    for entry in entries:
+        if (not types or entry.type in types) and test(entry) is True:
+            index.add(entry)
+    return index
+
+
+def evaluations(form: NormalForm, tactic: Tactic, entries: Sequence[Entry]) -> list[Evaluation]:
+    """Of every unit there could be."""
+    found = []
+    for members in partitions(form, entries):
+        here = place(form, members, entries)
+        found += [tactic.evaluate(here, anchor) for anchor in members]
+    return found
+
+
+def matches(form: NormalForm, tactic: Tactic, entries: Sequence[Entry]) -> list[Match]:
+    found = [match for each in evaluations(form, tactic, entries) for match in each.matches]
+    return in_order(found)

@@ -1,0 +1,140 @@
+"""Laws of the engine, on seeded queries and streams, against the brute-force judge."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import pytest
+
+from tests.topology.pattern.following import Reader, anew, contents, feed, taken
+from tests.topology.pattern.generate import (
+    lateness_ns,
+    random_query,
+    random_stream,
+    shuffled,
+)
+from tests.topology.pattern.judge import judge
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import LATE, Engine
+from topology.pattern.entry import Entry
+from topology.pattern.syntax import Query
+from topology.pattern.unparse import unparse
+
+SEEDS_PER_TEST = 150
+TESTS = 10
+"""So many times so many in an ordinary run; `make laws` goes on for longer."""
+
+
+@dataclasses.dataclass(repr=False)
+class World:
+    """A query, a stream, and an order in which it arrives."""
+
+    seed: int
+    query: Compiled
+    stream: list[Entry]
+    arrivals: list[Entry]
+
+    def __repr__(self) -> str:
+        return f"seed {self.seed}\n{unparse(self.query.query)}\n{self.stream}\n{self.arrivals}"
+
+    def truth(self, entries: Sequence[Entry] | None = None) -> list[object]:
+        found = judge(self.query.form, map(anew, self.stream if entries is None else entries))
+        return list(contents(self.query, found))
+
+
+def worlds(part: int, changed: dict[str, object] | None = None) -> Iterator[World]:
+    for seed in range(part * SEEDS_PER_TEST, (part + 1) * SEEDS_PER_TEST):
+        rng = Random(seed)
+        query = random_query(rng)
+        stream = random_stream(rng)
+        disorder = rng.choice((0.0, 0.2, 0.5, 0.9))
+        arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))
+        yield World(seed, Compiled(_changed(query, changed or {})), stream, arrivals)
+
+
+def _changed(query: Query, changed: dict[str, object]) -> Query:
+    return dataclasses.replace(query, **changed)  # type: ignore[arg-type]
+
+
+parts = pytest.mark.parametrize("part", range(TESTS))
+
+
+@parts
+def test_in_any_order_the_matches_that_stand_are_those_of_the_judge(part: int) -> None:
+    for world in worlds(part):
+        engine, reader = Engine([world.query]), Reader()
+        feed(engine, reader, world.arrivals)
+        engine.end(0)
+        reader.read(taken(engine))
+        assert reader.contents() == world.truth(), world
+
+
+@parts
+def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
+    """Told eagerly: after each event, but for what still waits for a negation at the end."""
+    for world in worlds(part, {"emit": "eager"}):
+        if world.query.shape.has_end_negation:
+            continue
+        engine, reader = Engine([world.query]), Reader()
+        for count, entry in enumerate(world.arrivals[:6], start=1):
+            feed(engine, reader, [entry])
+            assert reader.contents() == world.truth(world.arrivals[:count]), world
+
+
+@parts
+def test_nothing_final_changes_and_what_is_purged_is_not_missed(part: int) -> None:
+    """With a frontier as far behind as the lateness is, nothing is late."""
+    for world in worlds(part):
+        behind_ns = lateness_ns(world.arrivals)
+        engine, reader = Engine([world.query], tells_final=["q"]), Reader()
+        for entry in world.arrivals:
+            feed(engine, reader, [entry])
+            engine.advance(engine.clock_ns - behind_ns, 0)
+            reader.read(taken(engine))
+        engine.end(0)
+        reader.read(taken(engine))
+        assert engine.counts[LATE] == 0
+        assert reader.contents() == world.truth(), world
+        assert reader.final == set(reader.standing), world
+        assert engine.retained == 0, world
+
+
+@parts
+def test_a_restart_is_not_seen(part: int) -> None:
+    for world in worlds(part):
+        behind_ns = lateness_ns(world.arrivals)
+        calm, cut = Engine([world.query]), Engine([world.query])
+        rng = Random(world.seed)
+        states: dict[str, object] = {}
+        for entry in world.arrivals:
+            for engine in (calm, cut):
+                engine.accept(anew(entry), 0)
+                engine.advance(engine.clock_ns - behind_ns, 0)
+            assert taken(cut) == taken(calm), world
+            if rng.random() < 0.5:
+                for key, value in cut.changes().items():
+                    if value is None:
+                        states.pop(key, None)
+                    else:
+                        states[key] = value
+                kept = [anew(one) for one in cut.entries()]
+                cut = Engine([world.query])
+                cut.restore(states, kept)
+        for engine in (calm, cut):
+            engine.end(0)
+        assert taken(cut) == taken(calm), world
+
+
+@parts
+def test_queries_do_not_disturb_each_other(part: int) -> None:
+    others = worlds(part + 1, {"name": "other"})
+    for world, other in zip(worlds(part), others, strict=True):
+        alone, together = Engine([world.query]), Engine([other.query, world.query])
+        for engine in (alone, together):
+            for entry in world.arrivals:
+                engine.accept(anew(entry), 0)
+            engine.end(0)
+        mine = [finding for finding in together.findings if finding.query == "q"]
+        assert mine == alone.findings, world

@@ -1,0 +1,459 @@
+"""Expressions: example tables of the three-valued logic, and laws over random expressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.topology.pattern.generate import Conditions, entry, random_payload
+from topology.pattern import expression, syntax, values
+from topology.pattern.entry import Entry
+from topology.pattern.expression import Binding, Condition
+from topology.pattern.parse import parse_query
+from topology.pattern.syntax import UNBOUNDED, Call, EventNode, Expr, Ref
+
+SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
+"""A single, a group, an optional single, a negation."""
+GROUPS = frozenset({1})
+NAN = float("nan")
+UNKNOWN = None
+
+
+def where(text: str) -> Expr:
+    pattern = "PATTERN SEQ(A a, B+ b[], C? c, !N n, D d)"
+    query = parse_query(f"{pattern} WHERE {text} WITHIN 10 ns")
+    assert query.where is not None
+    return query.where
+
+
+def entries(payloads: Sequence[Any], first: int = 0) -> list[Entry]:
+    return [entry("T", first + at, first + at, payload) for at, payload in enumerate(payloads)]
+
+
+def binding(
+    a: Any = None, b: Sequence[Any] = (), c: Sequence[Any] = (), n: Sequence[Any] = ()
+) -> Binding:
+    return [entries([a]), entries(b, 10), entries(c, 20), entries(n, 30)]
+
+
+def made(text: str, **params: Any) -> Condition:
+    return expression.condition(where(text), SLOTS, GROUPS, params)
+
+
+# -- one event --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "held"),
+    [
+        ("a.x = 1", {"x": 1}, True),
+        ("a.x = 1", {"x": 1.0}, True),
+        ("a.x = 1", {"x": True}, UNKNOWN),
+        ("a.x = 1", {"x": "1"}, UNKNOWN),
+        ("a.x != 1", {"x": "1"}, UNKNOWN),
+        ("a.x = 1", {"x": None}, UNKNOWN),
+        ("a.x = 1", {"x": NAN}, UNKNOWN),
+        ("a.x != 1", {"x": NAN}, UNKNOWN),
+        ("a.x = 1", {}, UNKNOWN),
+        ("a.x = 1", None, UNKNOWN),
+        ("a.x = 1", [1], UNKNOWN),
+        ("a.x = 1", {"x": [1]}, UNKNOWN),
+        ("a.x < 2", {"x": math.inf}, False),
+        ("a.x > 2", {"x": math.inf}, True),
+        ("a.x > 2", {"x": 10**400}, True),
+        ("a.x > 2.5", {"x": 10**400}, True),
+        ("a.x + 0.5 > 2", {"x": 10**400}, UNKNOWN),
+        ("a.x * a.x > 2", {"x": 10**400}, UNKNOWN),
+        ("a.x * 2 > 2", {"x": 1e308}, True),
+        ("a.x - a.x = 0", {"x": math.inf}, UNKNOWN),
+        ("2 > a.x", {"x": 1}, True),
+        ("a.x < 'b'", {"x": "a"}, True),
+        ("a.x < TRUE", {"x": False}, UNKNOWN),
+        ("a.x = TRUE", {"x": True}, True),
+        ("a.x != FALSE", {"x": True}, True),
+        ("a.x", {"x": True}, True),
+        ("a.x", {"x": 1}, UNKNOWN),
+        ("NOT a.x", {"x": False}, True),
+        ("a.x = NULL", {"x": None}, UNKNOWN),
+        ("a.x IS NULL", {"x": NAN}, True),
+        ("a.x IS NOT NULL", {"x": 0}, True),
+        ("a.x / a.y = 2", {"x": 4, "y": 2}, True),
+        ("a.x / a.y = 0.5", {"x": 1, "y": 2}, True),
+        ("a.x / a.y = 1", {"x": 1, "y": 0}, UNKNOWN),
+        ("a.x / a.y = 1", {"x": 1.0, "y": 0.0}, UNKNOWN),
+        ("a.x % a.y = -1", {"x": -7, "y": 3}, True),
+        ("a.x % a.y = 1", {"x": 7, "y": -3}, True),
+        ("a.x % a.y = -1", {"x": -7.0, "y": 3}, True),
+        ("a.x % a.y = 1", {"x": 7, "y": 0}, UNKNOWN),
+        ("a.x % a.y = 1", {"x": math.inf, "y": 2}, UNKNOWN),
+        ("a.x + a.y = 3", {"x": 1, "y": "2"}, UNKNOWN),
+        ("a.x + a.y = 3", {"x": "1", "y": "2"}, UNKNOWN),
+        ("a.x + a.y = 2", {"x": True, "y": True}, UNKNOWN),
+        ("-a.x = -1", {"x": 1}, True),
+        ("-a.x = -1", {"x": "1"}, UNKNOWN),
+        ("a.x IN (1, 'a')", {"x": 1}, True),
+        ("a.x IN (1, 2)", {"x": 3}, False),
+        ("a.x NOT IN (1, 2)", {"x": 3}, True),
+        ("a.x IN (1, 'a')", {"x": 3}, UNKNOWN),
+        ("a.x NOT IN (1, NULL)", {"x": 3}, UNKNOWN),
+        ("a.x NOT IN (1, NULL)", {"x": 1}, False),
+        ("a.x BETWEEN 1 AND 3", {"x": 3}, True),
+        ("a.x BETWEEN 1 AND a.y", {"x": 0, "y": None}, False),
+        ("a.x BETWEEN 1 AND a.y", {"x": 2, "y": None}, UNKNOWN),
+        ("a.x LIKE 'a%c'", {"x": "abc"}, True),
+        ("a.x LIKE 'a%c'", {"x": 5}, UNKNOWN),
+        ("abs(a.x) = 3", {"x": -3}, True),
+        ("sqrt(a.x) = 3", {"x": 9}, True),
+        ("sqrt(a.x) = 3", {"x": -9}, UNKNOWN),
+        ("sqrt(a.x) > 3", {"x": 10**700}, UNKNOWN),
+        ("lower(a.x) = 'ab'", {"x": "AB"}, True),
+        ("upper(a.x) = 'AB'", {"x": 3}, UNKNOWN),
+        ("length(a.x) = 2", {"x": "ab"}, True),
+        ("coalesce(a.x, a.y, 3) = 3", {"x": None, "y": NAN}, True),
+        ("a.x > 1 OR a.y > 1", {"x": None, "y": 2}, True),
+        ("a.x > 1 OR a.y > 1", {"x": None, "y": 0}, UNKNOWN),
+        ("NOT (a.x > 1 AND a.y > 1)", {"x": None, "y": 0}, True),
+        ("NOT (a.x > 1 AND a.y > 1)", {"x": None, "y": 2}, UNKNOWN),
+        ("NOT a.x > 1", {"x": None}, UNKNOWN),
+        ("a.p.q.r = 1", {"p": {"q": {"r": 1}}}, True),
+        ("a.p.q.r = 1", {"p": {"q": 1}}, UNKNOWN),
+        ("a.payload.time = 5", {"time": 5}, True),
+        ("a.time = 0", {"time": 5}, True),
+        ("a.time.x = 0", {"time": {"x": 0}}, UNKNOWN),
+        ("a.source = 's' AND a.seq = 0 AND a.type = 'T' AND a.ts = 0 AND a.error = 0", {}, True),
+        ("a.x < top", {"x": 1}, True),
+        ("a.x < $top * 2", {"x": 9}, True),
+        ("top > a.x", {"x": 5}, False),
+    ],
+)  # fmt: skip
+def test_one_event(text: str, payload: Any, held: bool | None) -> None:
+    condition = made(text, top=5)
+    assert condition.holds(binding(payload)) is held
+    assert condition.holds_newest(binding(payload), 0) is held
+    assert condition.nulls == (2 if held is UNKNOWN else 0)
+    alone = expression.own([where(text)], "a", {"top": 5})
+    assert alone(binding(payload)[0][0]) is held
+
+
+def test_times_are_exact() -> None:
+    late = (1 << 62) - 1
+    two: Binding = [[entry("A", late - 1, 0)], [], [entry("C", late, 1)], []]
+    assert made("c.time - a.time = 1 ns").holds(two) is True
+    assert made("c.time - a.time > 1 ns").holds(two) is False
+
+
+def test_all_of_several_own_conjuncts() -> None:
+    both = expression.own([where("a.x > 1"), where("a.y > 1")], "a")
+    assert [both(entries([{"x": x, "y": y}])[0]) for x, y in [(2, 2), (None, 2), (None, 0)]] == [
+        True,
+        None,
+        False,
+    ]
+    assert expression.own([], "a")(entries([None])[0]) is True
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"),
+    [
+        ("", "", True), ("", "a", False), ("%", "", True), ("%%", "abc", True),
+        ("a%", "abc", True), ("%c", "abc", True), ("%b%", "abc", True), ("a%b%c", "abbc", True),
+        ("a_c", "abc", True), ("a_c", "ac", False), ("_", "ab", False), ("a%a", "a", False),
+        ("%ab%ab%", "abab", True), ("%ab%ab%", "ab", False), ("%_b", "ab", True),
+        ("A%", "abc", False), ("a.c", "abc", False), ("%a", "aba", True), ("a%", "\na", False),
+    ],
+)  # fmt: skip
+def test_like(pattern: str, text: str, fits: bool) -> None:
+    assert values.like(pattern)(text) is fits
+
+
+def test_like_takes_no_time_on_what_does_not_fit() -> None:
+    assert values.like("%a" * 50 + "%b")("a" * 5_000) is False
+
+
+# -- groups -----------------------------------------------------------------------------------
+
+
+def xs(*numbers: Any) -> list[Any]:
+    return [{"x": number} for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "held"),
+    [
+        ("b.x > 1", xs(2, 3), True),
+        ("b.x > 1", xs(2, 1), False),
+        ("b.x > 1", xs(2, None), UNKNOWN),
+        ("b.x > 1", xs(None, 1), False),
+        ("NOT b.x = 1", xs(1, 2), False),
+        ("b.x > 1", [], UNKNOWN),
+        ("b.x IS NULL", [], True),
+        ("b.x IS NOT NULL", [], False),
+        ("b[i].x IS NULL", [], True),
+        ("b[1].x IS NULL", [], True),
+        ("b[i].x > b[i-1].x", xs(1), True),
+        ("b[i].x > b[i-1].x", xs(1, 2, 3), True),
+        ("b[i+1].x > b[i].x", xs(1, 2, 3), True),
+        ("b[i].x > b[i-1].x", xs(1, 3, 2), False),
+        ("b[i].x > b[i-1].x", xs(1, None, 3), UNKNOWN),
+        ("b[i+2].x > b[i].x", xs(1, 9), True),
+        ("b[i+2].x > b[i].x", xs(1, 9, 1), False),
+        ("b[i+1].x > b[i+2].x", xs(2, 1), True),
+        ("b[i+1].x > b[i+2].x", xs(1, 2), False),
+        ("b[first].x = 1 AND b[1].x = 1", xs(1, 2), True),
+        ("b[last].x = 2 AND b[-1].x = 2 AND b[-2].x = 1", xs(1, 2), True),
+        ("b[3].x > 0", xs(1, 2), UNKNOWN),
+        ("b[-3].x > 0", xs(1, 2), UNKNOWN),
+        ("b[3].x IS NULL", xs(1, 2), True),
+        ("count(b[]) = 3", xs(1, None, 3), True),
+        ("count(b) = 3", xs(1, None, 3), True),
+        ("count(b[].x) = 2", xs(1, None, 3), True),
+        ("count(b[]) = 0", [], True),
+        ("sum(b[].x) = 4", xs(1, None, 3), True),
+        ("sum(b[].x) = 4", xs(1, "a", 3), True),
+        ("sum(b[].x) IS NULL", xs(None), True),
+        ("sum(b[].x) = 0.6", xs(0.1, 0.2, 0.3), True),
+        ("sum(b[].x) = 0", xs(math.inf, -math.inf), UNKNOWN),
+        ("sum(b[].x) > 0", xs(1e308, 1e308), UNKNOWN),
+        ("sum(b[].x) > 0", xs(10**400, 0.5), UNKNOWN),
+        ("avg(b[].x) = 2", xs(1, 3), True),
+        ("avg(b[].x) = 1.5", xs(1, 2), True),
+        ("min(b[].x) = 1 AND max(b[].x) = 3", xs(2, 1, NAN, 3), True),
+        ("max(b[].x) = 'b'", xs("a", "b"), True),
+        ("max(b[].x) = 'b'", xs("a", 1), UNKNOWN),
+        ("stddev(b[].x) = 1", xs(1, 3), True),
+        ("stddev(b[].x) = 0", xs(5), True),
+        ("stddev(b[].x) > 0", xs(1e308, -1e308), True),
+        ("b[i].x > avg(b[..i-1].x)", xs(1, 2, 3), True),
+        ("b[i].x > avg(b[..i-1].x)", xs(1, 3, 2), False),
+        ("b[i].x > avg(b[..i-1].x)", xs(1), True),
+        ("b[i].x >= max(b[..i].x)", xs(1, 2, 2), True),
+        ("b[i].x >= max(b[..i].x)", xs(2, 1), False),
+        ("sum(b[..i-2].x) < 4", xs(1, 2, 9, 9), True),
+        ("sum(b[..i-2].x) < 4", xs(1, 2, 9, 9, 9), False),
+        ("b.x < b[i].x", xs(1, 2), False),
+        ("b.x <= 2 OR b[i].x > b[i-1].x", xs(3, 4), True),
+    ],
+)  # fmt: skip
+def test_groups(text: str, group: list[Any], held: bool | None) -> None:
+    assert made(text).holds(binding({}, group)) is held
+
+
+def test_newest_looks_at_the_newest_only() -> None:
+    condition = made("b[i].x > b[i-1].x")
+    assert condition.holds_newest(binding({}, xs(3, 1, 2)), 1) is True
+    assert condition.holds_newest(binding({}, xs(1, 3, 2)), 1) is False
+    assert condition.holds_newest(binding({}, xs(1)), 1) is True
+    assert condition.holds_newest(binding({}, xs(3, 1)), 0) is True
+    assert made("b.x > a.x").holds_newest(binding({"x": 1}, xs(0, 2)), 1) is True
+    assert made("b.x > a.x").holds_newest(binding({"x": 1}, xs(0, 2)), 0) is False
+    assert made("b[1].x > a.x").holds_newest(binding({"x": 1}, xs(0, 2)), 1) is True
+
+
+def test_a_late_negation_candidate_is_compared_with_each_element() -> None:
+    condition = made("n.x > b.x")
+    assert condition.holds(binding({}, xs(1, 2), n=xs(3))) is True
+    assert condition.holds(binding({}, xs(1, 4), n=xs(3))) is False
+
+
+def test_until_ends_nothing_where_an_index_does_not_exist() -> None:
+    ends = expression.until(where("b[i].x < b[i-1].x"), SLOTS, GROUPS)
+    assert ends.holds_newest(binding({}, xs(1)), 1) is None
+    assert ends.holds_newest(binding({}, xs(1, 2)), 1) is False
+    assert ends.holds_newest(binding({}, xs(1, 0)), 1) is True
+    alone = expression.until(where("b.x > 2"), SLOTS, GROUPS)
+    assert [alone.holds_newest(binding({}, xs(9, x)), 1) for x in (1, 3)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("b.x > 1", False), ("b[1].x > 1", False), ("b[i].x > b[i-1].x", False),
+        ("sum(b[..i-1].x) > 1", False), ("sum(b[].x) > 1", True), ("b[last].x > 1", True),
+        ("b[2].x > 1", True), ("count(c) = 1", False),
+    ],
+)  # fmt: skip
+def test_what_needs_a_group_as_a_whole(text: str, whole: bool) -> None:
+    assert made(text).needs_whole is whole
+
+
+def test_equivalence_within_or() -> None:
+    condition = made("[x, y] OR a.z = 1")
+    same = {"x": 1, "y": 2}
+    assert condition.holds(binding(same, [same, {"x": 1.0, "y": 2}])) is True
+    assert condition.holds(binding(same, [same, {"x": 1, "y": 3}])) is UNKNOWN
+    assert condition.holds(binding({**same, "z": 0}, [{"x": 1, "y": 3}])) is False
+
+
+# -- users' functions, columns, keys ----------------------------------------------------------
+
+
+def by_user(function: Any, *aliases: str) -> Condition:
+    return expression.condition(syntax.Test("f", 1, aliases, function), SLOTS, GROUPS)
+
+
+def test_users_functions() -> None:
+    given_ = binding({"x": 1, "time": 7}, xs(1, 2))
+    assert by_user(lambda a, b: a.x == 1 and [e["x"] for e in b] == [1, 2], "a", "b").holds(given_)
+    assert by_user(lambda a: (a.time, a["time"], a.payload["time"]) == (0, 7, 7), "a").holds(given_)
+    assert by_user(lambda a: (a.type, a.seq, a.nothing) == ("T", 0, None), "a").holds(given_)
+    assert by_user(lambda _: None, "a").holds(given_) is None
+    assert by_user(lambda _: 0, "a").holds(given_) is False
+    failing = by_user(lambda a, c: a.x < c.x, "a", "c")
+    assert failing.holds(given_) is None
+    assert (failing.nulls, failing.failures) == (1, 1)
+
+
+def test_events_are_read_only() -> None:
+    def write(a: Any) -> None:
+        a.x = 2
+
+    def write_inside(a: Any) -> None:
+        a.payload["x"] = 2
+
+    for function in (write, write_inside):
+        condition = by_user(function, "a")
+        assert condition.holds(binding({"x": 1})) is None
+        assert condition.failures == 1
+
+
+def value(text: str, given_: Binding, **functions: Any) -> Any:
+    query = parse_query(f"PATTERN SEQ(A a, B+ b[], C? c) WITHIN 1 ns RETURN {text} AS v")
+    assert query.columns is not None
+    return expression.value(query.columns[0].expr, SLOTS, GROUPS, {}, functions)(given_)
+
+
+def test_columns() -> None:
+    given_ = binding({"x": 1, "o": {"p": [1]}}, xs(1, 2, NAN))
+    assert value("a.x + 1", given_) == 2
+    assert value("a.o", given_) == {"p": [1]}
+    assert value("b.x", given_) == [1, 2, None]
+    assert value("b[i].x - b[i-1].x", given_) == [1, None]
+    assert value("b[last].time - a.time", given_) == 12
+    assert value("count(b[])", given_) == 3
+    assert value("c.x", given_) is None
+    assert value("b.x", binding({})) == []
+
+
+def test_registered_functions() -> None:
+    functions = {"twice": lambda x: 2 * x, "bad": lambda x: x / 0}
+    given_ = binding({"x": 4})
+    for name, made_of in (("twice", 8), ("bad", None)):
+        column = expression.value(_call(name), SLOTS, GROUPS, {}, functions)
+        assert column(given_) == made_of
+    with pytest.raises(ValueError, match="function thrice"):
+        expression.value(_call("thrice"), SLOTS, GROUPS, {}, functions)
+
+
+def _call(name: str) -> Expr:
+    return Call(name, (Ref("a", ("x",)),))
+
+
+def test_an_alias_of_another_branch_is_absent() -> None:
+    other = expression.condition(where("d.x IS NULL"), SLOTS, GROUPS)
+    assert other.holds(binding({})) is True
+
+
+def test_a_parameter_without_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="top"):
+        made("a.x > top")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1.0, True), (1, True, False), ("1", 1, False), (0.0, -0.0, True),
+        (2**70, 2.0**70, True), (True, True, True), (1.5, 1.5, True), ("a", "a", True),
+        (math.inf, math.inf, True),
+    ],
+)  # fmt: skip
+def test_partition_keys_are_equal_as_values_are(one: Any, other: Any, same: bool) -> None:
+    key = expression.partition([("x",)])
+    keys = [key(each) for each in entries(xs(one, other))]
+    assert (keys[0] == keys[1]) is same
+    if same:
+        assert repr(keys[0]) == repr(keys[1])
+
+
+@pytest.mark.parametrize("x", [None, NAN, [1], {"a": 1}])
+def test_null_is_no_partition_key(x: Any) -> None:
+    assert expression.partition([("id",), ("x",)])(entries([{"id": 1, "x": x}])[0]) is None
+
+
+# -- laws -------------------------------------------------------------------------------------
+
+NODES = (
+    EventNode(("A",), "a"),
+    EventNode(("B",), "b", 1, UNBOUNDED),
+    EventNode(("C",), "c", 1, UNBOUNDED),
+)
+LAW_SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
+LAW_GROUPS = frozenset({1, 2})
+
+
+@given(st.integers(0, 2**32))
+def test_holds_is_every_extension_held(seed: int) -> None:
+    """Law: however single, groups and negation are interleaved, from when all are bound."""
+    rng = Random(seed)
+    expr = Conditions(rng, NODES, ["n"] if rng.random() < 0.3 else []).conjunct()
+    condition = expression.condition(expr, LAW_SLOTS, LAW_GROUPS)
+    if condition.needs_whole:
+        return
+    named = {LAW_SLOTS[alias] for alias in expression.aliases(expr)}
+    slots = [0, *[1] * rng.randint(1, 3), *[2] * rng.randint(1, 3), 3]
+    rng.shuffle(slots)
+    bound: Binding = [[], [], [], []]
+    every = True
+    for time, slot in enumerate(slots):
+        bound[slot] = [*bound[slot], entry("T", time, time, random_payload(rng))]
+        if all(bound[each] for each in named):
+            held = condition.holds_newest(bound, slot)
+            every = every and held is True
+            assert (condition.holds(bound) is True) is every
+
+
+ANY_VALUE = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3),
+    st.sampled_from([10**400, -(10**400), math.inf, -math.inf, 1e308, [], {}]),
+)  # fmt: skip
+
+
+@given(ANY_VALUE, ANY_VALUE, st.sampled_from(sorted(values.OPERATIONS)))
+def test_arithmetic_never_raises(a: Any, b: Any, sign: str) -> None:
+    result = values.arithmetic(values.OPERATIONS[sign], a, b)
+    assert result is None or (values.is_number(result) and not math.isnan(float(result)))
+
+
+@given(ANY_VALUE, ANY_VALUE)
+def test_comparisons_agree_with_each_other(a: Any, b: Any) -> None:
+    a, b = values.known(a), values.known(b)
+    equal = values.compare("=", a, b)
+    assert equal is values.compare("=", b, a)
+    assert values.compare("!=", a, b) is (None if equal is None else not equal)
+    less, greater = values.compare("<", a, b), values.compare(">", a, b)
+    assert greater is values.compare("<", b, a)
+    if less is not None:
+        assert [less, equal, greater].count(True) == 1
+
+
+@given(st.lists(ANY_VALUE, max_size=5), st.sampled_from(sorted(values.AGGREGATES)), st.randoms())
+def test_aggregates_never_raise_and_know_no_order(group: list[Any], name: str, rng: Random) -> None:
+    reduce = values.AGGREGATES[name]
+    known = [values.known(one) for one in group]
+    result = reduce(known)
+    assert not (isinstance(result, float) and math.isnan(result))
+    mixed = list(known)
+    rng.shuffle(mixed)
+    assert reduce(mixed) == result
+
+
+@given(st.lists(st.sampled_from([True, False, None]), max_size=4))
+def test_and_or_are_dual(parts: list[bool | None]) -> None:
+    opposite = [None if part is None else not part for part in parts]
+    both, either = values.all_of(parts), values.any_of(opposite)
+    assert both is (None if either is None else not either)

@@ -1,0 +1,252 @@
+"""Examples of normal forms: alternatives, order, gaps, where each conjunct goes, fingerprints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.topology.pattern.generate import random_query
+from topology.pattern import normal_form
+from topology.pattern.normal_form import Alternative, NormalForm, TooLarge, normalise
+from topology.pattern.parse import parse_query
+from topology.pattern.partial_order import size, spread
+from topology.pattern.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
+from topology.pattern.unparse import expression_text
+
+ROOT = Path(__file__).parents[3]
+
+
+def form(text: str, options: str = "") -> NormalForm:
+    return normalise(parse_query(f"PATTERN {text} WITHIN 10 ns {options}"))
+
+
+def order(alternative: Alternative) -> list[str]:
+    """`c: a b`: both before c."""
+    names = [part.alias for part in alternative.components]
+    return [
+        f"{part.alias}: {' '.join(names[k] for k in sorted(part.before))}".strip()
+        for part in alternative.components
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "orders"),
+    [
+        ("A a", [["a:"]]),
+        ("SEQ(A a, B b, C c)", [["a:", "b: a", "c: a b"]]),
+        ("AND(A a, B b)", [["a:", "b:"]]),
+        ("SEQ(A a, AND(B b, SEQ(C c, D d)), E e)",
+         [["a:", "b: a", "c: a", "d: a c", "e: a b c d"]]),
+        ("OR(A a, B b)", [["a:"], ["b:"]]),
+        ("SEQ(OR(A a, B b), OR(C c, D d))",
+         [["a:", "c: a"], ["a:", "d: a"], ["b:", "c: b"], ["b:", "d: b"]]),
+        ("AND(A a, OR(B b, SEQ(C c, D d)))", [["a:", "b:"], ["a:", "c:", "d: c"]]),
+    ],
+)  # fmt: skip
+def test_alternatives_and_their_order(pattern: str, orders: list[list[str]]) -> None:
+    found = form(pattern).alternatives
+    assert [order(alternative) for alternative in found] == orders
+    assert [alternative.number for alternative in found] == list(range(len(orders)))
+
+
+def test_linear_is_one_after_the_other() -> None:
+    texts = ("SEQ(A, SEQ(B, C+), D)", "AND(A, B)", "SEQ(A, AND(B, C))")
+    assert [form(text).alternatives[0].is_linear for text in texts] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "gaps"),
+    [
+        ("SEQ(A a, !N n, B b)", ["a ! b"]),
+        ("SEQ(!N n, A a, B b)", [" ! a"]),
+        ("SEQ(A a, B b, !N n)", ["b ! "]),
+        ("SEQ(A a, !N n, !M m, B b)", ["a ! b", "a ! b"]),
+        ("SEQ(AND(A a, B b), !N n, AND(C c, D d))", ["a b ! c d"]),
+        ("SEQ(A a, SEQ(!N n, B b), C c)", ["a ! b"]),
+        ("SEQ(A a, SEQ(B b, !N n), C c)", ["b ! c"]),
+        ("SEQ(A a, AND(SEQ(!N n, B b), C c), D d)", ["a ! b"]),
+        ("SEQ(A a, AND(SEQ(B b, !N n), C c), D d)", ["b ! d"]),
+        ("AND(SEQ(B b, !N n), C c)", ["b ! "]),
+    ],
+)
+def test_gaps(pattern: str, gaps: list[str]) -> None:
+    alternative = form(pattern).alternatives[0]
+    names = [part.alias for part in alternative.components]
+    assert [
+        f"{' '.join(names[k] for k in sorted(gap.left))} ! "
+        f"{' '.join(names[k] for k in sorted(gap.right))}"
+        for gap in alternative.blockers
+    ] == gaps
+
+
+def test_edges_are_settled() -> None:
+    text = "SEQ(A a, STRICT SEQ(B b, C+ c[] LOOP ANY), STRICT AND(D d, SEQ(ANY E e, F f)), !G)"
+    parts = form(text, "USING skip_till_next").alternatives[0].components
+    assert [(part.alias, part.edge, part.loop) for part in parts] == [
+        ("a", "next", "next"),
+        ("b", "strict", "next"),
+        ("c", "next", "any"),
+        ("d", "strict", "next"),
+        ("e", "any", "next"),
+        ("f", "next", "next"),
+    ]
+    by_partition = form("SEQ(A, B+) WHERE [id]", "USING partition")
+    assert [part.loop for part in by_partition.alternatives[0].components] == ["strict"] * 2
+    assert by_partition.by_partition
+    assert not form("SEQ(A, B) WHERE [id]", "USING strict").by_partition
+    assert form("SEQ(A, STRICT B) WHERE [id]").by_partition
+    assert not form("SEQ(A, STRICT B)").by_partition
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("SEQ(A a, B b) WHERE [id, room]", ["id", "room"]),
+        ("SEQ(A a, B b, C c) WHERE a.id = b.id AND b.id = c.id", ["id"]),
+        ("SEQ(A a, B b, C c) WHERE a.id = b.id", []),
+        ("SEQ(A a, B b, C c) WHERE a.id = b.id AND c.id = c.id", []),
+        ("SEQ(A a, B b) WHERE a.id = b.other", []),
+        ("SEQ(A a, B b) WHERE a.id = b.id OR a.x = 1", []),
+        ("SEQ(A a, !N n, B b) WHERE a.id = b.id", []),
+        ("SEQ(A a, !N n, B b) WHERE a.id = b.id AND n.id = b.id", ["id"]),
+        ("SEQ(A a, !N n, B b) WHERE a.id = n.id AND n.id = b.id", []),
+        ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND b.id = c.id", []),
+        ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND a.id = c.id", ["id"]),
+        ("SEQ(A a, B? b) WHERE a.id = b.id", ["id"]),
+        ("SEQ(A+ a[], B? b) WHERE a.id = b.id", []),
+        ("SEQ(A+ a[], B b) WHERE a.id = b.id", ["id"]),
+        ("SEQ(A+ a[], B b) WHERE a[1].id = b.id", []),
+        ("SEQ(A a, OR(B b, C c)) WHERE a.id = b.id AND a.id = c.id", ["id"]),
+        ("SEQ(A a, OR(B b, C c)) WHERE a.id = b.id", []),
+        ("SEQ(A a, B b) WHERE a.pos.x = b.pos.x AND [id]", ["pos.x", "id"]),
+        ("SEQ(A a, B) WHERE a.id = a.id", []),
+    ],
+)
+def test_partition_key(text: str, same: list[str]) -> None:
+    found = form(text)
+    assert [".".join(path) for path in found.same] == same
+    if same:
+        asked = [part for one in found.alternatives for part in (*one.predicates, *one.blockers)]
+        assert not any(getattr(part, "predicates", ()) for part in asked)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "conjunct", "place"),
+    [
+        ("SEQ(A a, B b)", "a.x > 1", "own a"),
+        ("SEQ(A a, B b)", "a.x > a.y", "own a"),
+        ("SEQ(A a, B b)", "a.x > b.x", "a b"),
+        ("SEQ(A a, B b)", "a.x > 1 OR b.x > 1", "a b"),
+        ("SEQ(A a, B b)", "1 = 2", ""),
+        ("SEQ(A+ a[], B b)", "a.x > 1", "own a"),
+        ("SEQ(A+ a[], B b)", "a[i].x > a[i-1].x", "a"),
+        ("SEQ(A+ a[], B b)", "a[1].x > 1", "a"),
+        ("SEQ(A+ a[], B b)", "a[2].x > 1", "a whole a"),
+        ("SEQ(A+ a[], B b)", "a[last].x > b.x", "a b whole a"),
+        ("SEQ(A+ a[], B b)", "sum(a[].x) > b.x", "a b whole a"),
+        ("SEQ(A+ a[], B b)", "a[i].x > sum(a[..i-1].x)", "a"),
+        ("SEQ(A a, B b)", "count(a) = 1", "a"),
+        ("SEQ(A a, B? b)", "b.x > 1", "own b"),
+        ("SEQ(A a, B? b)", "b.x IS NULL", "own b; b, also if absent"),
+        ("SEQ(A a, B? b)", "coalesce(b.x, 0) < a.x", "a b, also if absent"),
+        ("SEQ(A a, B b)", "a.x IS NULL", "own a"),
+        ("SEQ(A a, !N n, B b)", "n.x > 1", "not n"),
+        ("SEQ(A a, !N n, B b)", "n.x > a.x", "not n"),
+        ("SEQ(A a, OR(B b, C c))", "b.x > a.x", "a b"),
+        ("OR(C c, B b)", "b.x > 1", ""),
+        ("OR(C c, B b)", "b.x IS NULL", ", also if absent"),
+        ("SEQ(A a, B b)", "[id] OR a.x = 1", "a b"),
+    ],
+)
+def test_where_conjuncts_go(pattern: str, conjunct: str, place: str) -> None:
+    alternative = form(f"{pattern} WHERE {conjunct}").alternatives[0]
+    names = [part.alias for part in alternative.components]
+    places = [f"own {part.alias}" for part in alternative.components if part.own]
+    places += [f"not {blocker.alias}" for blocker in alternative.blockers if blocker.predicates]
+    for predicate in alternative.predicates:
+        text = " ".join(names[k] for k in sorted(predicate.aliases))
+        if predicate.whole:
+            text += f" whole {' '.join(names[k] for k in sorted(predicate.whole))}"
+        places.append(text if predicate.skips_absent else f"{text}, also if absent")
+    assert "; ".join(places) == place
+
+
+def test_conjuncts_of_another_branch_are_left_out() -> None:
+    one, other = form("OR(C c, B b) WHERE b.x > 1 AND c.x > 2").alternatives
+    assert [expression_text(expr) for expr in one.components[0].own] == ["c.x > 2"]
+    assert [expression_text(expr) for expr in other.components[0].own] == ["b.x > 1"]
+    assert one.predicates == other.predicates == ()
+
+
+# -- bounds and fingerprints ------------------------------------------------------------------
+
+
+def events(count: int) -> tuple[EventNode, ...]:
+    return tuple(EventNode(("A",), f"t{at}") for at in range(count))
+
+
+def test_size_is_known_before_it_is_spread() -> None:
+    for seed in range(200):
+        node = random_query(Random(seed)).node
+        parts = spread(node)
+        assert size(node) == (len(parts), max(len(part.spots) for part in parts))
+
+
+def test_too_large() -> None:
+    many = Seq(tuple(Item(one) for one in events(normal_form.MAX_COMPONENTS + 1)))
+    with pytest.raises(TooLarge, match="33 components, at most 32"):
+        normalise(Query(many, 1))
+    branches = Seq(tuple(Item(AnyOf(events(2))) for _ in range(60)))
+    with pytest.raises(TooLarge, match="alternatives, at most 64"):
+        normalise(Query(branches, 1))
+
+
+TEXT = "SEQ(A a, B+ b[]) WHERE b.x > 1.5 AND b[i].x > a.x"
+
+
+def test_fingerprint_is_the_same_everywhere() -> None:
+    """A digest once written down: a change of it gives all results new ids."""
+    assert form(TEXT).fingerprint == "8f2574e1d6a80c7d64ee830d1bb89e29"
+    script = (
+        "from topology.pattern.parse import parse_query as p;"
+        "from topology.pattern.normal_form import normalise as n;"
+        f"print(n(p('PATTERN {TEXT} WITHIN 10 ns')).fingerprint)"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
+    )
+    assert other.stdout.strip() == form(TEXT).fingerprint
+
+
+def test_fingerprint_sees_all_but_spans() -> None:
+    spaced = TEXT.replace(" ", "\n  ")
+    assert form(spaced).fingerprint == form(TEXT).fingerprint
+    others = [
+        TEXT.replace("1.5", "1"), TEXT.replace("1.5", "TRUE"), TEXT.replace("1.5", "'1.5'"),
+        TEXT.replace("B+", "B*"), TEXT.replace("b.x", "b.y"),
+    ]  # fmt: skip
+    prints = {form(text).fingerprint for text in [TEXT, *others]}
+    prints.add(form(TEXT, "SKIP TO NEXT").fingerprint)
+    assert len(prints) == len(others) + 2
+
+
+def test_parameters_are_bound_everywhere() -> None:
+    query = parse_query(
+        "PATTERN A+ a[] UNTIL (a.x > top) WHERE a.x > $low WITHIN 9 ns RETURN low AS v"
+    )
+    bound = normalise(query, {"top": 5, "low": 2})
+    assert "Param" not in repr(bound.query)
+    assert bound.fingerprint != normalise(query, {"top": 5, "low": 3}).fingerprint
+    assert bound.fingerprint != normalise(query).fingerprint
+    where = replace(query, where=Param("low"), columns=None)
+    assert normalise(where, {"low": 2}).query.where == Constant(2)

@@ -1,0 +1,377 @@
+"""Example tables of texts and what they say, of slips and how they are told; and the law that
+any text gives queries or QueryRefused, in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topology.pattern import syntax
+from topology.pattern.errors import MAX_ERRORS, SHOWN_CHARS, QueryRefused
+from topology.pattern.parse import MAX_TEXT, parse, parse_query
+from topology.pattern.syntax import UNBOUNDED, EventNode, Item, Negation, Seq
+from topology.pattern.walk import MAX_DEPTH, components
+
+S = 1_000_000_000
+
+PUBLISHED = {
+    "LimeCEP 1": """
+        PATTERN SEQ(!ROOM a, STEPS+ b[])
+        WHERE b[i+1].value > b[i].value
+        WITHIN 10 minutes""",
+    "LimeCEP 2": """
+        PATTERN SEQ(HR+ a[], SWEAT b)
+        WHERE a[i].value < a[i+1].value
+        AND b.levelIncreased == true
+        WITHIN 5 minutes""",
+    "LimeCEP 3": """
+        PATTERN SEQ( GasLeakSensor a, TemperatureSensor+ b[], SmokeDetector c )
+        WHERE a.percentage > thresholdGas
+        AND b[i+1].temperature > b[i].temperature
+        AND c.percentage >= thresholdSmoke
+        WITHIN 30 seconds""",
+    "LimeCEP 4": "PATTERN SEQ(A a, B b, C c) WITHIN 10 ms",
+    "LimeCEP 5": "PATTERN SEQ(A a, B[] b+, C c) WITHIN 10 ms",
+    "LimeCEP 6": "PATTERN SEQ(A[] a+, B[] b+, C c) WITHIN 10 ms",
+    "LimeCEP a+b+c+a.query": "PATTERN SEQ(a+ a[], b+ b[], c+ c[], a)\nWITHIN 100 min",
+    "LimeCEP test1.query": "PATTERN SEQ(Steps+ a, Stairs+ b, Bedroom c)\nWITHIN 10 min",
+    "LimeCEP sase-ab+c-stam.query": """
+        PATTERN SEQ(Stock a, Stock+ b[], Stock c)
+        WHERE skip-till-any-match
+        AND a.symbol = 0
+        AND b[1].symbol = 1
+        AND b[i].symbol = b[i-1].symbol
+        AND c.symbol = 2
+        WITHIN 100 ms""",
+    "SASE, out of order": """
+        EVENT SEQ(SHELF s, !(CHECKOUT c), EXIT e)
+        WHERE s.id = c.id AND c.id = e.id
+        WITHIN 1 hour""",
+    "SASE, selection": """
+        PATTERN SEQ(Stock+ a[], Stock b)
+        WHERE skip_till_next_match(a[], b) {
+            [symbol] AND a[1].volume > 1000 AND a[i].price > avg(a[..i-1].price)
+            AND b.volume < 0.8 * a[last].volume }
+        WITHIN 1 hour""",
+    "a few of everything": """
+        QUERY all_of_it
+        PATTERN SEQ(OR(A a, AND(B b, C c)), STRICT D? d, _{2,3} LOOP NEXT UNTIL (d.x > 1), NOT E)
+        WHERE a.x IS NULL OR coalesce(b.x, 0) + 1 BETWEEN 1 AND $high AND c.name LIKE 'a%'
+        WITHIN 1.5 h USING skip_till_any MATCHES ALL LIMIT 100 SKIP TO LAST d
+        EMIT SLACK 2 s TIES BY KEY LATE AMEND 1 min UNCERTAIN POSSIBLE
+        RETURN d.x AS x, sum(d.x) INTO Found;""",
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_queries_are_read_as_they_stand(name: str) -> None:
+    assert len(parse(PUBLISHED[name])) == 1
+
+
+def test_a_query_of_the_papers_in_full() -> None:
+    assert parse_query(PUBLISHED["LimeCEP 1"]) == syntax.Query(
+        node=Seq(
+            (Item(Negation(("ROOM",), "a")), Item(EventNode(("STEPS",), "b", 1, UNBOUNDED))),
+        ),
+        where=syntax.Compare(
+            ">",
+            syntax.Ref("b", ("value",), syntax.Each(1)),
+            syntax.Ref("b", ("value",), syntax.Each(0)),
+        ),
+        within_ns=600 * S,
+    )
+
+
+def test_the_selection_of_sase_is_strategy_and_where() -> None:
+    selection = parse_query(PUBLISHED["SASE, selection"])
+    text = PUBLISHED["SASE, selection"].replace("skip_till_next_match(a[], b) {", "")
+    assert selection == parse_query(text.replace("}", "") + " USING skip_till_next")
+    both = parse_query("PATTERN A a WHERE strict(a){a.x = 1} AND a.y = 1 WITHIN 1 s")
+    assert both == parse_query("PATTERN A a WHERE a.x = 1 AND a.y = 1 WITHIN 1 s USING strict")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("PATTERN SEQ(A a, B[] b+) WITHIN 1 s", "EVENT seq(A a, B+ b[]) within 1 second"),
+        ("PATTERN SEQ(A a, B+ b) WITHIN 1 s", "PATTERN SEQ(A a, B+ b[]) WITHIN 1000 ms"),
+        ("PATTERN SEQ(A, !B) WITHIN 1 s", "PATTERN SEQ(A, NOT (B)) WITHIN 1 s"),
+        ("PATTERN SEQ(A, ~B) WITHIN 1 s", "PATTERN SEQ(A, !(B)) WITHIN 1 s -- the end"),
+        ("PATTERN SEQ(A, B) WITHIN 1 s", "PATTERN SEQ(A _1, B _2) WITHIN 1 s;"),
+        ("PATTERN A{2} a WITHIN 1 s", "PATTERN A{2,2} a WITHIN 1 s"),
+        ("PATTERN A{2,} a WITHIN 1 s", "PATTERN -- the A's\n`A`{2,} `a` WITHIN 1 s"),
+        ("PATTERN A a WITHIN 1 s RETURN *", "PATTERN A a WITHIN 1 s"),
+        ("PATTERN A a WITHIN 1 s SELECT a.x", "PATTERN A a WITHIN 1 s RETURN a.x AS `a.x`"),
+        (
+            "PATTERN SEQ(A a, B b) WITHIN 1 s USING Skip-Till-Any-Match",
+            "PATTERN SEQ(A a, B b) WITHIN 1 s USING skip_till_any",
+        ),
+        (
+            "PATTERN A a WHERE a.x > -5 AND limit0 = 1 WITHIN 1 s",
+            "PATTERN A a WHERE (a.x > -5) AND $limit0 == 1 WITHIN 1 s",
+        ),
+    ],
+)
+def test_two_spellings_of_one_query(one: str, other: str) -> None:
+    assert parse_query(one) == parse_query(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SEQ(A, B) WITHIN 1 s", ("next", "one", "eager")),
+        ("SEQ(A, B) WITHIN 1 s USING strict", ("strict", "one", "eager")),
+        ("SEQ(A, B) WITHIN 1 s USING partition", ("partition", "one", "eager")),
+        ("SEQ(A, B) WITHIN 1 s USING skip_till_any", ("any", "maximal", "eager")),
+        ("SEQ(A, B) WHERE skip_till_any AND a.x = 1 WITHIN 1 s", ("any", "maximal", "eager")),
+        ("SEQ(A, B) WITHIN 1 s USING skip_till_any MATCHES ALL", ("any", "all", "eager")),
+        ("SEQ(A, B, !C) WITHIN 1 s", ("next", "one", "final")),
+        ("SEQ(A, SEQ(B, !C)) WITHIN 1 s", ("next", "one", "final")),
+        ("SEQ(A, !B, C?) WITHIN 1 s", ("next", "one", "final")),
+        ("SEQ(A, !B, C) WITHIN 1 s", ("next", "one", "eager")),
+        ("OR(A, SEQ(B, !C)) WITHIN 1 s", ("next", "one", "final")),
+        ("SEQ(A, B, !C) WITHIN 1 s EMIT EAGER", ("next", "one", "eager")),
+    ],
+)
+def test_defaults_that_depend_on_the_query(text: str, expected: tuple[str, str, str]) -> None:
+    query = parse_query(f"PATTERN {text}")
+    assert (query.strategy, query.matches, query.emit) == expected
+
+
+def test_all_other_defaults() -> None:
+    query = parse_query("PATTERN A WITHIN 1 s")
+    assert query == syntax.Query(EventNode(("A",), "_1"), S)
+    assert (query.skip, query.ties, query.late, query.uncertain) == (
+        ("none", "strict", "report", "nominal")
+    )
+
+
+def test_components_without_alias_are_called_by_their_place() -> None:
+    query = parse_query("PATTERN SEQ(A x, !B, OR(C, D y), E+) WITHIN 1 s")
+    assert [each.alias for each in components(query.node)] == ["x", "_2", "_3", "y", "_5"]
+
+
+def test_words_that_are_reserved_only_elsewhere() -> None:
+    query = parse_query(
+        "PATTERN SEQ(A first, s last, min i) "
+        "WHERE first.key = last.next.limit AND i.pattern = $where AND [all, event.by] WITHIN 1 s"
+    )
+    assert [each.alias for each in components(query.node)] == ["first", "last", "i"]
+
+
+def test_places_are_kept_and_do_not_count_in_comparison() -> None:
+    text = "PATTERN SEQ(A a,\n  B b)\nWHERE a.x >\n  b.y WITHIN 1 s"
+    query = parse_query(text)
+    where = query.where
+    assert isinstance(where, syntax.Compare)
+    assert isinstance(where.right, syntax.Ref)
+    assert repr(where.right.span) == repr(syntax.Span(4, 3, 3))
+    assert query == parse_query(" ".join(text.split()))
+
+
+@pytest.mark.parametrize(
+    ("text", "length_ns"),
+    [
+        ("1 ns", 1),
+        ("2us", 2_000),
+        ("1.5 ms", 1_500_000),
+        ("1 s", S),
+        ("1 SEC", S),
+        ("2 secs", 2 * S),
+        ("0.000000001 second", 1),
+        ("3 Minutes", 180 * S),
+        ("1 min", 60 * S),
+        ("1 h", 3600 * S),
+        ("24 hours", 86_400 * S),
+        ("1 day", 86_400 * S),
+    ],
+)
+def test_lengths_of_time(text: str, length_ns: int) -> None:
+    assert parse_query(f"PATTERN A WITHIN {text}").within_ns == length_ns
+
+
+REFUSED = [
+    # text, then (code, line, column, length) of each error, and a part of what is told
+    ("", [("E_SYNTAX", 1, 1, 1)], "a query is like PATTERN"),
+    ("PATERN A WITHIN 1 s", [("E_SYNTAX", 1, 1, 6)], "did you mean `PATTERN`?"),
+    ("PATTERN SEQU(A, B) WITHIN 1 s", [("E_SYNTAX", 1, 13, 1)], "did you mean `SEQ`"),
+    ("PATTERN SEQ(A, B", [("E_SYNTAX", 1, 17, 1)], "a parenthesis is not closed"),
+    ("PATTERN A\nWHERE x = 1", [("E_SYNTAX", 2, 12, 1)], "WITHIN 10 s"),
+    ("PATTERN A WHERE a.x = 'b WITHIN 1 s", [("E_SYNTAX", 1, 23, 13)], "is not closed"),
+    ("PATTERN A `b WITHIN 1 s", [("E_SYNTAX", 1, 11, 13)], "is not closed"),
+    ("PATTERN A a § WITHIN 1 s", [("E_SYNTAX", 1, 13, 1)], "means nothing here"),
+    ("PATTERN A WITHIN 1 s USING skip_till_nxt", [("E_SYNTAX", 1, 28, 13)], "`skip_till_next`"),
+    ("PATTERN A WITHIN 1 s USING any", [("E_SYNTAX", 1, 28, 3)], "did you mean `skip_till_any`"),
+    ("PATTERN A a LOOP GREEDY GREEDY WITHIN 1 s", [("E_SYNTAX", 1, 25, 6)], "`GREEDY` where"),
+    ("PATTERN A+ a GREEDY WITHIN 1 s", [("E_SYNTAX", 1, 14, 6)], "write LOOP GREEDY"),
+    ("PATTERN A WITHIN 1 s LATE AMEND", [("E_SYNTAX", 1, 32, 1)], "a length of time"),
+    ("PATTERN A WITHIN 1 s MATCHES ALL MATCHES ONE", [("E_SYNTAX", 1, 34, 11)], "said twice"),
+    ("PATTERN A WITHIN 1 s MATCHES ALL LIMIT 0", [("E_SYNTAX", 1, 34, 7)], "1 or more"),
+    ("PATTERN A|_ WITHIN 1 s", [("E_SYNTAX", 1, 11, 1)], "write `_` alone"),
+    ("PATTERN A WITHIN 1 s;;", [("E_SYNTAX", 1, 22, 1)], "`;` where"),
+    ("PATTERN SEQ(any, B) WITHIN 1 s", [("E_SYNTAX", 1, 16, 1)], "back-ticks: `any`"),
+    ("PATTERN SEQ(A strict, B b) WITHIN 1 s", [("E_RESERVED", 1, 15, 6)], "back-ticks: `strict`"),
+    (
+        "PATTERN SEQ(Event a, B where) WHERE limit = 1 WITHIN 1 s",
+        [("E_RESERVED", 1, 13, 5), ("E_RESERVED", 1, 24, 5), ("E_RESERVED", 1, 37, 5)],
+        "reserved word",
+    ),
+    ("PATTERN A WITHIN 10", [("E_WINDOW", 1, 18, 2)], "like 10 s"),
+    ("PATTERN A WITHIN 1 secnd", [("E_WINDOW", 1, 18, 7)], "did you mean `second`?"),
+    ("PATTERN A WITHIN 0 s", [("E_WINDOW", 1, 18, 3)], "more than 0"),
+    ("PATTERN A WITHIN -5 s", [("E_WINDOW", 1, 18, 4)], "more than 0"),
+    ("PATTERN A WITHIN 0.5 ns", [("E_WINDOW", 1, 18, 6)], "whole number of nanoseconds"),
+    ("PATTERN A WITHIN 53376 d", [("E_WINDOW", 1, 18, 7)], "2^62 ns"),
+    ("PATTERN SEQ(A, B)+ WITHIN 1 s", [("E_QUANT", 1, 9, 10)], "the events inside"),
+    ("PATTERN AND(A, !B) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 2)], "into a SEQ"),
+    ("PATTERN SEQ(A, !B+ b[]) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 7)], "write it like !B b"),
+    ("PATTERN SEQ(A, !SEQ(B, C)) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 10)], "only one event"),
+    ("PATTERN !A WITHIN 1 s", [("E_NOT_ALONE", 1, 9, 2)], "no pattern"),
+    (
+        "PATTERN A a WHERE strict(a, c){a.x = 1} WITHIN 1 s",
+        [("E_ALIAS_UNKNOWN", 1, 29, 1)],
+        "known: `a`",
+    ),
+    ("PATTERN A+ a WHERE a[j].x = 1 WITHIN 1 s", [("E_INDEX", 1, 22, 1)], "i, i-1"),
+    ("PATTERN A+ a WHERE sum(a.x, 2) = 1 WITHIN 1 s", [("E_FUNCTION", 1, 20, 11)], "sum(b[].x)"),
+    ("PATTERN A+ a WHERE summ(a[].x) = 1 WITHIN 1 s", [("E_FUNCTION", 1, 25, 5)], "`sum`?"),
+    (f"PATTERN A WHERE a.x = {'9' * 101} WITHIN 1 s", [("E_LITERAL", 1, 23, 101)], "too long"),
+    ("PATTERN A WHERE a.x = 1e999 WITHIN 1 s", [("E_LITERAL", 1, 23, 5)], "too long"),
+    ("QUERY q PATTERN A WITHIN 1 s; QUERY q PATTERN A WITHIN 1 s",
+     [("E_ALIAS_TWICE", 1, 31, 28)], "two queries"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "errors", "told"), REFUSED)
+def test_a_slip_is_told_with_its_place_and_a_remedy(
+    text: str, errors: list[tuple[str, int, int, int]], told: str
+) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        parse(text)
+    found = refused.value.errors
+    assert [(each.code, each.line, each.column, each.length) for each in found] == errors
+    assert told in str(refused.value)
+
+
+def test_how_an_error_looks() -> None:
+    with pytest.raises(QueryRefused) as refused:
+        parse("PATTERN SEQ(A a, B b)\nWITHIN 5 mintes\n")
+    assert str(refused.value) == "\n".join(
+        [
+            "error[E_WINDOW]: `mintes` is no unit of time",
+            "  --> line 2, column 8",
+            "   |",
+            " 2 | WITHIN 5 mintes",
+            "   |        ^^^^^^^^",
+            "   = help: did you mean `minutes`?",
+        ]
+    )
+
+
+def test_a_long_line_is_shown_around_the_error() -> None:
+    text = f"PATTERN A WHERE {'a.x = 1 AND ' * 100}\tb.x § 1 {'AND a.x = 1 ' * 100} WITHIN 1 s"
+    with pytest.raises(QueryRefused) as refused:
+        parse(text)
+    line, caret = str(refused.value).splitlines()[3:5]
+    assert line[caret.index("^")] == "§"
+    assert "\t" not in line
+    assert len(line) < SHOWN_CHARS + 20
+
+
+def test_errors_of_several_queries_are_collected_up_to_a_bound() -> None:
+    with pytest.raises(QueryRefused) as refused:
+        parse("PATTERN A;\nPATTERN A WITHIN 1 s;\nPATTERN B WITHIN 1")
+    assert [each.line for each in refused.value.errors] == [1, 3]
+    with pytest.raises(QueryRefused) as refused:
+        parse("x;\n" * (2 * MAX_ERRORS))
+    assert [each.line for each in refused.value.errors] == list(range(1, MAX_ERRORS + 1))
+
+
+def test_one_query_is_asked_for() -> None:
+    with pytest.raises(QueryRefused, match="a second query"):
+        parse_query("PATTERN A WITHIN 1 s; PATTERN B WITHIN 1 s")
+
+
+def test_nesting_has_a_bound() -> None:
+    def nested(levels: int) -> str:
+        return f"PATTERN A a WHERE {'NOT (' * levels}a.x = 1{')' * levels} WITHIN 1 s"
+
+    # NOTs, the comparison and its operands are a level each
+    assert len(parse(nested(MAX_DEPTH - 2))) == 1
+    for text in (
+        nested(MAX_DEPTH - 1),
+        f"PATTERN A a WHERE a.x = {' + '.join(['1'] * 2 * MAX_DEPTH)} WITHIN 1 s",
+        f"PATTERN {'SEQ(' * MAX_DEPTH}A{')' * MAX_DEPTH} WITHIN 1 s",
+    ):
+        with pytest.raises(QueryRefused, match="E_TOO_LARGE"):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PATTERN A a WHERE " + "(" * (MAX_TEXT // 2),
+        "PATTERN A a WHERE " + "(" * 40_000 + "a.x" + ")" * 40_000 + " = 1 WITHIN 1 s",
+        "PATTERN A a WHERE a.x = " + "1+" * 20_000 + "1 WITHIN 1 s",
+        "PATTERN " + "SEQ(" * 15_000 + "A" + ")" * 15_000 + " WITHIN 1 s",
+        "PATTERN A a WHERE " + "NOT(" * 15_000 + "a.x" + ")" * 15_000 + " WITHIN 1 s",
+        ";" * (MAX_TEXT - 1),
+        "'" * (MAX_TEXT - 1),
+        "`a" * (MAX_TEXT // 3),
+        "-" * (MAX_TEXT - 1),
+        "9" * (MAX_TEXT - 1),
+        "PATTERN A WITHIN " + "9" * (MAX_TEXT - 30) + " s",
+        "PATTERN SEQ(" + "A strict," * 10_000 + "A) WITHIN 1 s",
+        " " * MAX_TEXT,
+        " " * (MAX_TEXT + 1),
+    ],
+)
+def test_texts_made_to_hurt_end_soon(text: str) -> None:
+    began = time.process_time()
+    told = ""
+    try:
+        parse(text)
+    except QueryRefused as refused:
+        told = str(refused)
+    assert len(told) < 40_000
+    assert time.process_time() - began < 20
+
+
+SCRAPS = """
+    PATTERN SEQ ( ) , A a B b[] + * ? { } 1 2.5 'x' WHERE AND OR NOT ! [ ] . a.x b[i].x = < IN
+    BETWEEN IS NULL LIKE WITHIN 1 s 10 min USING strict skip-till-any MATCHES ALL ONE LIMIT SKIP
+    TO NEXT EMIT SLACK LATE AMEND RETURN AS INTO ; -- ` ' § count(b[]) LOOP UNTIL ANY QUERY $ | _
+"""
+WORDS = st.sampled_from([*SCRAPS.split(), "\n", " ", "..", "-"])
+GOOD = st.sampled_from(sorted(PUBLISHED.values()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200) | st.lists(WORDS, max_size=40).map(" ".join))
+def test_any_text_gives_queries_or_is_refused(text: str) -> None:
+    _reads_or_refuses(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(GOOD, st.data())
+def test_a_good_query_with_something_amiss_too(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    _reads_or_refuses(text[:start] + data.draw(WORDS) + text[end:])
+
+
+def _reads_or_refuses(text: str) -> None:
+    errors, told = [], ""
+    try:
+        queries = parse(text)
+    except QueryRefused as refused:
+        errors, told, queries = refused.errors, str(refused), []
+    assert bool(queries) is not bool(errors)
+    assert told.startswith("error[E_") is bool(errors)
+    lines = text.split("\n")
+    for error in errors:
+        assert 1 <= error.line <= len(lines)
+        assert 1 <= error.column <= len(lines[error.line - 1]) + 1

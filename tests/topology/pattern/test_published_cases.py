@@ -1,0 +1,195 @@
+"""Others' truths (examples): published cases of other engines' test suites, as data.
+
+Each case of cases/*.yaml is run through the real engine with its events in order, and twenty
+times in a seeded random order of arrival with some of them twice: what stands at the end is
+what the case says, each match once. What the engines mean by their queries, and what of theirs
+cannot be said in this language, is in cases/README.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.topology.pattern.judge import judge
+from topology.event import Event
+from topology.pattern.check import check
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.entry import Entry
+from topology.pattern.normal_form import normalise
+from topology.pattern.parse import parse_query
+from topology.pattern.syntax import Query
+from topology.pattern.words import UNITS_NS
+from topology.result import RETRACT, Finding, MatchResult
+
+CASES: Final = Path(__file__).parent / "cases"
+SEEDS: Final = 20
+JUDGED: Final = 14
+"""The judge tries everything; more events are too many for it."""
+LEAST: Final = {"flink": 40, "siddhi": 15, "esper": 15, "opencep": 15, "sase": 2}
+
+Matches = Counter[tuple[tuple[str, str], ...]]
+"""A match is its (alias, label) pairs in the order of time."""
+
+
+@dataclass(frozen=True)
+class Case:
+    engine: str
+    name: str
+    source: str
+    query: str
+    events: tuple[Entry, ...]
+    labels: tuple[str, ...]
+    matches: Matches
+    xfail_reason: str
+
+
+def cases() -> Iterator[Case]:
+    for path in sorted(CASES.glob("*.yaml")):
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        streams = told.get("streams", {})
+        for one in told["cases"]:
+            rows = _rows(one["events"], streams)
+            labels = tuple(row[0] for row in rows)
+            assert len(set(labels)) == len(labels), f"{path.name}: {one['name']}: a label twice"
+            unit_ns = UNITS_NS[one.get("unit", "ms")]
+            yield Case(
+                told["engine"],
+                one["name"],
+                one["source"],
+                one["query"],
+                tuple(_entry(seq, row, unit_ns) for seq, row in enumerate(rows)),
+                labels,
+                Counter(_match(text, labels) for text in one["matches"] or ()),
+                one.get("xfail_reason", ""),
+            )
+
+
+def _rows(events: Any, streams: dict[str, Any]) -> list[list[Any]]:
+    """`a1@3` is event a1 of type A at time 3; `$name` is a stream of the file."""
+    if isinstance(events, list):
+        return events
+    if events.startswith("$"):
+        return _rows(streams[events[1:]], streams)
+    words = [word.split("@") for word in events.split()]
+    return [[label, label[0].upper(), int(time)] for label, time in words]
+
+
+def _entry(seq: int, row: list[Any], unit_ns: int) -> Entry:
+    """Its place in the list is its sequence number, so equal times stay in this order."""
+    _, kind, time, *rest = row
+    payload = rest[0] if rest else {}
+    at_ns = round(time * unit_ns)
+    return Entry(Event("default", "s", 0, seq, at_ns, at_ns, type=kind, value=payload), payload)
+
+
+def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """`b=b1,b2 a=a1`: by alias, the labels of its events."""
+    pairs = []
+    for word in text.split():
+        alias, members = word.split("=")
+        pairs += [(alias, label) for label in members.split(",")]
+    return tuple(sorted(pairs, key=lambda pair: labels.index(pair[1])))
+
+
+ALL: Final = tuple(cases())
+
+
+def each() -> Any:
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(
+                case,
+                id=f"{case.engine}-{case.name}",
+                marks=pytest.mark.xfail(reason=case.xfail_reason) if case.xfail_reason else (),
+            )
+            for case in ALL
+        ],
+    )
+
+
+def checked(case: Case) -> Query:
+    query = parse_query(case.query)
+    check(query, case.query, params={})
+    return query
+
+
+def run(query: Query, arrivals: Iterable[Entry]) -> list[MatchResult]:
+    """What stands when all have come; nothing is late, the frontier stands still until then."""
+    engine = Engine([Compiled(query)])
+    for at_ns, entry in enumerate(arrivals):
+        engine.accept(Entry(entry.event, entry.payload), at_ns)
+    engine.end(0)
+    return standing(engine.findings)
+
+
+def standing(findings: Iterable[Finding]) -> list[MatchResult]:
+    found: dict[str, MatchResult] = {}
+    for finding in findings:
+        assert isinstance(finding, MatchResult), f"not a match: {finding}"
+        if finding.op == RETRACT:
+            del found[finding.id]
+        else:
+            found[finding.id] = finding
+    return list(found.values())
+
+
+def labelled(case: Case, results: Iterable[MatchResult]) -> Matches:
+    return Counter(
+        tuple((member.alias, case.labels[member.seq]) for member in result.members)
+        for result in results
+    )
+
+
+def shuffled(case: Case, seed: int) -> list[Entry]:
+    """Some come twice."""
+    rng = Random(seed)
+    arrivals = [*case.events, *(entry for entry in case.events if rng.random() < 0.2)]
+    rng.shuffle(arrivals)
+    return arrivals
+
+
+@each()
+def test_in_order(case: Case) -> None:
+    results = run(checked(case), case.events)
+    assert labelled(case, results) == case.matches
+
+
+@each()
+def test_in_any_order(case: Case) -> None:
+    query = checked(case)
+    for seed in range(SEEDS):
+        assert labelled(case, run(query, shuffled(case, seed))) == case.matches, f"seed {seed}"
+
+
+@each()
+def test_judged(case: Case) -> None:
+    """That a case and the engine err alike is not enough: the judge shares no code with it."""
+    if len(case.events) > JUDGED:
+        pytest.skip(f"{len(case.events)} events are too many to try everything")
+    form = normalise(checked(case))
+    told = Counter(
+        tuple(
+            (form.alternatives[match.alternative].components[j].alias, case.labels[entry.event.seq])
+            for j, entry in match.labelled()
+        )
+        for match in judge(form, case.events)
+    )
+    assert told == case.matches
+
+
+def test_enough_of_each_engine() -> None:
+    counts = Counter(case.engine for case in ALL)
+    assert all(counts[engine] >= least for engine, least in LEAST.items()), counts
+    assert counts.total() >= 100
+    names = Counter((case.engine, case.name) for case in ALL)
+    assert names.most_common(1)[0][1] == 1, names.most_common(3)

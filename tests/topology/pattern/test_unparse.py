@@ -1,0 +1,100 @@
+"""Laws: a tree's text is read as the same tree, whatever names and nesting it has; and examples
+of what the text looks like."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.topology.pattern.trees import EXPRESSIONS, queries
+from topology.pattern import syntax
+from topology.pattern.parse import parse, parse_query
+from topology.pattern.unparse import duration_text, expression_text, unparse
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries())
+def test_a_tree_comes_back_from_its_text(query: syntax.Query) -> None:
+    text = unparse(query)
+    again = parse_query(text)
+    assert again == query
+    # `1`, `1.0` and TRUE are equal to Python, and told apart by their text.
+    assert unparse(again) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(EXPRESSIONS)
+def test_an_expression_means_the_same_in_parentheses(expr: syntax.Expr) -> None:
+    text = expression_text(expr)
+    assert parse_query(f"PATTERN A a WHERE {text} WITHIN 1 s").where == expr
+    assert parse_query(f"PATTERN A a WHERE ({text}) WITHIN 1 s").where == expr
+
+
+@settings(max_examples=20, deadline=None)
+@given(queries(), queries())
+def test_a_script_is_its_queries_in_order(one: syntax.Query, other: syntax.Query) -> None:
+    if one.name and one.name == other.name:
+        return
+    assert parse(f"{unparse(one)};\n{unparse(other)};") == [one, other]
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("a.x-5>-b.y*2", "a.x - 5 > -b.y * 2"),
+        ("a.x - (b.x - c.x)", "a.x - (b.x - c.x)"),
+        ("(a.x * b.x) / c.x", "a.x * b.x / c.x"),
+        ("-(5) < - a.x", "-(5) < -a.x"),
+        ("not (a.x = 1 or b.x = 1) and c.x = 1", "NOT (a.x = 1 OR b.x = 1) AND c.x = 1"),
+        ("(a.x = 1 AND b.x = 1) AND c.x = 1", "a.x = 1 AND b.x = 1 AND c.x = 1"),
+        ("a.x == 1 AND b.x <> 2", "a.x = 1 AND b.x != 2"),
+        ("a.x between 1 and 2 and b.x is not null", "a.x BETWEEN 1 AND 2 AND b.x IS NOT NULL"),
+        ("a.x not in (1,-2.5,'it''s')", "a.x NOT IN (1, -2.5, 'it''s')"),
+        ("b[first].x < b[last].x", "b[1].x < b[last].x"),
+        ("b[ i - 1 ].x < avg(b[ .. i - 1 ].x)", "b[i-1].x < avg(b[..i-1].x)"),
+        ("COUNT(b) > 1 AND Sum(b.x) > limit0", "count(b[]) > 1 AND sum(b[].x) > $limit0"),
+        ("a.key = $key AND [room, pos.x]", "a.key = $key AND [room, pos.x]"),
+        ("b.time - a.time < 90 sec", "b.time - a.time < 90 s"),
+        ("`last`.x = `a b`.`c d` AND `where`.x = 1", "last.x = `a b`.`c d` AND `where`.x = 1"),
+    ],
+)
+def test_conditions_are_told_in_one_way(written: str, told: str) -> None:
+    where = parse_query(f"PATTERN A a WHERE {written} WITHIN 1 s").where
+    assert where is not None
+    assert expression_text(where) == told
+
+
+def test_a_query_is_told_clause_by_clause_without_what_goes_without_saying() -> None:
+    text = """\
+query fire pattern event_seq where x.y = 1 within 60 s using skip-till-any matches maximal limit 5
+    """.replace("event_seq", "seq(Gas g, next Temp{2,} t[] loop any greedy until (t.x > 3), ~Vent)")
+    assert unparse(parse_query(text)) == (
+        "QUERY fire\n"
+        "PATTERN SEQ(Gas g, NEXT Temp{2,} t[] LOOP ANY GREEDY UNTIL (t.x > 3), !Vent)\n"
+        "WHERE x.y = 1\n"
+        "WITHIN 1 min\n"
+        "USING skip_till_any\n"
+        "MATCHES MAXIMAL LIMIT 5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("length_ns", "told"),
+    [
+        (0, "0 ns"),
+        (1, "1 ns"),
+        (1_500, "1500 ns"),
+        (2_000, "2 us"),
+        (1_500_000_000, "1500 ms"),
+        (90_000_000_000, "90 s"),
+        (7_200_000_000_000, "2 h"),
+        (2 * 86_400 * 10**9, "2 d"),
+        (-5_000_000, "-5 ms"),
+    ],
+)
+def test_lengths_of_time_have_the_largest_whole_unit(length_ns: int, told: str) -> None:
+    assert duration_text(length_ns) == told
+
+
+def test_a_condition_in_python_is_shown_by_name_and_version() -> None:
+    assert expression_text(syntax.Test("close", 2, ("a", "b c"), max)) == "close@2(a, `b c`)"

@@ -1,0 +1,256 @@
+"""A query made ready to run: what it looks at, what it can be affected by, and how long.
+
+Source: patterns.md 3.2, 3.4, 3.5. A *kind* is a set of types with conditions on one entry
+alone; each slot (component or negation) of each alternative is of a kind, and slots of a kind
+share one index, in all queries that partition alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from topology.pattern import expression
+from topology.pattern.anchors import anchor_of
+from topology.pattern.entry import Entry
+from topology.pattern.evaluation import Tactic
+from topology.pattern.expression import Binding, Function
+from topology.pattern.match import Match
+from topology.pattern.normal_form import Alternative, Blocker, NormalForm, normalise
+from topology.pattern.syntax import Expr, Query
+from topology.pattern.tactics import tactic_for
+
+Slot = tuple[int, int]
+"""(alternative, component), or (alternative, number of components + negation)."""
+
+
+class Kind(NamedTuple):
+    """Entries of these types (none named: all) for which the conjuncts on `alias` hold."""
+
+    types: frozenset[str]
+    own: tuple[Expr, ...] = ()
+    alias: str = ""
+
+
+EVERYTHING = Kind(frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of a query decides who is affected by an event.
+
+    `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
+    decided up to its first event's time and the window. `holds_back`: it is not told before that
+    (a negation at the end). `strict`: entries of any kind matter."""
+
+    by_end: bool
+    has_start_negation: bool
+    has_end_negation: bool
+    open_tail: bool
+    strict: bool
+    everywhere: bool
+
+    @property
+    def doubles(self) -> bool:
+        """An event matters for two windows: one until the match is decided, one before it."""
+        if self.by_end:
+            return self.has_end_negation
+        return self.has_start_negation and self.open_tail
+
+
+class Compiled:
+    """`margin_ns` widens the window by what the true times may differ from the reference times.
+
+    `kinds`: those of its slots by slot, `untils` those of components with UNTIL, and `anchors`
+    the slots that a unit's event can fill."""
+
+    __slots__ = (
+        "_columns",
+        "aliases",
+        "anchors",
+        "form",
+        "kinds",
+        "margin_ns",
+        "name",
+        "query",
+        "reach_ns",
+        "shape",
+        "tactic",
+        "untils",
+        "within_ns",
+    )
+
+    def __init__(
+        self,
+        query: Query,
+        params: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Function] | None = None,
+        margin_ns: int = 0,
+    ) -> None:
+        self.query = query
+        self.name = query.name
+        self.form = normalise(query)
+        self.within_ns = query.within_ns
+        self.margin_ns = margin_ns
+        self.shape = shape_of(self.form)
+        self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1) + margin_ns
+        self.tactic: Tactic = tactic_for(self.form, params, functions)
+        self.kinds: dict[Slot, Kind] = {}
+        self.untils: dict[Slot, Kind] = {}
+        for alternative in self.form.alternatives:
+            self._note_kinds(alternative)
+        self.anchors = (end_slots if self.shape.by_end else start_slots)(self.form)
+        self.aliases = [
+            [component.alias for component in alternative.components]
+            for alternative in self.form.alternatives
+        ]
+        self._columns = _columns(query, self.form, params, functions)
+
+    def _note_kinds(self, alternative: Alternative) -> None:
+        number = alternative.number
+        for component in alternative.components:
+            slot = (number, component.index)
+            self.kinds[slot] = _kind(component.types, component.own, component.alias)
+            if component.until is not None:
+                self.untils[slot] = Kind(component.types)
+        count = len(alternative.components)
+        for at, blocker in enumerate(alternative.blockers):
+            own = tuple(e for e in blocker.predicates if expression.aliases(e) <= {blocker.alias})
+            self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
+
+    def anchor(self, match: Match) -> bytes:
+        """What the match is known by, of its content alone."""
+        return anchor_of(self.form, match)
+
+    def decided_ns(self, match: Match) -> int:
+        """An event after this time cannot change the match."""
+        if self.shape.open_tail or self.query.skip != "none":
+            return match.first.time_ns + self.within_ns
+        return match.last.time_ns
+
+    def values(self, match: Match) -> dict[str, Any]:
+        """RETURN's columns, or, for RETURN *, the payloads by alias."""
+        if self._columns is not None:
+            number = match.alternative
+            blockers = len(self.form.alternatives[number].blockers)
+            binding: Binding = [*match.bound, *[()] * blockers]
+            return {name: column(binding) for name, column in self._columns[number]}
+        values: dict[str, Any] = {}
+        alternative = self.form.alternatives[match.alternative]
+        for component, entries in zip(alternative.components, match.bound, strict=True):
+            if component.alias.startswith("_"):
+                continue
+            payloads = [entry.payload for entry in entries]
+            if component.is_group:
+                values[component.alias] = payloads
+            else:
+                values[component.alias] = payloads[0] if payloads else None
+        return values
+
+
+def shape_of(form: NormalForm) -> Shape:
+    query = form.query
+    starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
+    ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
+    grows = query.matches == "one" and any(
+        form.alternatives[number].components[index].is_group for number, index in end_slots(form)
+    )
+    strict = any(
+        component.edge == "strict" or component.loop == "strict"
+        for alternative in form.alternatives
+        for component in alternative.components
+    ) or any(b.strict for a in form.alternatives for b in a.blockers)
+    return Shape(
+        by_end=query.strategy == "any",
+        has_start_negation=starts,
+        has_end_negation=ends,
+        open_tail=ends or grows,
+        strict=strict,
+        everywhere=strict and not form.by_partition and bool(form.same),
+    )
+
+
+def _can_start(alternative: Alternative, blocker: Blocker) -> bool:
+    """Whether it may stand before the first event: all on its left may be absent."""
+    components = alternative.components
+    left = blocker.left.union(*(components[index].before for index in blocker.left))
+    return all(components[index].is_optional for index in left)
+
+
+def _can_end(alternative: Alternative, blocker: Blocker) -> bool:
+    """Whether it may stand behind the last event."""
+    return all(
+        component.is_optional
+        for component in alternative.components
+        if component.index in blocker.right or component.before & blocker.right
+    )
+
+
+def end_slots(form: NormalForm) -> frozenset[Slot]:
+    """The components that can be the last of a match: all behind them may be absent."""
+    return frozenset(
+        (a.number, c.index)
+        for a in form.alternatives
+        for c in a.components
+        if all(other.is_optional for other in a.components if c.index in other.before)
+    )
+
+
+def start_slots(form: NormalForm) -> frozenset[Slot]:
+    """The components that can be the first."""
+    return frozenset(
+        (a.number, c.index)
+        for a in form.alternatives
+        for c in a.components
+        if all(a.components[index].is_optional for index in c.before)
+    )
+
+
+def _kind(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> Kind:
+    return Kind(types, own, alias if own else "")
+
+
+def _columns(
+    query: Query,
+    form: NormalForm,
+    params: Mapping[str, Any] | None,
+    functions: Mapping[str, Function] | None,
+) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
+    """By alternative; a column that names an alias the alternative lacks is NULL in it."""
+    if query.columns is None:
+        return None
+    found = []
+    for alternative in form.alternatives:
+        slots, groups = slots_of(alternative)
+        columns = []
+        for column in query.columns:
+            if expression.aliases(column.expr) <= slots.keys():
+                read = expression.value(column.expr, slots, groups, params, functions)
+            else:
+                read = _null
+            columns.append((column.name, read))
+        found.append(columns)
+    return found
+
+
+def slots_of(alternative: Alternative) -> tuple[dict[str, int], frozenset[int]]:
+    """Where each alias stands in a binding, and which slots are groups."""
+    slots = {component.alias: component.index for component in alternative.components}
+    for at, blocker in enumerate(alternative.blockers, start=len(slots)):
+        slots[blocker.alias] = at
+    groups = frozenset(c.index for c in alternative.components if c.is_group)
+    return slots, groups
+
+
+def _null(_: Binding) -> None:
+    return None
+
+
+def entry_test(
+    kind: Kind, params: Mapping[str, Any] | None, functions: Mapping[str, Function] | None
+) -> Callable[[Entry], bool | None] | None:
+    """None: all entries of the types are of the kind."""
+    if not kind.own:
+        return None
+    return expression.own(kind.own, kind.alias, params, functions)

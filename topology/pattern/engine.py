@@ -1,0 +1,336 @@
+"""Pattern queries over one store of events, right in any order of arrival.
+
+Source: patterns.md 3 and 4. An accepted event is put into the indexes of the kinds it is of,
+and the units that it can change, in or out of order, are evaluated anew: what they say
+differently is said as emit, update or retract. The *frontier* is a promise that every event
+before it has come; what is decided before it is final, and events before it are late.
+
+In = stored + irrelevant + late + duplicate + refused; `counts` has them.
+
+Order of what one event causes: by query, in the order they were given; of a query first
+retracts, then updates, then emits, each by (end, start, id).
+
+Bounds: `MAX_RETAINED` entries, `max_partitions` keys of each partition key, a query's LIMIT
+results of a unit and its MAX_STEPS. What is beyond is told, never dropped in silence.
+
+Memory: some 400 bytes an entry retained and 16 for each index it is in; 300 for each result
+not yet final, and for each start that still waits (MATCHES ONE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from topology.operator import NEVER, Changes, State
+from topology.pattern.compiled import Compiled
+from topology.pattern.entry import Entry, Identity, Key
+from topology.pattern.expression import Function
+from topology.pattern.index import Index
+from topology.pattern.ledger import Change, Unit
+from topology.pattern.run import Now, Run
+from topology.pattern.shelves import Hall, Shelf
+from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Member, Overflow
+
+STORED: Final = "stored"
+IRRELEVANT: Final = "irrelevant"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+CONFLICT: Final = "conflict"
+REFUSED: Final = "refused"
+
+BEFORE_ALL: Final = -NEVER
+MAX_RETAINED: Final = 1_000_000
+MAX_PARTITIONS: Final = 1_000_000
+
+ENGINE: Final = "engine"
+"""The key of the engine's own state; the others are of units."""
+
+ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
+
+
+class Engine:
+    """`tells_final`: names of queries of which a result shown before it was final is updated
+    once more when it is.
+    `params` and `functions` are those the queries were compiled with.
+
+    `findings` is what there is to tell, and `gone` the entries that nothing holds any more; the
+    driver empties both."""
+
+    def __init__(
+        self,
+        queries: Sequence[Compiled],
+        stream: str = "",
+        params: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Function] | None = None,
+        tells_final: Collection[str] = (),
+        max_partitions: int = MAX_PARTITIONS,
+        max_retained: int = MAX_RETAINED,
+    ) -> None:
+        self._stream = stream
+        self._max_partitions = max_partitions
+        self._max_retained = max_retained
+        self._everything = Index() if any(q.shape.everywhere for q in queries) else None
+        self._halls = [
+            Hall(group, self._everything, params, functions, tells_final)
+            for group in _alike(queries)
+        ]
+        self._identities: dict[Identity, Entry] = {}
+        self._newest: Key | None = None
+        self.clock_ns = BEFORE_ALL
+        self._at_clock: list[tuple[int, int, Hall, Run, Key]] = []
+        self._at_floor: list[tuple[int, int, Hall, Run, Key]] = []
+        self._serial = 0
+        self._said: list[tuple[Run, Hall, Change]] = []
+        self._overflowed: list[tuple[Run, Unit]] = []
+        self.frontier_ns = BEFORE_ALL
+        self.counts = dict.fromkeys((STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, REFUSED), 0)
+        self.findings: list[Finding] = []
+        self.gone: list[Entry] = []
+
+    @property
+    def retained(self) -> int:
+        """Entries that some index holds."""
+        return len(self._identities)
+
+    @property
+    def unpartitioned(self) -> int:
+        """How often an entry had no value for the key of a query, which so ignores it."""
+        return sum(hall.unpartitioned for hall in self._halls)
+
+    @property
+    def refused_partitions(self) -> int:
+        return sum(hall.refused for hall in self._halls)
+
+    # -- events -------------------------------------------------------------------------------
+
+    def accept(self, entry: Entry, at_ns: int) -> str:
+        """Take an event; says what became of it: one of the words above."""
+        word = self._accept(entry, at_ns)
+        self.counts[word] += 1
+        return word
+
+    def _accept(self, entry: Entry, at_ns: int) -> str:
+        known = self._identities.get(entry.identity)
+        if known is not None:
+            return DUPLICATE if known.is_copy_of(entry) else CONFLICT
+        floor_ns = self.frontier_ns - max(hall.amend_ns for hall in self._halls)
+        if entry.time_ns < floor_ns:
+            return LATE
+        if len(self._identities) >= self._max_retained:
+            return REFUSED
+        if entry.time_ns > self.clock_ns:
+            self.clock_ns = entry.time_ns
+            self._ask_at_clock()
+        in_order = self._newest is None or entry.key > self._newest
+        for hall in self._halls:
+            if entry.time_ns >= self.frontier_ns - hall.amend_ns:
+                self._offer(hall, entry, in_order)
+        if in_order:
+            self._newest = entry.key
+        self._flush(at_ns)
+        if not entry.places:
+            return IRRELEVANT
+        self._identities[entry.identity] = entry
+        return STORED
+
+    def _offer(self, hall: Hall, entry: Entry, in_order: bool) -> None:
+        kinds = hall.kinds_of(entry)
+        newest, shelf = self._shelve(hall, entry, kinds)
+        now = self._now(hall)
+        if shelf is not None:
+            in_shelf = newest is None or entry.key > newest
+            for run in shelf.runs:
+                ordered = in_order if run.query.shape.everywhere else in_shelf
+                self._look(run, hall, run.affected(entry, kinds, in_order=ordered), now)
+        if hall.strict_everywhere and not in_order:
+            for other in hall.shelves.values():
+                for run in other.runs if other is not shelf else ():
+                    if run.query.shape.everywhere:
+                        self._look(run, hall, run.affected(entry, (), in_order=False), now)
+
+    def _shelve(
+        self, hall: Hall, entry: Entry, kinds: Sequence[int]
+    ) -> tuple[Key | None, Shelf | None]:
+        """Put it where it belongs; the newest key there before it, and the shelf."""
+        if hall.strict_everywhere and self._everything is not None and not entry.everywhere:
+            self._everything.add(entry)
+            entry.everywhere = True
+            entry.places += 1
+        if not kinds:
+            return None, None
+        key = hall.key_of(entry)
+        if key is None:
+            hall.unpartitioned += 1
+            return None, None
+        if key not in hall.shelves and len(hall.shelves) >= self._max_partitions:
+            hall.refused += 1
+            return None, None
+        shelf = hall.shelf(key)
+        newest = shelf.newest
+        hall.put(entry, kinds, shelf)
+        return newest, shelf
+
+    def _look(self, run: Run, hall: Hall, anchors: Sequence[Entry], now: Now) -> None:
+        if anchors:
+            run.look(anchors, now)
+            self._collect(run, hall)
+
+    # -- time ---------------------------------------------------------------------------------
+
+    def advance(self, frontier_ns: int, at_ns: int) -> None:
+        """Every event before `frontier_ns` has come. It never falls."""
+        if frontier_ns <= self.frontier_ns:
+            return
+        self.frontier_ns = frontier_ns
+        self.clock_ns = max(self.clock_ns, frontier_ns)
+        self._ask_at_clock()
+        while self._at_floor and self._at_floor[0][0] < frontier_ns:
+            _, _, hall, run, key = heappop(self._at_floor)
+            run.ask_again(key, self._now(hall))
+            self._collect(run, hall)
+        self._flush(at_ns)
+        for hall in self._halls:
+            self._let_go(hall)
+
+    def end(self, at_ns: int) -> None:
+        """The input is over: everything is decided."""
+        self.advance(NEVER, at_ns)
+
+    def _ask_at_clock(self) -> None:
+        while self._at_clock and self._at_clock[0][0] < self.clock_ns:
+            _, _, hall, run, key = heappop(self._at_clock)
+            run.ask_again(key, self._now(hall))
+            self._collect(run, hall)
+
+    def _let_go(self, hall: Hall) -> None:
+        floor_ns = self.frontier_ns - hall.amend_ns
+        gone = hall.purge(floor_ns, self._now(hall))
+        if hall.strict_everywhere and self._everything is not None:
+            gone += self._everything.purge(floor_ns - hall.reach_ns)
+        for entry in gone:
+            entry.places -= 1
+            if not entry.places:
+                del self._identities[entry.identity]
+                self.gone.append(entry)
+
+    def _now(self, hall: Hall) -> Now:
+        return Now(self.clock_ns, self.frontier_ns - hall.amend_ns)
+
+    # -- what runs have found -----------------------------------------------------------------
+
+    def _collect(self, run: Run, hall: Hall) -> None:
+        for ns, key in run.due_at_clock:
+            self._serial += 1
+            heappush(self._at_clock, (ns, self._serial, hall, run, key))
+        for ns, key in run.due_at_floor:
+            self._serial += 1
+            heappush(self._at_floor, (ns + hall.amend_ns, self._serial, hall, run, key))
+        run.due_at_clock.clear()
+        run.due_at_floor.clear()
+        self._said += [(run, hall, change) for change in run.changes]
+        run.changes.clear()
+        if run.overflowed:
+            self._overflowed += [(run, unit) for unit in run.overflowed]
+            run.overflowed.clear()
+
+    def _flush(self, at_ns: int) -> None:
+        if len(self._said) > 1:
+            self._said.sort(key=_order)
+        for run, hall, change in self._said:
+            self.findings.append(self._result(run, hall, change, at_ns))
+        self._said.clear()
+        for run, unit in self._overflowed:
+            member = _member(unit.anchor, "")
+            shown = len(unit.found)
+            self.findings.append(Overflow(at_ns, self._stream, run.query.name, member, shown))
+        self._overflowed.clear()
+
+    def _result(self, run: Run, hall: Hall, change: Change, at_ns: int) -> MatchResult:
+        query, match = run.query, change.found.match
+        aliases = query.aliases[match.alternative]
+        members = [_member(entry, aliases[j]) for j, entry in match.labelled()]
+        return MatchResult(
+            at_ns,
+            self._stream,
+            query.name,
+            change.id,
+            change.op,
+            change.revision,
+            change.final,
+            change.found.confidence,
+            match.first.time_ns,
+            match.last.time_ns,
+            query.values(match),
+            members,
+            list(run.partition[1::2]) or None,  # the odd places say what kind of value
+            amended=hall.amend_ns > 0 and change.found.decided_ns < self.frontier_ns,
+        )
+
+    # -- state --------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        return {ENGINE: self._own_state(), **self._unit_states(everything=True)}
+
+    def changes(self) -> Changes:
+        return {ENGINE: self._own_state(), **self._unit_states(everything=False)}
+
+    def _own_state(self) -> Any:
+        return [self.clock_ns, self.frontier_ns, self.counts]
+
+    def _unit_states(self, everything: bool) -> dict[str, Any]:
+        states: dict[str, Any] = {}
+        for hall in self._halls:
+            floor_ns = self.frontier_ns - hall.amend_ns
+            for shelf in hall.shelves.values():
+                for run in shelf.runs:
+                    states.update(run.state(floor_ns, everything=everything))
+            states.update(hall.take_closed())
+        return states
+
+    def entries(self) -> Iterable[Entry]:
+        return self._identities.values()
+
+    def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
+        """Into a fresh engine of the same queries. `entries`: those retained, in any order."""
+        self.clock_ns, self.frontier_ns, counts = state.get(ENGINE, self._own_state())
+        self.counts.update(counts)
+        for entry in sorted(entries, key=_key_of):
+            for hall in self._halls:
+                self._shelve(hall, entry, hall.kinds_of(entry))
+            if entry.places:
+                self._identities[entry.identity] = entry
+                self._newest = entry.key
+            else:
+                self.gone.append(entry)
+        for hall in self._halls:
+            for shelf in hall.shelves.values():
+                for run in shelf.runs:
+                    run.revive(state, self._now(hall))
+                    self._collect(run, hall)
+        self._overflowed.clear()
+
+
+def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
+    """The queries that can share a hall, with their places among all."""
+    groups: dict[Any, list[tuple[int, Compiled]]] = {}
+    for number, query in enumerate(queries):
+        alike = (query.form.same, query.query.amend_ns)
+        groups.setdefault(alike, []).append((number, query))
+    return list(groups.values())
+
+
+def _member(entry: Entry, alias: str) -> Member:
+    event = entry.event
+    return Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
+
+
+def _order(said: tuple[Run, Hall, Change]) -> Any:
+    run, _, change = said
+    match = change.found.match
+    return (run.number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, change.id)
+
+
+def _key_of(entry: Entry) -> Key:
+    return entry.key

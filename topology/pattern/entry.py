@@ -1,0 +1,60 @@
+"""An event as the pattern engine looks at it: its place in the order, and its fields.
+
+Made once when an event is accepted and shared by all queries of an engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.event import Event
+
+Key = tuple[int, str, int, int]
+"""(ref_time_ns, source, epoch, seq): the total order of everything in this room."""
+
+Identity = tuple[str, int, int]
+"""(source, epoch, seq): what makes two records the same event."""
+
+
+class Entry:
+    """`payload` is the decoded value: a dict where it has fields, anything else where it has
+    none. `low_ns` and `high_ns` bound the true time. `places`: how many indexes hold it,
+    that of all events (`everywhere`) among them."""
+
+    __slots__ = (
+        "event",
+        "everywhere",
+        "high_ns",
+        "key",
+        "low_ns",
+        "payload",
+        "places",
+        "time_ns",
+        "type",
+    )
+
+    def __init__(self, event: Event, payload: Any) -> None:
+        self.event = event
+        self.payload = payload
+        self.type = event.type
+        self.time_ns = event.ref_time_ns
+        self.key: Key = (event.ref_time_ns, event.source, event.epoch, event.seq)
+        self.low_ns = event.ref_time_ns - event.error_ns
+        self.high_ns = event.ref_time_ns + event.error_ns
+        self.places = 0
+        self.everywhere = False
+
+    @property
+    def identity(self) -> Identity:
+        return (self.event.source, self.event.epoch, self.event.seq)
+
+    def is_copy_of(self, other: Entry) -> bool:
+        """Of an entry of the same identity: whether it says the same."""
+        return (
+            self.time_ns == other.time_ns
+            and self.type == other.type
+            and repr(self.payload) == repr(other.payload)
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.time_ns} {self.event.source}/{self.event.seq}>"

@@ -1,0 +1,109 @@
+"""PATTERN: matches of a stream's queries, as an operator of the chain.
+
+Events and control events pass unchanged; what is found goes into `Step.results`. The
+frontier comes with the watermarks: all before C is there, and what W has left behind by
+`correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
+accounted for as late already, so here it is only counted (`figures`).
+
+The state is what was said of results not yet final. The events themselves are *held*: they are
+in the log, and `held_by` says that this operator still wants them after it has let them pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from topology.event import DATA, WATERMARK, Event
+from topology.operator import Changes, Figures, State
+from topology.outcome import Step
+from topology.pattern.engine import CONFLICT, IRRELEVANT, LATE, REFUSED, STORED, Engine
+from topology.pattern.entry import Entry
+from topology.payload import UNREADABLE, read_payload
+
+Decode = Callable[[Any], Any]
+
+
+class Pattern:
+    """`position` is its place in the chain. `correct_for_ns`: see above."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        correct_for_ns: int,
+        position: int = 1,
+        decode: Decode = read_payload,
+    ) -> None:
+        self._engine = engine
+        self._correct_for_ns = correct_for_ns
+        self._position = position
+        self._decode = decode
+        self._unreadable = 0
+        self.let_go: list[Event] = []
+        """Events no longer held, since the driver emptied it."""
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        for event in events:
+            if event.kind == DATA:
+                self._take(event)
+            elif event.kind == WATERMARK:
+                frontier_ns = max(event.complete_ns, event.ref_time_ns - self._correct_for_ns)
+                self._engine.advance(frontier_ns, event.at_ns)
+        return self._step(now_ns, list(events))
+
+    def _take(self, event: Event) -> None:
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            self._unreadable += 1
+            payload = None
+        if self._engine.accept(Entry(event, payload), event.at_ns) == STORED:
+            event.held_by = self._position
+
+    def on_time(self, now_ns: int) -> Step:
+        return self._step(now_ns, [])
+
+    def next_deadline_ns(self) -> int | None:
+        return None
+
+    def on_end(self, now_ns: int) -> Step:
+        self._engine.end(now_ns)
+        return self._step(now_ns, [])
+
+    def _step(self, now_ns: int, released: list[Event]) -> Step:
+        engine = self._engine
+        for entry in engine.gone:
+            entry.event.held_by = 0
+            self.let_go.append(entry.event)
+        engine.gone.clear()
+        step = Step(now_ns, released, results=list(engine.findings))
+        engine.findings.clear()
+        return step
+
+    def snapshot(self) -> State:
+        return self._engine.snapshot()
+
+    def changes(self) -> Changes:
+        return self._engine.changes()
+
+    def held(self) -> Iterable[Event]:
+        return (entry.event for entry in self._engine.entries())
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        entries = []
+        for event in held:
+            payload = self._decode(event.value)
+            entries.append(Entry(event, None if payload is UNREADABLE else payload))
+        self._engine.restore(state, entries)
+        self._step(0, [])
+
+    def figures(self) -> Figures:
+        counts = self._engine.counts
+        return {
+            "retained": self._engine.retained,
+            "irrelevant": counts[IRRELEVANT],
+            "late": counts[LATE],
+            "refused": counts[REFUSED] + self._engine.refused_partitions,
+            "conflicts": counts[CONFLICT],
+            "unpartitioned": self._engine.unpartitioned,
+            "unreadable": self._unreadable,
+        }

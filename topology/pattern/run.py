@@ -1,0 +1,355 @@
+"""One query on one shelf: which units an event can change, and what they say then.
+
+Source: patterns.md 3.2, 4.4, 4.5. A match is *visible* once it may be told: at once (EMIT
+EAGER), but with a negation at its end only when the clock has passed the end of its
+window; or when nothing can change it any more (EMIT FINAL).
+
+Cost of an event in order: under skip-till-any one evaluation, if it can end a match; for
+MATCHES ONE one for each start that waits for its kind; for ALL by start events one for each
+start in the window, if it can end a match. A late event: one for each unit in a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.pattern.compiled import Compiled, Slot
+from topology.pattern.entry import Entry, Key
+from topology.pattern.evaluation import Place
+from topology.pattern.index import Index
+from topology.pattern.ledger import Change, Found, Said, Unit, changes
+from topology.pattern.match import Match
+from topology.pattern.skip import BEFORE_ALL, Barrier, after, by_start
+from topology.pattern.wiring import Wiring
+from topology.result import result_id
+
+ANY_SLOT: Final[Slot] = (-1, -1)
+"""Where those wait that an entry of any kind can change."""
+
+
+class Now:
+    """`clock_ns`: the newest time accepted; `floor_ns`: before it all is decided."""
+
+    __slots__ = ("clock_ns", "floor_ns")
+
+    def __init__(self, clock_ns: int, floor_ns: int) -> None:
+        self.clock_ns = clock_ns
+        self.floor_ns = floor_ns
+
+
+class Run:
+    """`units` by the key of their anchor, those only that have said something or may yet.
+
+    What it finds out it leaves for the engine to collect: `changes`; `overflowed` units;
+    `due_at_clock` and `due_at_floor`, the instants at which units ask to be looked at again."""
+
+    __slots__ = (
+        "_barrier",
+        "_closed",
+        "_indexes",
+        "_key",
+        "_tells_final",
+        "_told_barrier",
+        "_touched",
+        "_waiting",
+        "_wiring",
+        "changes",
+        "due_at_clock",
+        "due_at_floor",
+        "number",
+        "overflowed",
+        "partition",
+        "place",
+        "query",
+        "units",
+    )
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        place: Place,
+        indexes: Sequence[Index],
+        partition: Sequence[Any],
+        *,
+        tells_final: bool,
+    ) -> None:
+        self._wiring = wiring
+        self._indexes = indexes
+        self._key = spelled(partition)
+        self.partition = partition
+        self.number = wiring.number
+        self._tells_final = tells_final
+        self._waiting: dict[Slot, dict[Key, Unit]] = {}
+        self._barrier = Barrier()
+        self.place = place
+        self.query: Compiled = wiring.query
+        self.units: dict[Key, Unit] = {}
+        self.changes: list[Change] = []
+        self.due_at_clock: list[tuple[int, Key]] = []
+        self.due_at_floor: list[tuple[int, Key]] = []
+        self.overflowed: list[Unit] = []
+        self._touched: set[Key] = set()
+        self._closed: dict[str, None] = {}
+        self._told_barrier = BEFORE_ALL
+
+    # -- who is affected ----------------------------------------------------------------------
+
+    def affected(self, entry: Entry, kinds: Sequence[int], *, in_order: bool) -> list[Entry]:
+        """The anchors of the units that the entry, now in the indexes, can change."""
+        wiring, shape = self._wiring, self.query.shape
+        mine = wiring.kinds.intersection(kinds)
+        if not mine and not shape.strict:
+            return []
+        if not in_order:
+            return self._affected_late(entry)
+        if shape.by_end:
+            if shape.has_end_negation and mine & wiring.blockers:
+                return self._anchors(entry.time_ns - self._span_ns, entry.time_ns)
+            return [entry] if mine & wiring.anchors else []
+        if self.query.query.matches == "one":
+            woken = self._woken(mine, entry)
+            if mine & wiring.anchors:
+                woken.append(entry)
+            return woken
+        if mine & wiring.enders or (shape.has_end_negation and mine & wiring.blockers):
+            return self._anchors(entry.time_ns - self._span_ns, entry.time_ns)
+        return []
+
+    @property
+    def _span_ns(self) -> int:
+        return self.query.within_ns + self.query.margin_ns
+
+    def _affected_late(self, entry: Entry) -> list[Entry]:
+        shape, time_ns, span_ns = self.query.shape, entry.time_ns, self._span_ns
+        margin_ns = self.query.margin_ns
+        if shape.by_end:
+            since_ns = time_ns - (span_ns if shape.has_end_negation else margin_ns)
+            anchors = self._anchors(since_ns, time_ns + span_ns)
+        else:
+            until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
+            anchors = self._anchors(time_ns - span_ns, until_ns)
+        return [anchor for anchor in anchors if self._reaches(anchor, entry)]
+
+    def _reaches(self, anchor: Entry, entry: Entry) -> bool:
+        unit = self.units.get(anchor.key)
+        return unit is None or entry.time_ns <= unit.hi_ns or anchor is entry
+
+    def _anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
+        found: dict[Key, Entry] = {}
+        for kind in self._wiring.anchors:
+            index = self._indexes[kind]
+            for at in range(index.before_time(since_ns), index.up_to_time(until_ns)):
+                entry = index.entries[at]
+                found[entry.key] = entry
+        if len(self._wiring.anchors) == 1:
+            return list(found.values())
+        return [found[key] for key in sorted(found)]
+
+    def _woken(self, kinds: Iterable[int], entry: Entry) -> list[Entry]:
+        """The starts whose walk goes on with this entry; those too old for it wait no more."""
+        slots = {slot for kind in kinds for slot in self._wiring.slots_of.get(kind, ())}
+        since_ns = entry.time_ns - self._span_ns
+        found: dict[Key, Entry] = {}
+        for slot in (ANY_SLOT, *sorted(slots)):
+            for key, unit in list(self._waiting.get(slot, {}).items()):
+                if unit.anchor.time_ns < since_ns:
+                    self._wait(unit, frozenset())
+                else:
+                    found[key] = unit.anchor
+        return [found[key] for key in sorted(found)]
+
+    def _wait(self, unit: Unit, waits: frozenset[Slot] | None) -> None:
+        for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
+            self._waiting.get(slot, {}).pop(unit.anchor.key, None)
+        unit.waits = waits
+        for slot in (ANY_SLOT,) if waits is None else waits:
+            self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
+
+    # -- what they say ------------------------------------------------------------------------
+
+    def look(self, anchors: Iterable[Entry], now: Now) -> None:
+        """Evaluate these units anew, and say what has changed."""
+        self._say([self._evaluate(anchor, now) for anchor in anchors], now)
+
+    def ask_again(self, anchor: Key, now: Now) -> None:
+        """An instant has come that the unit asked for."""
+        unit = self.units.get(anchor)
+        if unit is not None:
+            self._say([unit], now)
+
+    def _evaluate(self, anchor: Entry, now: Now) -> Unit:
+        evaluation = self.query.tactic.evaluate(self.place, anchor)
+        unit = self.units.get(anchor.key)
+        if unit is None:
+            unit = Unit(anchor)
+        unit.hi_ns = evaluation.hi_ns
+        if self.query.query.matches == "one" and not self.query.shape.by_end:
+            self._wait(unit, evaluation.waits)
+        if evaluation.overflow and not unit.overflowed:
+            unit.overflowed = True
+            self.overflowed.append(unit)
+        found = {}
+        for match in evaluation.matches:
+            found[self.id_of(match)] = Found(match, self.query.decided_ns(match))
+        unit.replace(found, now.floor_ns)
+        if unit.found or unit.said or unit.overflowed or unit.waits != frozenset():
+            self.units[anchor.key] = unit
+        return unit
+
+    def id_of(self, match: Match) -> str:
+        fingerprint = self.query.form.fingerprint.encode()
+        return result_id(fingerprint, self._key, self.query.anchor(match))
+
+    def _say(self, units: Iterable[Unit], now: Now) -> None:
+        if self.query.query.skip == "none":
+            for unit in units:
+                self._tell(unit, self._visible(unit, now), now)
+            return
+        kept = self._selected(now)
+        for unit in list(self.units.values()):
+            self._tell(unit, kept.get(unit.anchor.key, {}), now)
+
+    def _tell(self, unit: Unit, visible: dict[str, Found], now: Now) -> None:
+        told = list(changes(unit, visible, now.floor_ns, self._tells_final))
+        if told:
+            self.changes += told
+            self._touched.add(unit.anchor.key)
+
+    def _visible(self, unit: Unit, now: Now) -> dict[str, Found]:
+        """What may be told of the unit; asks for another look when there will be more."""
+        if self.query.query.emit == "final":
+            visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.floor_ns}
+        elif self.query.shape.has_end_negation:
+            visible = {}
+            for id_, found in unit.found.items():
+                over_ns = found.match.first.time_ns + self.query.within_ns
+                if over_ns < now.clock_ns:
+                    visible[id_] = found
+                else:
+                    self._ask(unit, over_ns, self.due_at_clock)
+        else:
+            visible = unit.found
+        if self._tells_final or self.query.query.emit == "final":
+            for found in unit.found.values():
+                if found.decided_ns >= now.floor_ns:
+                    self._ask(unit, found.decided_ns, self.due_at_floor)
+        return visible
+
+    def _ask(self, unit: Unit, ns: int, due: list[tuple[int, Key]]) -> None:
+        asked = (ns, due is self.due_at_floor)
+        if asked not in unit.asked:
+            unit.asked.add(asked)
+            due.append((ns, unit.anchor.key))
+
+    def _selected(self, now: Now) -> dict[Key, dict[str, Found]]:
+        """By unit, what SKIP keeps of all that is visible."""
+        kept: dict[Key, dict[str, Found]] = {}
+        barrier = self._barrier
+        for key, id_, found in self._sorted(now):
+            if not barrier.drops(found.match):
+                kept.setdefault(key, {})[id_] = found
+                barrier = barrier.behind(self._after(found.match))
+        return kept
+
+    def _sorted(self, now: Now) -> list[tuple[Key, str, Found]]:
+        visible = [
+            (key, id_, found)
+            for key, unit in self.units.items()
+            for id_, found in self._visible(unit, now).items()
+        ]
+        order = {id(match): at for at, match in enumerate(by_start(f.match for _, _, f in visible))}
+        return sorted(visible, key=lambda each: order[id(each[2].match)])
+
+    def _after(self, match: Match) -> Barrier:
+        query = self.query.query
+        aliases = self.query.aliases[match.alternative]
+        component = aliases.index(query.skip_to) if query.skip_to in aliases else None
+        return after(match, query.skip, component)
+
+    # -- forgetting ---------------------------------------------------------------------------
+
+    def forget(self, now: Now) -> None:
+        """Let go of units that nothing can change any more."""
+        if self.query.query.skip != "none":
+            for _, _, found in self._sorted(now):
+                if found.decided_ns < now.floor_ns and not self._barrier.drops(found.match):
+                    self._barrier = self._barrier.behind(self._after(found.match))
+        shape = self.query.shape
+        opens = not shape.by_end or shape.has_end_negation or self.query.query.skip != "none"
+        open_ns = self._span_ns if opens else self.query.margin_ns
+        for key, unit in list(self.units.items()):
+            if unit.anchor.time_ns + open_ns < now.floor_ns:
+                self._wait(unit, frozenset())
+                del self.units[key]
+                self._touched.discard(key)
+                if unit.said:
+                    self._closed[self._state_key(unit)] = None
+            else:
+                unit.forget(now.floor_ns)
+
+    def take_closed(self) -> dict[str, None]:
+        """The state keys of the units that were forgotten since it was asked last."""
+        closed, self._closed = self._closed, {}
+        return closed
+
+    # -- state --------------------------------------------------------------------------------
+
+    def state(self, floor_ns: int, *, everything: bool) -> dict[str, Any]:
+        """Revisions of what is not decided, by unit; all units, or those that changed."""
+        states: dict[str, Any] = {}
+        for key in sorted(self.units if everything else self._touched):
+            unit = self.units[key]
+            rows = [
+                [id_, said.revision, said.live, said.final, said.found.decided_ns]
+                for id_, said in unit.said.items()
+                if said.found.decided_ns >= floor_ns
+            ]
+            if rows:
+                states[self._state_key(unit)] = rows
+        if not everything:
+            self._touched.clear()
+        if self._barrier.key != BEFORE_ALL and (
+            everything or self._barrier.key != self._told_barrier
+        ):
+            states[self._barrier_key] = [*self._barrier.key, self._barrier.includes]
+        if not everything:
+            self._told_barrier = self._barrier.key
+        return states
+
+    def _state_key(self, unit: Unit) -> str:
+        event = unit.anchor.event
+        return f"unit/{self.query.name}/{event.epoch}/{event.seq}/{event.source}"
+
+    @property
+    def _barrier_key(self) -> str:
+        return f"barrier/{self.query.name}/{result_id(self._key)}"
+
+    def revive(self, state: Mapping[str, Any], now: Now) -> None:
+        """Find again what was found, and take back what was said of it."""
+        barrier = state.get(self._barrier_key)
+        if barrier is not None:
+            *key, includes = barrier
+            self._barrier = Barrier(tuple(key), includes)
+        for anchor in self._anchors(BEFORE_ALL[0], -BEFORE_ALL[0]):
+            unit = self._evaluate(anchor, now)
+            for id_, revision, live, final, decided_ns in state.get(self._state_key(unit), ()):
+                if decided_ns < now.floor_ns:
+                    continue  # decided since it was written
+                found = unit.found.get(id_) or Found(Match(0, ((anchor,),)), decided_ns)
+                said = unit.said[id_] = Said(found, revision)
+                said.live, said.final = live, final
+            if unit.said:
+                self.units[anchor.key] = unit
+            self._visible(unit, now)
+
+
+def spelled(partition: Sequence[Any]) -> bytes:
+    """The key in one spelling: equal values, like 1 and 1.0, have the same."""
+    return "\0".join(_spelled(value) for value in partition).encode()
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{type(value).__name__}:{value}"

@@ -1,0 +1,92 @@
+"""Everything the language has: units of an end event, and ALL from a start event.
+
+MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that
+no other contains. That is exponential in the length of a group whose members depend on each
+other; where they do not, `slices` finds the same without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from topology.pattern.entry import Entry
+from topology.pattern.evaluation import Evaluation, Place
+from topology.pattern.expression import Function
+from topology.pattern.match import Match, in_order
+from topology.pattern.normal_form import Alternative, NormalForm
+from topology.pattern.tactics.blockers import Gaps
+from topology.pattern.tactics.budget import Budget
+from topology.pattern.tactics.maximal import maximal
+from topology.pattern.tactics.rules import Rules
+from topology.pattern.tactics.search import Search
+
+
+class Finder(Protocol):
+    """Finds the matches of one alternative, in the order of `match.in_order`; if there are more
+    than `wanted`, so many or more of them."""
+
+    gaps: Gaps
+
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]: ...
+
+
+class Enumeration:
+    """The tactic of all modes but ONE: each alternative by its finder, the results together."""
+
+    __slots__ = ("_by_end", "_finders", "_limit", "_reach_ns")
+
+    def __init__(self, form: NormalForm, finders: list[Finder]) -> None:
+        query = form.query
+        self._finders = finders
+        self._limit = query.limit
+        self._by_end = query.strategy == "any"
+        waits = not self._by_end or any(finder.gaps.has_end for finder in finders)
+        self._reach_ns = query.within_ns if waits else 0
+
+    def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
+        budget = Budget(self._limit)
+        matches: list[Match] = []
+        for finder in self._finders:
+            matches += finder.find(place, anchor, self._limit + 1, budget)
+        if len(self._finders) > 1:
+            matches = in_order(matches)
+        return Evaluation(
+            matches[: self._limit],
+            overflow=len(matches) > self._limit or budget.is_spent,
+            hi_ns=anchor.time_ns + self._reach_ns,
+            steps=budget.steps,
+        )
+
+
+class Exhaustive:
+    """A finder for any alternative."""
+
+    __slots__ = ("_by_end", "_in_order", "_maximal", "_rules", "gaps")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self._rules = Rules(form, alternative, params, functions)
+        self.gaps = Gaps(self._rules, alternative, params, functions)
+        self._by_end = form.query.strategy == "any"
+        self._in_order = self._by_end and alternative.is_linear
+        self._maximal = form.query.matches == "maximal" and any(
+            part.is_group or part.is_optional for part in alternative.components
+        )
+
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
+        most = budget.most if self._maximal else wanted
+        search = Search(self._rules, self.gaps, place, budget, most)
+        if self._by_end:
+            search.ending_in(anchor)
+        else:
+            search.starting_with(anchor)
+        found = search.found
+        if self._maximal:
+            found = maximal(found[:wanted] if budget.is_spent else found)
+        return found if self._in_order else in_order(found)

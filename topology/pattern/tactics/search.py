@@ -1,0 +1,261 @@
+"""Depth-first search over the runs of one alternative, forwards through the indexes.
+
+The search goes from the first entry of a match to its last, each step as its contiguity says
+(patterns.md 2.2): any entry, the first that is eligible, or the very next. It ends at the
+anchor (units of an end event) or starts there. Beforehand, going backwards, it is found out for
+each component which entry is the latest that the required ones behind it still allow; beyond
+it nothing is tried, so that without predicates hardly a run is a dead end.
+
+Of the open components those further back are tried first, and each in the order of keys; for
+a sequence that finds the matches in the order of `match.in_order`.
+
+The frames of the search are kept in a list: a group may be longer than Python's stack is deep.
+Cost: exponential in the worst case; bounded by the budget.
+"""
+
+from __future__ import annotations
+
+from topology.pattern.entry import Entry
+from topology.pattern.evaluation import Place
+from topology.pattern.index import Index
+from topology.pattern.match import Match
+from topology.pattern.tactics.blockers import Gaps
+from topology.pattern.tactics.budget import Budget
+from topology.pattern.tactics.rules import Rules
+
+
+class Frame:
+    """A run, and what is still to be tried after it: entries [low, high) of component `open[0]`,
+    then the other open ones. `taken`: the component of its last entry. `once`: the first that
+    fits is the only one."""
+
+    __slots__ = ("high", "last", "low", "once", "open", "taken")
+
+    def __init__(self, taken: int, last: Entry | None, open_: list[int]) -> None:
+        self.taken = taken
+        self.last = last
+        self.open = open_  # the next one is at the end
+        self.low = 0
+        self.high = 0
+        self.once = False
+
+
+class Search:
+    """Of one unit and one alternative. `end`: matches end there; None: they end anywhere up to
+    `limit_ns`. `wanted`: how many matches are enough."""
+
+    __slots__ = (
+        "_bound",
+        "_budget",
+        "_ceilings",
+        "_current",
+        "_end",
+        "_everything",
+        "_frames",
+        "_gaps",
+        "_indexes",
+        "_place",
+        "_rules",
+        "_start",
+        "_wanted",
+        "found",
+    )
+
+    def __init__(self, rules: Rules, gaps: Gaps, place: Place, budget: Budget, wanted: int) -> None:
+        self._rules = rules
+        self._gaps = gaps
+        self._place = place
+        self._indexes = place.components[rules.number]
+        self._everything = place.everything
+        self._budget = budget
+        self._wanted = wanted
+        self._bound = rules.empty()
+        self._frames: list[Frame] = []
+        self._ceilings: list[int] = []
+        self._current = -1
+        self._end: Entry | None = None
+        self._start: Entry | None = None
+        self.found: list[Match] = []
+
+    def ending_in(self, anchor: Entry) -> None:
+        self._end = anchor
+        if not self._set_ceilings(anchor.time_ns):
+            return
+        for start, j in self._starts(anchor):
+            if self._is_over():
+                return
+            self._from(start, j)
+
+    def starting_with(self, anchor: Entry) -> None:
+        if not self._set_ceilings(anchor.time_ns + self._rules.within_ns):
+            return
+        for j in reversed(range(self._rules.count)):
+            index = self._indexes[j]
+            if self._rules.is_open(self._bound, j) and _holds_entry(index, anchor):
+                self._from(anchor, j)
+
+    def _is_over(self) -> bool:
+        return len(self.found) >= self._wanted or self._budget.is_spent
+
+    # -- before the search --------------------------------------------------------------------
+
+    def _set_ceilings(self, latest_ns: int) -> bool:
+        """For each component the latest instant its entries may have. False: some required one
+        has no entry that is early enough."""
+        rules = self._rules
+        ceilings = [latest_ns] * rules.count
+        tie = 0 if rules.by_key else 1
+        for j in reversed(range(rules.count)):
+            index = self._indexes[j]
+            at = index.up_to_time(ceilings[j]) - 1
+            self._budget.steps += 1
+            if rules.minimum[j] == 0:
+                continue
+            if at < 0:
+                return False
+            for i in rules.before[j]:
+                ceilings[i] = min(ceilings[i], index.times[at] - tie)
+        self._ceilings = ceilings
+        return True
+
+    def _starts(self, anchor: Entry) -> list[tuple[Entry, int]]:
+        """What may begin a match that ends in the anchor, in order of key, further back first."""
+        starts = []
+        for j in reversed(range(self._rules.count)):
+            if not self._rules.is_open(self._bound, j):
+                continue
+            index = self._indexes[j]
+            low = index.before_time(anchor.time_ns - self._rules.within_ns)
+            high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
+            starts += [(entry, j) for entry in index.entries[low:high]]
+        self._budget.steps += 1
+        starts.sort(key=_start_key)
+        return starts
+
+    # -- the search ---------------------------------------------------------------------------
+
+    def _from(self, start: Entry, j: int) -> None:
+        rules = self._rules
+        if rules.is_ender(self._bound, j, start):
+            return
+        self._start = start
+        self._bound[j].append(start)
+        if rules.holds(self._bound, j):
+            self._push(j, start)
+            self._run()
+        self._bound[j].pop()
+
+    def _run(self) -> None:
+        frames = self._frames
+        while frames:
+            frame = frames[-1]
+            entry = None if self._is_over() else self._next(frame)
+            if entry is not None:
+                self._push(self._current, entry)
+                continue
+            frames.pop()
+            if frames:
+                self._bound[frame.taken].pop()
+
+    def _push(self, j: int, entry: Entry) -> None:
+        """The run has just been extended by the entry: report it if it is a match."""
+        rules = self._rules
+        open_: list[int] = []
+        if entry is not self._end:
+            open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
+        self._frames.append(Frame(j, entry, open_))
+        self._begin(self._frames[-1])
+        if self._end is None or entry is self._end:
+            self._report(entry)
+
+    def _report(self, last: Entry) -> None:
+        rules = self._rules
+        bound = self._bound
+        if not rules.is_complete(bound) or not rules.holds_at_end(bound):
+            return
+        first = self._start
+        if first is None or self._gaps.blocked(self._place, bound, first, last, self._budget):
+            return
+        members = tuple([tuple(entries) for entries in bound[: rules.count]])
+        self.found.append(Match(rules.number, members, first, last))
+
+    def _next(self, frame: Frame) -> Entry | None:
+        """Extend the run by the next entry that fits, of the component `_current`."""
+        rules = self._rules
+        bound = self._bound
+        while frame.open:
+            j = frame.open[-1]
+            entries = self._indexes[j].entries
+            while frame.low < frame.high:
+                entry = entries[frame.low]
+                frame.low += 1
+                self._budget.steps += 1
+                if not bound[j] and rules.enders[j] is not None and rules.is_ender(bound, j, entry):
+                    continue
+                bound[j].append(entry)
+                if rules.holds(bound, j):
+                    if frame.once:
+                        frame.low = frame.high
+                    self._current = j
+                    return entry
+                bound[j].pop()
+                if self._budget.is_spent:
+                    return None
+            frame.open.pop()
+            self._begin(frame)
+        return None
+
+    def _begin(self, frame: Frame) -> None:
+        """What can be tried of the frame's next open component."""
+        last = frame.last
+        if not frame.open or last is None:
+            return
+        j = frame.open[-1]
+        index = self._indexes[j]
+        edge = self._rules.edge(self._bound, j)
+        self._budget.steps += 1
+        frame.low = self._rules.begin(self._bound, j, index, last)
+        frame.high = self._high(j, index)
+        frame.once = edge != "any"
+        if edge == "strict":
+            self._narrow_to_next(frame, index, last)
+
+    def _high(self, j: int, index: Index) -> int:
+        high_ns = self._ceilings[j]
+        if self._start is not None:
+            high_ns = min(high_ns, self._start.time_ns + self._rules.within_ns)
+        high = index.up_to_time(high_ns)
+        if self._end is not None and high_ns >= self._end.time_ns:
+            high = index.behind(self._end.key)
+        if self._rules.enders[j] is not None and self._bound[j]:
+            enders = self._place.enders[self._rules.number][j]
+            if enders is None:
+                raise ValueError("UNTIL needs an index of all entries of the group's types")
+            within = enders.up_to_time(high_ns)
+            ender = self._rules.end_of_group(self._bound, j, enders, within, self._budget)
+            if ender is not None:
+                high = min(high, index.position(ender.key))
+        return high
+
+    def _narrow_to_next(self, frame: Frame, index: Index, last: Entry) -> None:
+        """STRICT: nothing but the entry directly behind the run's last can be next."""
+        everything = self._everything
+        if everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        at = everything.behind(last.key)
+        if at < len(everything):
+            found = index.position(everything.entries[at].key)
+            if frame.low <= found < frame.high and index.entries[found] is everything.entries[at]:
+                frame.low = found
+                frame.high = found + 1
+                return
+        frame.high = frame.low
+
+
+def _holds_entry(index: Index, entry: Entry) -> bool:
+    at = index.position(entry.key)
+    return at < len(index) and index.entries[at] is entry
+
+
+def _start_key(start: tuple[Entry, int]) -> tuple[int, str, int, int]:
+    return start[0].key

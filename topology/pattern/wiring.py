@@ -1,0 +1,29 @@
+"""Which of a hall's indexes a query looks at, and in which role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topology.pattern.compiled import Compiled, Kind, Slot, end_slots
+
+
+class Wiring:
+    """`kinds` are numbers in the hall. `number`: the query's place among all."""
+
+    __slots__ = ("anchors", "blockers", "enders", "kinds", "number", "query", "slots_of")
+
+    def __init__(self, number: int, query: Compiled, kinds: Sequence[Kind]) -> None:
+        self.number = number
+        self.query = query
+        self.slots_of: dict[int, list[Slot]] = {}
+        for slot, kind in query.kinds.items():
+            self.slots_of.setdefault(kinds.index(kind), []).append(slot)
+        untils = {kinds.index(kind) for kind in query.untils.values()}
+        self.kinds = frozenset(self.slots_of.keys() | untils)
+        self.anchors = frozenset(kinds.index(query.kinds[slot]) for slot in query.anchors)
+        self.enders = frozenset(kinds.index(query.kinds[slot]) for slot in end_slots(query.form))
+        self.blockers = frozenset(
+            kinds.index(query.kinds[a.number, len(a.components) + k])
+            for a in query.form.alternatives
+            for k in range(len(a.blockers))
+        )

@@ -1,0 +1,31 @@
+"""What windows and patterns read of an event's value: JSON, decoded once.
+
+Values are opaque bytes until then. A driver that reads events from somewhere else may have
+decoded them already; they are taken as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+
+class Unreadable:
+    """The type of `UNREADABLE`."""
+
+
+UNREADABLE: Final = Unreadable()
+"""Instead of the payload of a value that is no JSON."""
+
+
+def read_payload(value: Any) -> Any:
+    """JSON of bytes; None of nothing; any other value as it is."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return value
+    if not value:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return UNREADABLE
