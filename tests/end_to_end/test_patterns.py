@@ -150,6 +150,7 @@ def test_matches_under_kills(
     worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
     standing = Standing(setting)
     with running(worker):
+        worker.wait_ready()
         standing.await_truth(expected)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections")

@@ -55,9 +55,6 @@ class Variable:
         at = len(group) - self.high
         return (at,) if at + self.low > 0 else ()
 
-    def older(self, group: Sequence[Entry]) -> Sequence[Any]:
-        return self.all(group)[:-1]
-
 
 @dataclass(slots=True)
 class Compiler:
@@ -184,7 +181,13 @@ class Compiler:
     def _test(self, expr: syntax.Test) -> Value:
         slots = [self.slot(alias) for alias in expr.aliases]
         self.needs_whole |= any(slot in self.groups for slot in slots)
-        call = self._guarded(expr.function)
+        function = expr.function
+
+        def decide(*events: Any) -> bool | None:
+            result = function(*events)
+            return None if result is None else bool(result)
+
+        call = self._guarded(decide)
 
         def argument(binding: Binding, slot: int | None) -> Any:
             entries = binding[slot] if slot is not None else ()
@@ -193,8 +196,8 @@ class Compiler:
             return EventView(entries[0]) if entries else None
 
         def test(binding: Binding, _: Frame) -> bool | None:
-            result = call([argument(binding, slot) for slot in slots])
-            return None if result is None else bool(result)
+            held: bool | None = call([argument(binding, slot) for slot in slots])
+            return held
 
         return test
 

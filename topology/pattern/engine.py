@@ -84,6 +84,8 @@ class Engine:
         self._serial = 0
         self._said: list[tuple[Run, Hall, Change]] = []
         self._overflowed: list[tuple[Run, Unit]] = []
+        self._gathering: dict[Run, tuple[Hall, int]] = {}
+        self._stale: dict[str, None] = {}  # keys of a restored state that mean nothing any more
         self.frontier_ns = BEFORE_ALL
         self.counts = dict.fromkeys((STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, REFUSED), 0)
         self.findings: list[Finding] = []
@@ -112,6 +114,7 @@ class Engine:
         return word
 
     def _accept(self, entry: Entry, at_ns: int) -> str:
+        self._gather_until(at_ns - 1)
         known = self._identities.get(entry.identity)
         if known is not None:
             return DUPLICATE if known.is_copy_of(entry) else CONFLICT
@@ -126,7 +129,7 @@ class Engine:
         in_order = self._newest is None or entry.key > self._newest
         for hall in self._halls:
             if entry.time_ns >= self.frontier_ns - hall.amend_ns:
-                self._offer(hall, entry, in_order)
+                self._offer(hall, entry, at_ns, in_order=in_order)
         if in_order:
             self._newest = entry.key
         self._flush(at_ns)
@@ -135,7 +138,7 @@ class Engine:
         self._identities[entry.identity] = entry
         return STORED
 
-    def _offer(self, hall: Hall, entry: Entry, in_order: bool) -> None:
+    def _offer(self, hall: Hall, entry: Entry, at_ns: int, *, in_order: bool) -> None:
         kinds = hall.kinds_of(entry)
         newest, shelf = self._shelve(hall, entry, kinds)
         now = self._now(hall)
@@ -143,12 +146,45 @@ class Engine:
             in_shelf = newest is None or entry.key > newest
             for run in shelf.runs:
                 ordered = in_order if run.query.shape.everywhere else in_shelf
-                self._look(run, hall, run.affected(entry, kinds, in_order=ordered), now)
+                anchors = run.affected(entry, kinds, in_order=ordered)
+                if run.query.query.emit == "slack":
+                    late_by_ns = 0 if ordered else max(1, self.clock_ns - entry.time_ns)
+                    wait_ns = run.gathers_ns(kinds, late_by_ns)
+                    if anchors and wait_ns > 0 and not ordered:
+                        self._gather(run, hall, anchors, at_ns + wait_ns)
+                        continue
+                self._look(run, hall, anchors, now)
         if hall.strict_everywhere and not in_order:
             for other in hall.shelves.values():
                 for run in other.runs if other is not shelf else ():
                     if run.query.shape.everywhere:
                         self._look(run, hall, run.affected(entry, (), in_order=False), now)
+
+    def _gather(self, run: Run, hall: Hall, anchors: Sequence[Entry], due_ns: int) -> None:
+        """Look at these units later, together with what else comes by then."""
+        run.postpone(anchors)
+        if run not in self._gathering:
+            self._gathering[run] = (hall, due_ns)
+
+    def _gather_until(self, now_ns: int) -> None:
+        """Correct what was gathered until an instant up to `now_ns`, each at its own time."""
+        while self._gathering and (due_ns := self.next_deadline_ns() or 0) <= now_ns:
+            for run, (hall, due) in list(self._gathering.items()):
+                if due == due_ns:
+                    self._correct(run, hall)
+            self._flush(due_ns)
+
+    def _correct(self, run: Run, hall: Hall) -> None:
+        del self._gathering[run]
+        self._look(run, hall, run.take_postponed(), self._now(hall))
+
+    def next_deadline_ns(self) -> int | None:
+        """When corrections that wait for more of their kind are due (EMIT SLACK)."""
+        return min((due_ns for _, due_ns in self._gathering.values()), default=None)
+
+    def on_time(self, now_ns: int) -> None:
+        """Nothing came up to and including `now_ns`."""
+        self._gather_until(now_ns)
 
     def _shelve(
         self, hall: Hall, entry: Entry, kinds: Sequence[int]
@@ -183,6 +219,10 @@ class Engine:
         """Every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self.frontier_ns:
             return
+        self._gather_until(at_ns - 1)
+        for run, (hall, _) in list(self._gathering.items()):
+            if run.postponed_since_ns < frontier_ns - hall.amend_ns:
+                self._correct(run, hall)  # it would be decided without
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
         self._ask_at_clock()
@@ -277,25 +317,48 @@ class Engine:
         return {ENGINE: self._own_state(), **self._unit_states(everything=False)}
 
     def _own_state(self) -> Any:
-        return [self.clock_ns, self.frontier_ns, self.counts]
+        since = {
+            wiring.query.name: [
+                wiring.query.form.fingerprint,
+                wiring.since_ns,
+                wiring.lateness.snapshot(),
+            ]
+            for hall in self._halls
+            for wiring in hall.wirings
+        }
+        return [self.clock_ns, self.frontier_ns, self.counts, since]
 
-    def _unit_states(self, everything: bool) -> dict[str, Any]:
+    def _unit_states(self, *, everything: bool) -> dict[str, Any]:
         states: dict[str, Any] = {}
+        if not everything:
+            states, self._stale = self._stale, {}
         for hall in self._halls:
             floor_ns = self.frontier_ns - hall.amend_ns
             for shelf in hall.shelves.values():
                 for run in shelf.runs:
-                    states.update(run.state(floor_ns, everything=everything))
-            states.update(hall.take_closed())
+                    due_ns = self._gathering.get(run, (hall, None))[1]
+                    states.update(run.state(floor_ns, due_ns, everything=everything))
+            if not everything:
+                states.update(hall.take_closed())
         return states
 
     def entries(self) -> Iterable[Entry]:
         return self._identities.values()
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
-        """Into a fresh engine of the same queries. `entries`: those retained, in any order."""
-        self.clock_ns, self.frontier_ns, counts = state.get(ENGINE, self._own_state())
+        """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
+        not know counts from the frontier on; what it says of one that is no more is left."""
+        self.clock_ns, self.frontier_ns, counts, since = state.get(ENGINE, self._own_state())
         self.counts.update(counts)
+        for hall in self._halls:
+            for wiring in hall.wirings:
+                fingerprint, since_ns, lateness = since.get(wiring.query.name, ("", 0, None))
+                known = fingerprint == wiring.query.form.fingerprint
+                wiring.since_ns = since_ns if known else self.frontier_ns
+                if known:
+                    wiring.lateness.restore(lateness)
+        rest = dict(state)
+        rest.pop(ENGINE, None)
         for entry in sorted(entries, key=_key_of):
             for hall in self._halls:
                 self._shelve(hall, entry, hall.kinds_of(entry))
@@ -307,9 +370,12 @@ class Engine:
         for hall in self._halls:
             for shelf in hall.shelves.values():
                 for run in shelf.runs:
-                    run.revive(state, self._now(hall))
+                    due_ns = run.revive(rest, self._now(hall), self._identities)
                     self._collect(run, hall)
+                    if due_ns is not None:
+                        self._gathering[run] = (hall, due_ns)
         self._overflowed.clear()
+        self._stale = dict.fromkeys(rest)
 
 
 def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:

@@ -26,6 +26,9 @@ from topology.pattern.syntax import Span
 MAX_ERRORS: Final = 20
 """So many are collected; what is wrong beyond that is found when these are mended."""
 
+MAX_FOUND: Final = 200
+"""Of so many the first in the text are told."""
+
 SHOWN_CHARS: Final = 100
 """At most so much of a line of the query is repeated."""
 
@@ -110,7 +113,7 @@ class Findings:
 
     def add(self, code: str, span: Span, message: str, hint: str = "") -> None:
         error = QueryError(code, span.line, span.column, span.length, message, hint)
-        if error not in self._found:
+        if len(self._found) < MAX_FOUND and error not in self._found:
             self._found.append(error)
 
     def too_deep(self, span: Span, levels: int) -> None:
@@ -177,7 +180,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if len(word) > MAX_WORD:
         return ""
     by_lower = {each.lower(): each for each in known}
-    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.65)
     return by_lower[close[0]] if close else ""
 
 

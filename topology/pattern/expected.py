@@ -103,6 +103,10 @@ def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> s
         return f"`{word}` is a reserved word; as a name it is written in back-ticks: `{word}`"
     if token.type == "_GREEDY" and "_LOOP" in accepted:
         return "write LOOP GREEDY"
+    if token.type == "_WHERE" and "_RETURN" in accepted:
+        return "WHERE stands before WITHIN"
+    if token.type in CLAUSES and "_INTO" in accepted:
+        return "options stand between WITHIN and RETURN"
     if token.type in {END, "$END", *CLAUSES}:
         return next((hint for each, hint in _EXAMPLES.items() if each in accepted), "")
     return ""

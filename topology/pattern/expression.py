@@ -125,21 +125,12 @@ class Condition:
         return True if count else self._vacuous
 
     def _fresh(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
-        """Frames that have the slot's last entry in them, each once: it is the value of one
-        variable, of none before that, and maybe of those behind it."""
-        for first, fresh in enumerate(self._variables):
-            if fresh.slot != slot:
-                continue
-            domains: list[Sequence[Any]] = []
-            for at, var in enumerate(self._variables):
-                group = binding[var.slot]
-                if at == first:
-                    domains.append(var.newest(group))
-                elif at < first and var.slot == slot:
-                    domains.append(var.older(group))
-                else:
-                    domains.append(var.all(group))
-            yield domains
+        """Frames that have the slot's last entry in them: as the value of one variable or
+        another."""
+        everything: list[Sequence[Any]] = [var.all(binding[var.slot]) for var in self._variables]
+        for at, var in enumerate(self._variables):
+            if var.slot == slot:
+                yield [*everything[:at], var.newest(binding[slot]), *everything[at + 1 :]]
 
 
 def condition(

@@ -60,10 +60,11 @@ class Pattern:
             event.held_by = self._position
 
     def on_time(self, now_ns: int) -> Step:
+        self._engine.on_time(now_ns)
         return self._step(now_ns, [])
 
     def next_deadline_ns(self) -> int | None:
-        return None
+        return self._engine.next_deadline_ns()
 
     def on_end(self, now_ns: int) -> Step:
         self._engine.end(now_ns)

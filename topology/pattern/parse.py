@@ -129,7 +129,7 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
     parser = cast(Steps, grammar().parse_interactive())
     *words, end = chunk
     for place, token in enumerate(words):
-        if token.type in UNCLOSED or token.type == STRANGE or len(findings.errors) >= MAX_ERRORS:
+        if token.type in UNCLOSED or token.type == STRANGE:
             _strange(token, findings)
             return None
         # What a wrong token makes the parser conclude before it refuses cannot be undone.
@@ -140,9 +140,9 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
             if before is None or not _as_name(before, token, chunk[place + 1]):
                 _unexpected(parser.accepts(), chunk, place, findings)
                 return None
-            message = f"`{cut(token)}` is a reserved word"
-            hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
-            findings.add("E_RESERVED", _span(token), message, hint)
+            _reserved(token, findings)
+            if len(findings.errors) >= MAX_ERRORS:
+                return None
             parser = before
     try:
         tree: Tree[Any] = parser.feed_eof(end)
@@ -158,6 +158,12 @@ def _as_name(parser: Steps, token: Token, after: Token) -> bool:
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))
     return ("$END" if after.type == END else after.type) in parser.accepts()
+
+
+def _reserved(token: Token, findings: Findings) -> None:
+    message = f"`{cut(token)}` is a reserved word"
+    hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
+    findings.add("E_RESERVED", _span(token), message, hint)
 
 
 def _strange(token: Token, findings: Findings) -> None:

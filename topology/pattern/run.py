@@ -15,14 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.pattern.compiled import Compiled, Slot
-from topology.pattern.entry import Entry, Key
+from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.evaluation import Place
 from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Found, Said, Unit, changes
 from topology.pattern.match import Match
 from topology.pattern.skip import BEFORE_ALL, Barrier, after, by_start
+from topology.pattern.unit_state import found_of, said_rows, take_back, waiting_state
 from topology.pattern.wiring import Wiring
 from topology.result import result_id
+
+KNOWN_BY: Final = 16
+"""Digits of a query's fingerprint that its state is known by."""
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that an entry of any kind can change."""
@@ -49,6 +53,7 @@ class Run:
         "_closed",
         "_indexes",
         "_key",
+        "_postponed",
         "_tells_final",
         "_told_barrier",
         "_touched",
@@ -89,9 +94,10 @@ class Run:
         self.due_at_clock: list[tuple[int, Key]] = []
         self.due_at_floor: list[tuple[int, Key]] = []
         self.overflowed: list[Unit] = []
-        self._touched: set[Key] = set()
+        self._touched: dict[Key, Entry] = {}
         self._closed: dict[str, None] = {}
         self._told_barrier = BEFORE_ALL
+        self._postponed: dict[Key, Entry] = {}
 
     # -- who is affected ----------------------------------------------------------------------
 
@@ -172,6 +178,31 @@ class Run:
         """Evaluate these units anew, and say what has changed."""
         self._say([self._evaluate(anchor, now) for anchor in anchors], now)
 
+    def gathers_ns(self, kinds: Sequence[int], late_by_ns: int) -> int:
+        """Note an event of these kinds; for how long late ones are gathered (EMIT SLACK)."""
+        lateness = self._wiring.lateness
+        if self._wiring.kinds.intersection(kinds):
+            lateness.saw(late_by_ns)
+        if self.query.query.slack_ns is not None:
+            return self.query.query.slack_ns
+        return lateness.wait_ns(self.query.within_ns)
+
+    def postpone(self, anchors: Iterable[Entry]) -> None:
+        """Look at these units when what is gathered is due."""
+        for anchor in anchors:
+            self._postponed[anchor.key] = anchor
+            self._touched[anchor.key] = anchor
+
+    def take_postponed(self) -> list[Entry]:
+        postponed = [self._postponed[key] for key in sorted(self._postponed)]
+        self._postponed.clear()
+        self._touched.update((anchor.key, anchor) for anchor in postponed)
+        return postponed
+
+    @property
+    def postponed_since_ns(self) -> int:
+        return min(key[0] for key in self._postponed)
+
     def ask_again(self, anchor: Key, now: Now) -> None:
         """An instant has come that the unit asked for."""
         unit = self.units.get(anchor)
@@ -191,6 +222,8 @@ class Run:
             self.overflowed.append(unit)
         found = {}
         for match in evaluation.matches:
+            if match.first.time_ns < self._wiring.since_ns:
+                continue
             found[self.id_of(match)] = Found(match, self.query.decided_ns(match))
         unit.replace(found, now.floor_ns)
         if unit.found or unit.said or unit.overflowed or unit.waits != frozenset():
@@ -214,7 +247,7 @@ class Run:
         told = list(changes(unit, visible, now.floor_ns, self._tells_final))
         if told:
             self.changes += told
-            self._touched.add(unit.anchor.key)
+            self._touched[unit.anchor.key] = unit.anchor
 
     def _visible(self, unit: Unit, now: Now) -> dict[str, Found]:
         """What may be told of the unit; asks for another look when there will be more."""
@@ -282,9 +315,9 @@ class Run:
             if unit.anchor.time_ns + open_ns < now.floor_ns:
                 self._wait(unit, frozenset())
                 del self.units[key]
-                self._touched.discard(key)
+                self._touched.pop(key, None)
                 if unit.said:
-                    self._closed[self._state_key(unit)] = None
+                    self._closed[self._state_key(unit.anchor)] = None
             else:
                 unit.forget(now.floor_ns)
 
@@ -295,53 +328,82 @@ class Run:
 
     # -- state --------------------------------------------------------------------------------
 
-    def state(self, floor_ns: int, *, everything: bool) -> dict[str, Any]:
-        """Revisions of what is not decided, by unit; all units, or those that changed."""
+    def state(self, floor_ns: int, due_ns: int | None, *, everything: bool) -> dict[str, Any]:
+        """Revisions of what is not decided, by unit; all units, or those that changed. Of one
+        that waits to be looked at (until `due_ns`) also what was said: it is not what would be
+        found now."""
         states: dict[str, Any] = {}
-        for key in sorted(self.units if everything else self._touched):
-            unit = self.units[key]
-            rows = [
-                [id_, said.revision, said.live, said.final, said.found.decided_ns]
-                for id_, said in unit.said.items()
-                if said.found.decided_ns >= floor_ns
-            ]
+        anchors = self._touched
+        if everything:
+            anchors = {key: unit.anchor for key, unit in self.units.items()} | self._postponed
+        for key in sorted(anchors):
+            unit, anchor = self.units.get(key), anchors[key]
+            if key in self._postponed:
+                waiting = None if unit is None else waiting_state(unit, floor_ns)
+                states[self._state_key(anchor)] = [due_ns, waiting]
+                continue
+            rows = [] if unit is None else said_rows(unit, floor_ns)
             if rows:
-                states[self._state_key(unit)] = rows
-        if not everything:
-            self._touched.clear()
+                states[self._state_key(anchor)] = [None, rows]
+            elif not everything:
+                states[self._state_key(anchor)] = None
         if self._barrier.key != BEFORE_ALL and (
             everything or self._barrier.key != self._told_barrier
         ):
             states[self._barrier_key] = [*self._barrier.key, self._barrier.includes]
         if not everything:
+            self._touched.clear()
             self._told_barrier = self._barrier.key
         return states
 
-    def _state_key(self, unit: Unit) -> str:
-        event = unit.anchor.event
-        return f"unit/{self.query.name}/{event.epoch}/{event.seq}/{event.source}"
+    def _state_key(self, anchor: Entry) -> str:
+        event = anchor.event
+        return f"unit/{self._known_by}/{event.epoch}/{event.seq}/{event.source}"
 
     @property
     def _barrier_key(self) -> str:
-        return f"barrier/{self.query.name}/{result_id(self._key)}"
+        return f"barrier/{self._known_by}/{result_id(self._key)}"
 
-    def revive(self, state: Mapping[str, Any], now: Now) -> None:
-        """Find again what was found, and take back what was said of it."""
-        barrier = state.get(self._barrier_key)
+    @property
+    def _known_by(self) -> str:
+        return f"{self.query.form.fingerprint[:KNOWN_BY]}/{self.query.name}"
+
+    def revive(
+        self, state: dict[str, Any], now: Now, entries: Mapping[Identity, Entry]
+    ) -> int | None:
+        """Find again what was found, and take out of the state what was said of it; when what
+        waits to be looked at is due."""
+        barrier = state.pop(self._barrier_key, None)
         if barrier is not None:
             *key, includes = barrier
             self._barrier = Barrier(tuple(key), includes)
+        gathered_until_ns = None
         for anchor in self._anchors(BEFORE_ALL[0], -BEFORE_ALL[0]):
+            due_ns, rows = state.pop(self._state_key(anchor), (None, ()))
+            if due_ns is not None:
+                gathered_until_ns = due_ns
+                self._postponed[anchor.key] = anchor
+                if rows is not None:
+                    self._revive_waiting(anchor, rows, entries)
+                continue
             unit = self._evaluate(anchor, now)
-            for id_, revision, live, final, decided_ns in state.get(self._state_key(unit), ()):
-                if decided_ns < now.floor_ns:
-                    continue  # decided since it was written
-                found = unit.found.get(id_) or Found(Match(0, ((anchor,),)), decided_ns)
-                said = unit.said[id_] = Said(found, revision)
-                said.live, said.final = live, final
+            for row in rows:
+                take_back(unit, row, now.floor_ns)
             if unit.said:
                 self.units[anchor.key] = unit
             self._visible(unit, now)
+        return gathered_until_ns
+
+    def _revive_waiting(self, anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> None:
+        """As it was when it was evaluated last, not as it would be now."""
+        unit = self.units[anchor.key] = Unit(anchor)
+        unit.hi_ns, waits, found, said = state
+        unit.found = {id_: found_of(row, entries) for id_, row in found}
+        for id_, revision, live, final, row in said:
+            unit.said[id_] = Said(found_of(row, entries), revision)
+            unit.said[id_].live, unit.said[id_].final = live, final
+        if self.query.query.matches == "one" and not self.query.shape.by_end:
+            self._wait(unit, None if waits is None else frozenset(map(tuple, waits)))
 
 
 def spelled(partition: Sequence[Any]) -> bytes:

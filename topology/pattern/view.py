@@ -85,7 +85,7 @@ class EventView:
 
     def __getitem__(self, name: str) -> Any:
         payload = self._entry.payload
-        return payload.get(name) if type(payload) is dict else None
+        return known(payload.get(name)) if type(payload) is dict else None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

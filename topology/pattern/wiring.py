@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from topology.operator import NEVER
 from topology.pattern.compiled import Compiled, Kind, Slot, end_slots
+from topology.pattern.lateness import Lateness
 
 
 class Wiring:
-    """`kinds` are numbers in the hall. `number`: the query's place among all."""
+    """`kinds` are numbers in the hall. `number`: the query's place among all. Matches that start
+    before `since_ns` are not the query's: it was added after."""
 
-    __slots__ = ("anchors", "blockers", "enders", "kinds", "number", "query", "slots_of")
+    __slots__ = (
+        "anchors",
+        "blockers",
+        "enders",
+        "kinds",
+        "lateness",
+        "number",
+        "query",
+        "since_ns",
+        "slots_of",
+    )
 
     def __init__(self, number: int, query: Compiled, kinds: Sequence[Kind]) -> None:
         self.number = number
         self.query = query
+        self.since_ns = -NEVER
+        self.lateness = Lateness()
         self.slots_of: dict[int, list[Slot]] = {}
         for slot, kind in query.kinds.items():
             self.slots_of.setdefault(kinds.index(kind), []).append(slot)

@@ -304,6 +304,13 @@ def test_users_functions() -> None:
     assert by_user(lambda a: (a.type, a.seq, a.nothing) == ("T", 0, None), "a").holds(given_)
     assert by_user(lambda _: None, "a").holds(given_) is None
     assert by_user(lambda _: 0, "a").holds(given_) is False
+    assert by_user(lambda a: a.x is None, "a").holds(binding({"x": NAN})) is True
+
+    class Neither:
+        def __bool__(self) -> bool:
+            raise RuntimeError("neither")
+
+    assert by_user(lambda _: Neither(), "a").holds(given_) is None
     failing = by_user(lambda a, c: a.x < c.x, "a", "c")
     assert failing.holds(given_) is None
     assert (failing.nulls, failing.failures) == (1, 1)

@@ -204,6 +204,7 @@ def test_stacks_of_sase(events: str, within: int, matches: list[str]) -> None:
         ("SEQ(A, C, !B)", "a1 c11 b11", NEXT_ONE, ["a1 c11"]),
         ("SEQ(A, !B, C?, D)", "a1 c2 b3 d4", NEXT_ONE, ["a1 c2 d4"]),
         ("SEQ(A, !B, C?, D)", "a1 b3 d4", NEXT_ONE, []),
+        ("SEQ(A, !B, C?, D)", "a1 d4 b5", NEXT_ONE, ["a1 d4"]),
         ("SEQ(A, C?, !B, D)", "a1 b3 d4", NEXT_ONE, []),
         ("SEQ(A, C?, !B)", "a1 b3", NEXT_ONE, []),
         ("SEQ(A, STRICT !B, C)", "a1 d2 b3 c4", NEXT_ONE, ["a1 c4"]),
@@ -276,6 +277,8 @@ VALUES = made(
         ("SEQ(A a, D? d, C c) WHERE d.x > 3", NEXT_ONE, ["a1 c5"]),
         ("SEQ(A a, D? d, C c) WHERE d.x IS NOT NULL", NEXT_ONE, []),
         ("SEQ(A a, D? d, C c) WHERE coalesce(d.x, 0) = a.x", NEXT_ONE, []),
+        ("SEQ(A a, D? d, !B n, C c) WHERE n.x = d.x", NEXT_ONE, []),
+        ("SEQ(A a, D? d, !B n, C c) WHERE n.x = coalesce(d.x, 7)", NEXT_ONE, ["a1 c5"]),
         ("SEQ(A a, OR(B b, D d), C c) WHERE b.x > 4 AND d.x > 4", NEXT_ONE, ["a1 b3 c5"]),
     ],
 )

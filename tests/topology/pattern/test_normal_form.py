@@ -117,6 +117,8 @@ def test_edges_are_settled() -> None:
         ("SEQ(A a, !N n, B b) WHERE a.id = n.id AND n.id = b.id", []),
         ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND b.id = c.id", []),
         ("SEQ(A a, B? b, C c) WHERE a.id = b.id AND a.id = c.id", ["id"]),
+        ("SEQ(A a, B? b, C? c) WHERE a.id = b.id AND b.id = c.id", []),
+        ("SEQ(A a, B? b, !N n) WHERE a.id = b.id AND n.id = b.id", []),
         ("SEQ(A a, B? b) WHERE a.id = b.id", ["id"]),
         ("SEQ(A+ a[], B? b) WHERE a.id = b.id", []),
         ("SEQ(A+ a[], B b) WHERE a.id = b.id", ["id"]),

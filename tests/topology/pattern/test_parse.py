@@ -213,6 +213,8 @@ REFUSED = [
     ("PATTERN A|_ WITHIN 1 s", [("E_SYNTAX", 1, 11, 1)], "write `_` alone"),
     ("PATTERN A WITHIN 1 s;;", [("E_SYNTAX", 1, 22, 1)], "`;` where"),
     ("PATTERN SEQ(any, B) WITHIN 1 s", [("E_SYNTAX", 1, 16, 1)], "back-ticks: `any`"),
+    ("PATTERN A a WITHIN 1 s WHERE a.x = 1", [("E_SYNTAX", 1, 24, 5)], "before WITHIN"),
+    ("PATTERN A a WITHIN 1 s RETURN a.x USING strict", [("E_SYNTAX", 1, 35, 5)], "and RETURN"),
     ("PATTERN SEQ(A strict, B b) WITHIN 1 s", [("E_RESERVED", 1, 15, 6)], "back-ticks: `strict`"),
     (
         "PATTERN SEQ(Event a, B where) WHERE limit = 1 WITHIN 1 s",

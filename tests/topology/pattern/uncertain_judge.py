@@ -6,24 +6,23 @@ YES. A match is possible if none says NO, certain if all say YES.
 
 It is for alternatives in which the event before a step is known: linear ones of singles, or
 any whose steps are all ANY (then groups and AND are as good). UNTIL and strict negations of
-groups aside, what it cannot tell it refuses (`Unsuited`). Conditions that look at the order
-inside a group, or at `.time`, are MAYBE wherever that order, or a time, is in doubt.
+groups aside, what it cannot tell it refuses (`Unsuited`). Conditions are those of `grading`.
 
 `worlds` draws true times, for the law of section 7: certain ⊆ judge(world) ⊆ possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 from random import Random
-from typing import Final
 
 from tests.topology.pattern.judge import AlternativeJudge, Run
 from topology.event import Event
 from topology.pattern import expression
 from topology.pattern.entry import Entry
+from topology.pattern.grading import MAYBE, NO, YES, grade
 from topology.pattern.match import Match, in_order
 from topology.pattern.normal_form import (
     Alternative,
@@ -32,12 +31,7 @@ from topology.pattern.normal_form import (
     NormalForm,
     asks_for_null,
 )
-from topology.pattern.syntax import UNBOUNDED, Aggregate, At, Each, Expr, Ref, Test
-from topology.pattern.walk import walk
-
-NO: Final = 0
-MAYBE: Final = 1
-YES: Final = 2
+from topology.pattern.syntax import UNBOUNDED, Expr
 
 
 class Unsuited(Exception):
@@ -53,9 +47,9 @@ def possible_and_certain(
     for alternative in form.alternatives:
         judge = UncertainJudge(form, alternative, sorted(entries, key=lambda one: one.key))
         for match in judge.candidates():
-            grade = judge.grade(match)
-            possible += [match] if grade >= MAYBE else []
-            certain += [match] if grade == YES else []
+            graded = judge.grade(match)
+            possible += [match] if graded >= MAYBE else []
+            certain += [match] if graded == YES else []
     return in_order(possible), in_order(certain)
 
 
@@ -115,6 +109,8 @@ class UncertainJudge(AlternativeJudge):
         if form.query.matches != "all" or form.query.skip != "none" or form.query.ties == "key":
             raise Unsuited("only MATCHES ALL, without SKIP, with TIES STRICT")
         super().__init__(form, alternative, entries, entries)
+        self.graded: dict[int, Callable[[expression.Binding], int]] = {}
+        """Conditions by the identity of their expressions."""
         if any(part.until for part in self.components):
             raise Unsuited("UNTIL")
         free = all(part.edge == part.loop == "any" for part in self.components)
@@ -193,23 +189,9 @@ class UncertainJudge(AlternativeJudge):
         )
 
     def _held(self, expr: Expr, binding: expression.Binding) -> int:
-        if self._is_in_doubt(expr, binding):
-            return MAYBE
-        return YES if self._condition(expr).holds(binding) is True else NO
-
-    def _is_in_doubt(self, expr: Expr, binding: expression.Binding) -> bool:
-        for part in walk(expr):
-            if not isinstance(part, Ref | Aggregate | Test):
-                continue
-            names = part.aliases if isinstance(part, Test) else (part.alias,)
-            slots = [self.slots[name] for name in names if name in self.slots]
-            entries = [one for slot in slots for one in binding[slot]]
-            looks_at_time = isinstance(part, Test) or part.path[:1] == ("time",)
-            if looks_at_time and any(one.low_ns != one.high_ns for one in entries):
-                return True
-            if _looks_at_order(part) and not _is_ordered(entries):
-                return True
-        return False
+        if id(expr) not in self.graded:
+            self.graded[id(expr)] = grade(expr, self.slots, self.groups)
+        return self.graded[id(expr)](binding)
 
     def _bound(self, match: Match) -> expression.Binding:
         return [*match.bound, *[()] * len(self.alternative.blockers)]
@@ -310,14 +292,3 @@ class UncertainJudge(AlternativeJudge):
             if not absent or asks_for_null(expr):
                 grade = min(grade, self._held(expr, binding))
         return grade
-
-
-def _looks_at_order(part: Ref | Aggregate | Test) -> bool:
-    if isinstance(part, Ref):
-        return isinstance(part.index, Each | At)
-    return isinstance(part, Test) or part.before is not None
-
-
-def _is_ordered(entries: Iterable[Entry]) -> bool:
-    group = list(entries)
-    return all(before_by_key(one, other) == YES for one, other in pairwise(group))

@@ -2,7 +2,8 @@
 
 MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that
 no other contains. That is exponential in the length of a group whose members depend on each
-other; where they do not, `slices` finds the same without.
+other. Where they do not, `slices` finds the same without; where they depend on their neighbours
+only, `chains` spare most of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from topology.pattern.match import Match, in_order
 from topology.pattern.normal_form import Alternative, NormalForm
 from topology.pattern.tactics.blockers import Gaps
 from topology.pattern.tactics.budget import Budget
+from topology.pattern.tactics.chains import chains
 from topology.pattern.tactics.maximal import maximal
 from topology.pattern.tactics.rules import Rules
 from topology.pattern.tactics.search import Search
@@ -62,7 +64,7 @@ class Enumeration:
 class Exhaustive:
     """A finder for any alternative."""
 
-    __slots__ = ("_by_end", "_in_order", "_maximal", "_rules", "gaps")
+    __slots__ = ("_by_end", "_chains", "_in_order", "_maximal", "_rules", "gaps")
 
     def __init__(
         self,
@@ -79,9 +81,13 @@ class Exhaustive:
             part.is_group or part.is_optional for part in alternative.components
         )
 
+        self._chains = [False] * len(alternative.components)
+        if self._maximal:
+            self._chains = chains(alternative)
+
     def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
         most = budget.most if self._maximal else wanted
-        search = Search(self._rules, self.gaps, place, budget, most)
+        search = Search(self._rules, self.gaps, place, budget, most, self._chains)
         if self._by_end:
             search.ending_in(anchor)
         else:

@@ -41,13 +41,14 @@ class Frame:
 
 
 class Search:
-    """Of one unit and one alternative. `end`: matches end there; None: they end anywhere up to
-    `limit_ns`. `wanted`: how many matches are enough."""
+    """Of one unit and one alternative. `wanted`: how many matches are enough. `chains`: see
+    there; by component, where only maximal matches are wanted."""
 
     __slots__ = (
         "_bound",
         "_budget",
         "_ceilings",
+        "_chains",
         "_current",
         "_end",
         "_everything",
@@ -61,7 +62,15 @@ class Search:
         "found",
     )
 
-    def __init__(self, rules: Rules, gaps: Gaps, place: Place, budget: Budget, wanted: int) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        gaps: Gaps,
+        place: Place,
+        budget: Budget,
+        wanted: int,
+        chains: list[bool],
+    ) -> None:
         self._rules = rules
         self._gaps = gaps
         self._place = place
@@ -69,6 +78,7 @@ class Search:
         self._everything = place.everything
         self._budget = budget
         self._wanted = wanted
+        self._chains = chains
         self._bound = rules.empty()
         self._frames: list[Frame] = []
         self._ceilings: list[int] = []
@@ -139,6 +149,8 @@ class Search:
         if rules.is_ender(self._bound, j, start):
             return
         self._start = start
+        if self._chains[j] and self._misses_before(j, start):
+            return
         self._bound[j].append(start)
         if rules.holds(self._bound, j):
             self._push(j, start)
@@ -193,7 +205,7 @@ class Search:
                 if not bound[j] and rules.enders[j] is not None and rules.is_ender(bound, j, entry):
                     continue
                 bound[j].append(entry)
-                if rules.holds(bound, j):
+                if rules.holds(bound, j) and not self._misses(frame, j, entry):
                     if frame.once:
                         frame.low = frame.high
                     self._current = j
@@ -204,6 +216,63 @@ class Search:
             frame.open.pop()
             self._begin(frame)
         return None
+
+    # -- runs that lead to no maximal match ---------------------------------------------------
+
+    def _misses(self, frame: Frame, j: int, entry: Entry) -> bool:
+        """Whether the step into j passed over an entry that fits in."""
+        taken = frame.taken
+        if not self._chains[j] and not self._chains[taken]:
+            return False
+        self._bound[j].pop()
+        misses = False
+        if self._chains[j]:
+            misses = self._misses_before(j, entry)
+        if not misses and taken != j and self._chains[taken]:
+            misses = self._misses_at_end(taken, entry)
+        self._bound[j].append(entry)
+        return misses
+
+    def _misses_before(self, j: int, entry: Entry) -> bool:
+        """Of the group's next entry: does one fit in before it?"""
+        index = self._indexes[j]
+        high = index.position(entry.key)
+        if self._frames:
+            low = self._rules.begin(self._bound, j, index, self._frames[-1].last)
+        elif self._end is not None:
+            low = index.before_time(self._end.time_ns - self._rules.within_ns)
+        else:
+            return False
+        group = self._bound[j]
+        for at in range(high - 1, low - 1, -1):
+            self._budget.steps += 1
+            group.append(index.entries[at])
+            fits = self._rules.holds(self._bound, j)
+            group.append(entry)
+            fits = fits and self._rules.holds(self._bound, j)
+            del group[-2:]
+            if fits:
+                return True
+        return False
+
+    def _misses_at_end(self, j: int, successor: Entry) -> bool:
+        """Of a group that ends: could it have one more entry?"""
+        index = self._indexes[j]
+        group = self._bound[j]
+        if self._rules.by_key:
+            high = index.position(successor.key)
+        else:
+            high = index.before_time(successor.time_ns)
+        for at in range(index.behind(group[-1].key), high):
+            self._budget.steps += 1
+            group.append(index.entries[at])
+            fits = self._rules.holds(self._bound, j)
+            group.pop()
+            if fits:
+                return True
+        return False
+
+    # -- what comes next ----------------------------------------------------------------------
 
     def _begin(self, frame: Frame) -> None:
         """What can be tried of the frame's next open component."""

@@ -1,0 +1,306 @@
+"""Example table: every error and warning of a check, with its place; and the law that the check of
+any tree that text can say ends in warnings or QueryRefused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.topology.pattern.test_parse import PUBLISHED, REFUSED
+from tests.topology.pattern.trees import queries
+from topology.pattern import syntax
+from topology.pattern.check import check
+from topology.pattern.errors import CODES, MAX_ERRORS, QueryError, QueryRefused, report
+from topology.pattern.kinds import Types
+from topology.pattern.parse import parse_query
+from topology.pattern.words import MAX_NS
+
+TYPES: Types = {
+    "A": {"x": "number", "name": "text", "pos.x": "number", "tags": "any"},
+    "B": {"x": "number", "on": "flag"},
+    "C": {"x": "text"},
+}
+
+Found = list[tuple[str, int, int, int]]
+"""(code, line, column, length) of each."""
+
+ERRORS: list[tuple[str, Found, str]] = [
+    # text, what is found, a part of what is told
+    ("SEQ(A a, B a)", [("E_ALIAS_TWICE", 1, 18, 3)], "two components are called `a`"),
+    ("SEQ(A _2, B)", [("E_ALIAS_TWICE", 1, 19, 1)], "called `_2`"),
+    ("A a WITHIN 1 s RETURN a.x, a.x", [("E_ALIAS_TWICE", 1, 36, 3)], "two columns"),
+    ("SEQ(A gas, B b) WHERE gsa.x = 1", [("E_ALIAS_UNKNOWN", 1, 31, 5)], "did you mean `gas`?"),
+    ("A a WHERE count(b) > 1", [("E_ALIAS_UNKNOWN", 1, 19, 8)], "known: `a`"),
+    ("A a WITHIN 1 s SKIP TO FIRST b", [("E_ALIAS_UNKNOWN", 1, 24, 15)], "known: `a`"),
+    ("SEQ(A a, !B b, C) WITHIN 1 s SKIP TO LAST b", [("E_ALIAS_ORDER", 1, 38, 14)], "no match"),
+    ("AND(A a, B+ b UNTIL (a.x > b.x))", [("E_ALIAS_ORDER", 1, 30, 9)], "which comes first"),
+    ("OR(A a, B+ b UNTIL (a.x > b.x))", [("E_ALIAS_ORDER", 1, 29, 9)], "which comes first"),
+    ("SEQ(A a, B b) WHERE b[i].x = 1", [("E_INDEX", 1, 29, 6)], "`b` is a single event"),
+    ("SEQ(A a, !B b, C) WHERE b[1].x = 1", [("E_INDEX", 1, 33, 6)], "`b` is a single event"),
+    ("A+ a WHERE a[0].x = 1", [("E_INDEX", 1, 20, 6)], "counted from 1"),
+    (
+        "SEQ(A+ a, B+ b) WHERE a[i].x = b[i].x AND a.x = 1 AND a[i].x > b.x",
+        [("E_INDEX", 1, 31, 15)],
+        "`a` and `b` cannot both",
+    ),
+    ("SEQ(A+ a, B+ b) WHERE a[i].x > avg(b[..i-1].x)", [("E_INDEX", 1, 31, 24)], "both"),
+    ("A a WHERE avg(a[..i-1].x) > 1", [("E_INDEX", 1, 19, 15)], "none before it"),
+    ("SEQ(A, !B b, C) WHERE count(b) > 1", [("E_INDEX", 1, 31, 8)], "nothing to count"),
+    ("A+ a WITHIN 1 s RETURN a[i].x", [("E_INDEX", 1, 32, 6)], "one value for each i"),
+    ("SEQ(A{3,2} a, B{0} b)", [("E_QUANT", 1, 13, 8), ("E_QUANT", 1, 23, 6)], "write {2,3}"),
+    ("SEQ(A, B{0,0} b)", [("E_QUANT", 1, 16, 8)], "a group of none"),
+    ("A{2000000} a", [("E_QUANT", 1, 9, 12)], "more than 1000000"),
+    ("SEQ(A a LOOP ANY, B)", [("E_QUANT", 1, 13, 12)], "this is none"),
+    ("SEQ(A a LOOP GREEDY, B)", [("E_QUANT", 1, 13, 15)], "cannot be GREEDY"),
+    ("A a UNTIL (a.x > 1)", [("E_UNTIL", 1, 20, 7)], "this is none"),
+    ("SEQ(A+ a UNTIL (b.x > a.x), B b)", [("E_UNTIL", 1, 25, 9)], "before the group"),
+    ("SEQ(!C c, A+ a UNTIL (c.x = a.x), B b)", [("E_UNTIL", 1, 31, 9)], "must not happen"),
+    ("SEQ(A* a, OR(B? b, C c))", [("E_ALL_OPTIONAL", 1, 9, 24)], "could match nothing"),
+    ("OR(A, SEQ(!B, !C))", [("E_NOT_ALONE", 1, 15, 11)], "no event beside"),
+    ("SEQ(!A)", [("E_NOT_ALONE", 1, 9, 7)], "no event beside"),
+    ("SEQ(A, !B b, !C c) WHERE b.x = c.x", [("E_NOT_TWO", 1, 34, 9)], "each by itself"),
+    ("SEQ(A, !B b, C) WITHIN 1 s RETURN b.x + 1", [("E_NOT_RETURN", 1, 43, 7)], "leave it out"),
+    ("A WITHIN 1 s USING skip_till_any MATCHES ONE", [("E_MODE", 1, 42, 11)], "MAXIMAL or ALL"),
+    ("A WHERE skip_till_any WITHIN 1 s MATCHES ONE", [("E_MODE", 1, 42, 11)], "MAXIMAL or ALL"),
+    ("A WITHIN 1 s MATCHES MAXIMAL", [("E_MODE", 1, 22, 15)], "USING skip_till_any"),
+    ("SEQ(A, B) WITHIN 1 s USING partition", [("E_MODE", 1, 30, 15)], "like [room]"),
+    ("A a WHERE a.x = $limt", [("E_PARAM", 1, 25, 5)], "did you mean `limit`?"),
+    ("A a WHERE a.x = limt", [("E_PARAM", 1, 25, 4)], "did you mean `limit`?"),
+    ("SEQ(A a, B b) WHERE a.x > b", [("E_PARAM", 1, 35, 1)], "like b.x"),
+    ("A a WHERE sqr(a.x) = 1", [("E_FUNCTION", 1, 19, 8)], "did you mean `sqrt`?"),
+    ("A a WHERE abs(a.x, 1) = abs()", [("E_FUNCTION", 1, 19, 11), ("E_FUNCTION", 1, 33, 5)],
+     "takes 1 argument, not 2"),
+    ("A a WHERE sum(a) = 1", [("E_FUNCTION", 1, 19, 6)], "sum(a[].x)"),
+    ("A a WHERE 'a' > 3", [("E_LITERAL", 1, 19, 7)], "`'a'` is text, `3` is a number"),
+    ("A a WHERE a.time = 'noon'", [("E_LITERAL", 1, 19, 15)], "`a.time` is a number"),
+    ("A a WHERE a.x = 1 AND 5", [("E_LITERAL", 1, 31, 1)], "`5` is no condition"),
+    ("A a WHERE NOT 'x'", [("E_LITERAL", 1, 23, 3)], "is no condition"),
+    ("A a WHERE a.x + 'b' = 1", [("E_LITERAL", 1, 25, 3)], "can be counted with"),
+    ("A a WHERE a.x < TRUE", [("E_LITERAL", 1, 19, 10)], "have no order"),
+    ("A a WHERE a.seq LIKE 'x%'", [("E_LITERAL", 1, 19, 5)], "LIKE compares text"),
+    ("A a WHERE a.source IN (1, 2)", [("E_LITERAL", 1, 19, 18)], "none of these"),
+    ("A a WHERE a.seq BETWEEN 1 AND 'x'", [("E_LITERAL", 1, 19, 23)], "is text"),
+    ("A a WHERE lower(a.seq) = 'x'", [("E_LITERAL", 1, 25, 5)], "takes text"),
+    ("A a WHERE sum(a.source) > 1", [("E_LITERAL", 1, 19, 13)], "of numbers"),
+    ("A a WHERE a.x = $limit AND $limit = 'x'", [("E_LITERAL", 1, 36, 12)], "is text"),
+    ("A a WHERE a.time.x = 1", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 8)], "a.payload.time.x"),
+]  # fmt: skip
+
+TYPED: list[tuple[str, Found, str]] = [
+    ("SEQ(A a, D d) WHERE d.x = 1", [("E_TYPE_UNKNOWN", 1, 18, 3)], "known: `A`, `B`, `C`"),
+    ("A a WHERE a.nmae = 'x'", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 6)], "did you mean `name`?"),
+    ("A|C a WHERE a.on", [("E_ATTRIBUTE_UNKNOWN", 1, 21, 4)], "`A` or `C`"),
+    ("SEQ(A a, B b) WHERE [name]", [("E_ATTRIBUTE_UNKNOWN", 1, 29, 6)], "type `B`"),
+    ("_ a WHERE a.y = 1", [("E_ATTRIBUTE_UNKNOWN", 1, 19, 3)], "have no `y`"),
+    ("A a WHERE a.name > 3", [("E_LITERAL", 1, 19, 10)], "`a.name` is text"),
+    ("A a WHERE a.payload.name > 3", [("E_LITERAL", 1, 19, 18)], "is text"),
+    ("SEQ(A a, C c) WHERE a.x = c.x", [("E_LITERAL", 1, 29, 9)], "`c.x` is text"),
+    ("A+ a WHERE avg(a.name) > 3", [("E_LITERAL", 1, 20, 11)], "of numbers"),
+    ("A a WHERE a.pos.x = 'x'", [("E_LITERAL", 1, 19, 13)], "is a number"),
+    ("A a WITHIN 1 s RETURN -a.name", [("E_LITERAL", 1, 32, 6)], "is text"),
+]
+
+GOOD_TYPED = [
+    "A a WHERE a.x = 1 AND a.pos.x < a.x AND a.tags.first = 'x' AND a.pos IS NULL",
+    "A|B a WHERE a.on AND a.name = 'x' AND a.x > 1",
+    "_ a WHERE a.x = 'x' OR a.x = 1",
+    "SEQ(A a, B b) WHERE a.seq < b.time AND a.payload IS NOT NULL AND [x]",
+]
+
+WARNINGS: list[tuple[str, Found, str]] = [
+    (
+        "SEQ(A, B+ b) WITHIN 1 s USING skip_till_any MATCHES ALL",
+        [("W_EXPONENTIAL", 1, 16, 4), ("W_CONTENT_ID", 1, 53, 11)],
+        "MATCHES MAXIMAL",
+    ),
+    (
+        "SEQ(A, B+ b LOOP ANY) WITHIN 1 s MATCHES ALL",
+        [("W_EXPONENTIAL", 1, 16, 13), ("W_CONTENT_ID", 1, 42, 11)],
+        "LIMIT bounds",
+    ),
+    (
+        "SEQ(A, B+ b, C) WHERE b[i].x > b[i-1].x WITHIN 1 s USING skip_till_any",
+        [("W_EXPONENTIAL", 1, 16, 4), ("W_CONTENT_ID", 1, 60, 19)],
+        "LIMIT bounds",
+    ),
+    ("SEQ(A, B+ b) WITHIN 1 s MATCHES ALL", [("W_CONTENT_ID", 1, 33, 11)], "retract it and emit"),
+    ("SEQ(A, !B, C) WITHIN 1 s USING strict", [("W_NEG_STRICT", 1, 16, 2)], "leave the negation"),
+    ("SEQ(A, !B, STRICT C)", [("W_NEG_STRICT", 1, 16, 2)], "leave the negation"),
+    ("A a WHERE a.x = NULL", [("W_ALWAYS_FALSE", 1, 19, 10)], "IS NULL"),
+    ("A a WHERE FALSE", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),
+    ("A a WHERE 1 > 2", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),
+    ("A a WHERE a.x BETWEEN 3 AND 2", [("W_ALWAYS_FALSE", 1, 19, 19)], "never holds"),
+    ("A a WHERE a.x > 5 AND 5 >= a.x", [("W_ALWAYS_FALSE", 1, 31, 8)], "in this range"),
+    ("A a WHERE a.x = 5 AND a.x < 5", [("W_ALWAYS_FALSE", 1, 31, 7)], "in this range"),
+]
+
+QUIET = [
+    "SEQ(A, B+ b, C) WITHIN 1 s USING skip_till_any",
+    "SEQ(A, B, C) WITHIN 1 s USING skip_till_any MATCHES ALL",
+    "SEQ(A, B+ b, C) WHERE b[i].x > b[i-1].x",
+    "SEQ(A, STRICT !B, C)",
+    "SEQ(A, C, !B) WITHIN 1 s USING strict",
+    "SEQ(A+ a UNTIL (a.x > 3 AND a[last].x > 1), B)",
+    "SEQ(A a, B+ b UNTIL (b.x > a.x))",
+    "SEQ(A a, B? b LOOP GREEDY, C)",
+    "SEQ(A a, B b) WHERE a.id = b.id WITHIN 1 s USING partition",
+    "SEQ(A a, B b) WHERE [id] WITHIN 1 s USING partition",
+    "A a WHERE a.x > 5 AND a.x <= 6 AND a.x != 5 AND a.y = 5 AND a.x >= $limit",
+    "A a WHERE a.flag AND NOT a.other AND a.flag = TRUE AND a.x NOT IN (1, 'x', NULL)",
+    "A+ a WHERE count(a) > 3 AND min(a.name) = 'x' AND abs(-a[1].x) > sqrt(a[last].x)",
+]
+
+
+def whole(text: str) -> str:
+    return f"PATTERN {text}" if "WITHIN" in text else f"PATTERN {text} WITHIN 1 s"
+
+
+def places(found: list[QueryError]) -> Found:
+    return [(each.code, each.line, each.column, each.length) for each in found]
+
+
+@pytest.mark.parametrize(("text", "errors", "told"), ERRORS)
+def test_an_error_is_told_with_its_place(text: str, errors: Found, told: str) -> None:
+    text = whole(text)
+    with pytest.raises(QueryRefused) as refused:
+        check(parse_query(text), text, params={"limit": 3})
+    assert places(refused.value.errors) == errors
+    assert told in str(refused.value)
+    assert "^" * min(errors[0][3], 5) in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "errors", "told"), TYPED)
+def test_types_are_checked_where_they_are_known(text: str, errors: Found, told: str) -> None:
+    text = whole(text)
+    query = parse_query(text)
+    with pytest.raises(QueryRefused) as refused:
+        check(query, text, types=TYPES)
+    assert places(refused.value.errors) == errors
+    assert told in str(refused.value)
+    assert check(query, text) == []
+
+
+@pytest.mark.parametrize("text", GOOD_TYPED)
+def test_attributes_that_are_declared(text: str) -> None:
+    assert check(parse_query(whole(text)), types=TYPES) == []
+
+
+@pytest.mark.parametrize(("text", "warnings", "told"), WARNINGS)
+def test_a_warning_is_told_with_its_place(text: str, warnings: Found, told: str) -> None:
+    text = whole(text)
+    found = check(parse_query(text), text)
+    assert places(found) == warnings
+    assert told in report(found, text)
+    assert report(found, text).startswith("warning[W_")
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_is_good_is_passed_in_silence(text: str) -> None:
+    assert check(parse_query(whole(text)), params={"limit": 3}) == []
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_queries_may_run(name: str) -> None:
+    check(parse_query(PUBLISHED[name]))
+
+
+def test_every_code_has_an_example() -> None:
+    tables = [*ERRORS, *TYPED, *WARNINGS, *REFUSED]
+    shown = {code for _, found, _ in tables for code, *_ in found}
+    assert CODES.keys() - shown == {"E_TOO_LARGE", "W_OPAQUE"}  # they have tests of their own
+
+
+def test_every_code_is_in_the_manual() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "patterns.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"`([EW]_[A-Z_]+)`", manual)) == CODES.keys()
+
+
+def test_parameters_may_be_bound_later() -> None:
+    query = parse_query("PATTERN A a WHERE a.x > $limit WITHIN 1 s")
+    assert check(query) == []
+    assert check(query, params={"limit": 1, "other": 2}) == []
+    with pytest.raises(QueryRefused, match=r"`\$limit` has no value"):
+        check(query, params={})
+
+
+def test_functions_of_the_users_own() -> None:
+    query = parse_query("PATTERN SEQ(A a, B b) WHERE near(a.x, b.x, 'm') WITHIN 1 s")
+    assert check(query, functions={"near"}) == []
+    with pytest.raises(QueryRefused, match="no function `near`"):
+        check(query, functions={"nearer"})
+
+
+def test_a_condition_in_python_is_opaque() -> None:
+    test = syntax.Test("close", 1, ("a", "b"), max)
+    query = replace(parse_query("PATTERN SEQ(A a, B b) WITHIN 1 s"), where=test)
+    assert [each.code for each in check(query)] == ["W_OPAQUE"]
+    with pytest.raises(QueryRefused, match="no component is called `c`"):
+        check(replace(query, where=replace(test, aliases=("c",))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SEQ({', '.join(['A'] * 33)})",
+        f"AND({', '.join(['OR(A, B)'] * 7)})",
+        f"AND({', '.join(['OR(A, B, C)'] * 4000)})",
+    ],
+)
+def test_patterns_have_a_size(text: str) -> None:
+    with pytest.raises(QueryRefused, match="E_TOO_LARGE"):
+        check(parse_query(whole(text)))
+
+
+@pytest.mark.parametrize("within_ns", [0, -1, MAX_NS + 1])
+def test_the_window_of_a_tree_is_checked_too(within_ns: int) -> None:
+    query = replace(parse_query("PATTERN A WITHIN 1 s"), within_ns=within_ns, span=syntax.NOWHERE)
+    with pytest.raises(QueryRefused) as refused:
+        check(query)
+    assert [each.code for each in refused.value.errors] == ["E_WINDOW"]
+    assert str(refused.value).splitlines() == [
+        f"error[E_WINDOW]: the window is {within_ns} ns",
+        "  = help: it must be above 0 and at most 2^62 ns",
+    ]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**100])
+def test_constants_that_no_text_can_say_are_refused(value: float) -> None:
+    where = syntax.Compare("=", syntax.Ref("_1", ("x",)), syntax.Constant(value))
+    query = replace(parse_query("PATTERN A WITHIN 1 s"), where=where)
+    with pytest.raises(QueryRefused, match="E_LITERAL"):
+        check(query)
+
+
+def test_a_deep_tree_is_refused_before_anything_recurses_into_it() -> None:
+    deep: syntax.Expr = syntax.Constant(1)
+    for _ in range(50_000):
+        deep = syntax.Negative(deep)
+    where = syntax.Compare("=", deep, deep)
+    query = replace(parse_query("PATTERN A WITHIN 1 s"), where=where)
+    with pytest.raises(QueryRefused, match="E_TOO_LARGE"):
+        check(query)
+
+
+def test_errors_are_in_the_order_of_the_text_and_bounded() -> None:
+    conditions = " AND ".join(f"x{n}.y = 1" for n in range(2 * MAX_ERRORS))
+    text = f"PATTERN SEQ(A a, A a) WHERE {conditions} WITHIN 1 s"
+    with pytest.raises(QueryRefused) as refused:
+        check(parse_query(text), text)
+    columns = [each.column for each in refused.value.errors]
+    assert columns == sorted(columns)
+    assert len(columns) == MAX_ERRORS
+    assert [each.code for each in refused.value.errors[:2]] == ["E_ALIAS_TWICE", "E_ALIAS_UNKNOWN"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries())
+def test_any_tree_is_passed_or_refused(query: syntax.Query) -> None:
+    try:
+        found = check(query, params={}, types=TYPES)
+    except QueryRefused as refused:
+        found = refused.warnings
+    assert all(each.is_warning for each in found)
