@@ -9,26 +9,50 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.pattern.entry import Entry
 from topology.pattern.free import is_free
 from topology.pattern.match import Match
 from topology.pattern.normal_form import Alternative, NormalForm
 
-ABSENT = b"-"
+ABSENT: Final = b"-"
+
+NOTHING: Final = 0
+LAST: Final = 1
+EVERY: Final = 2
 
 
-def anchor_of(form: NormalForm, match: Match) -> bytes:
-    query = form.query
-    if query.matches == "one":
-        return _identity(match.first)
-    alternative = form.alternatives[match.alternative]
-    if query.matches == "maximal" and has_skeleton(alternative):
-        return _skeleton(alternative, match)
-    parts = [b"%d" % match.alternative]
-    for j, entries in enumerate(match.bound):
-        parts.append(b"/%d" % j)
-        parts += [_identity(entry) for entry in entries]
-    return b"".join(parts)
+class Anchors:
+    """Of a query's matches. Cost: what is spelled, O(components), or O(events) where all count."""
+
+    __slots__ = ("_is_one", "_skeletons")
+
+    def __init__(self, form: NormalForm) -> None:
+        self._is_one = form.query.matches == "one"
+        maximal = form.query.matches == "maximal"
+        self._skeletons = [
+            _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives
+        ]
+
+    def of(self, match: Match) -> bytes:
+        if self._is_one:
+            return spelled(match.first)
+        parts = [b"%d" % match.alternative]
+        skeleton = self._skeletons[match.alternative]
+        if skeleton is None:
+            for j, entries in enumerate(match.bound):
+                parts.append(b"/%d" % j)
+                parts += map(spelled, entries)
+            return b"".join(parts)
+        parts.append(spelled(match.last))
+        for (place, part), entries in zip(skeleton, match.bound, strict=True):
+            if not entries:
+                parts.append(place + ABSENT)
+            elif part != NOTHING:
+                parts.append(place)
+                parts += (spelled(entries[-1]),) if part == LAST else map(spelled, entries)
+        return b"".join(parts)
 
 
 def has_skeleton(alternative: Alternative) -> bool:
@@ -37,20 +61,20 @@ def has_skeleton(alternative: Alternative) -> bool:
     )
 
 
-def _skeleton(alternative: Alternative, match: Match) -> bytes:
-    parts = [b"%d" % match.alternative, _identity(match.last)]
+def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
+    """Of each component its place, and what of it counts."""
     components = alternative.components
+    found = []
     for j, component in enumerate(components):
-        entries = match.bound[j]
-        if not entries:
-            parts.append(b"/%d" % j + ABSENT)
-        elif not component.is_group:
-            parts.append(b"/%d" % j + _identity(entries[0]))
-        elif j + 1 < len(components) and components[j + 1].is_group:
-            parts.append(b"/%d" % j + _identity(entries[-1]))
-    return b"".join(parts)
+        before_group = j + 1 < len(components) and components[j + 1].is_group
+        counts = EVERY if not component.is_group else LAST if before_group else NOTHING
+        found.append((b"/%d" % j, counts))
+    return found
 
 
-def _identity(entry: Entry) -> bytes:
-    event = entry.event
-    return b"\0%s\0%d\0%d" % (event.source.encode(), event.epoch, event.seq)
+def spelled(entry: Entry) -> bytes:
+    """The identity, set apart from what follows; made once."""
+    if not entry.spelled:
+        event = entry.event
+        entry.spelled = b"\0%s\0%d\0%d" % (event.source.encode(), event.epoch, event.seq)
+    return entry.spelled

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from topology.pattern import expression
-from topology.pattern.anchors import anchor_of
+from topology.pattern.anchors import Anchors
 from topology.pattern.entry import Entry
 from topology.pattern.evaluation import Tactic
 from topology.pattern.expression import Binding, Function
@@ -62,14 +62,17 @@ class Shape:
 class Compiled:
     """`margin_ns` widens the window by what the true times may differ from the reference times.
 
-    `kinds`: those of its slots by slot, `untils` those of components with UNTIL, and `anchors`
-    the slots that a unit's event can fill."""
+    `ids`: what its matches are known by. `kinds`: those of its slots by slot, `untils` those of
+    components with UNTIL, and `anchors` the slots that a unit's event can fill."""
 
     __slots__ = (
         "_columns",
+        "_shown",
+        "_slots",
         "aliases",
         "anchors",
         "form",
+        "ids",
         "kinds",
         "margin_ns",
         "name",
@@ -105,6 +108,12 @@ class Compiled:
             [component.alias for component in alternative.components]
             for alternative in self.form.alternatives
         ]
+        self.ids = Anchors(self.form)
+        self._shown = [
+            [(c.index, c.alias, c.is_group) for c in a.components if not c.alias.startswith("_")]
+            for a in self.form.alternatives
+        ]
+        self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._columns = _columns(query, self.form, params, functions)
 
     def _note_kinds(self, alternative: Alternative) -> None:
@@ -119,10 +128,6 @@ class Compiled:
             own = tuple(e for e in blocker.predicates if expression.aliases(e) <= {blocker.alias})
             self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
 
-    def anchor(self, match: Match) -> bytes:
-        """What the match is known by, of its content alone."""
-        return anchor_of(self.form, match)
-
     def decided_ns(self, match: Match) -> int:
         """An event after this time cannot change the match."""
         if self.shape.open_tail or self.query.skip != "none":
@@ -132,20 +137,15 @@ class Compiled:
     def values(self, match: Match) -> dict[str, Any]:
         """RETURN's columns, or, for RETURN *, the payloads by alias."""
         if self._columns is not None:
-            number = match.alternative
-            blockers = len(self.form.alternatives[number].blockers)
-            binding: Binding = [*match.bound, *[()] * blockers]
-            return {name: column(binding) for name, column in self._columns[number]}
+            binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
+            return {name: read(binding) for name, read in self._columns[match.alternative]}
         values: dict[str, Any] = {}
-        alternative = self.form.alternatives[match.alternative]
-        for component, entries in zip(alternative.components, match.bound, strict=True):
-            if component.alias.startswith("_"):
-                continue
-            payloads = [entry.payload for entry in entries]
-            if component.is_group:
-                values[component.alias] = payloads
+        for index, alias, is_group in self._shown[match.alternative]:
+            entries = match.bound[index]
+            if is_group:
+                values[alias] = [entry.payload for entry in entries]
             else:
-                values[component.alias] = payloads[0] if payloads else None
+                values[alias] = entries[0].payload if entries else None
         return values
 
 
@@ -217,19 +217,20 @@ def _columns(
     params: Mapping[str, Any] | None,
     functions: Mapping[str, Function] | None,
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
-    """By alternative; a column that names an alias the alternative lacks is NULL in it."""
+    """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
+    its own, are empty."""
     if query.columns is None:
         return None
+    every = dict.fromkeys(alias for a in form.alternatives for alias in slots_of(a)[0])
     found = []
     for alternative in form.alternatives:
         slots, groups = slots_of(alternative)
-        columns = []
-        for column in query.columns:
-            if expression.aliases(column.expr) <= slots.keys():
-                read = expression.value(column.expr, slots, groups, params, functions)
-            else:
-                read = _null
-            columns.append((column.name, read))
+        for alias in every:
+            slots.setdefault(alias, len(slots))
+        columns = [
+            (column.name, expression.value(column.expr, slots, groups, params, functions))
+            for column in query.columns
+        ]
         found.append(columns)
     return found
 
@@ -241,10 +242,6 @@ def slots_of(alternative: Alternative) -> tuple[dict[str, int], frozenset[int]]:
         slots[blocker.alias] = at
     groups = frozenset(c.index for c in alternative.components if c.is_group)
     return slots, groups
-
-
-def _null(_: Binding) -> None:
-    return None
 
 
 def entry_test(

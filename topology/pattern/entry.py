@@ -19,7 +19,7 @@ Identity = tuple[str, int, int]
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
     none. `low_ns` and `high_ns` bound the true time. `places`: how many indexes hold it,
-    that of all events (`everywhere`) among them."""
+    that of all events (`everywhere`) among them. `spelled`: see `anchors`."""
 
     __slots__ = (
         "event",
@@ -29,6 +29,7 @@ class Entry:
         "low_ns",
         "payload",
         "places",
+        "spelled",
         "time_ns",
         "type",
     )
@@ -42,6 +43,7 @@ class Entry:
         self.low_ns = event.ref_time_ns - event.error_ns
         self.high_ns = event.ref_time_ns + event.error_ns
         self.places = 0
+        self.spelled = b""
         self.everywhere = False
 
     @property

@@ -89,8 +89,6 @@ class Reading(Conditions):
         super().__init__(findings)
         self._components = 0
 
-    # -- what is looked for
-
     def query(self, meta: Meta, children: list[Any]) -> Query:
         span = span_of(meta)
         name, into = "", ""

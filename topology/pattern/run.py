@@ -54,6 +54,7 @@ class Run:
         "_indexes",
         "_key",
         "_postponed",
+        "_prefix",
         "_tells_final",
         "_told_barrier",
         "_touched",
@@ -82,6 +83,7 @@ class Run:
         self._wiring = wiring
         self._indexes = indexes
         self._key = spelled(partition)
+        self._prefix = b"%d:" % len(self._key) + self._key + wiring.query.form.fingerprint.encode()
         self.partition = partition
         self.number = wiring.number
         self._tells_final = tells_final
@@ -231,8 +233,7 @@ class Run:
         return unit
 
     def id_of(self, match: Match) -> str:
-        fingerprint = self.query.form.fingerprint.encode()
-        return result_id(fingerprint, self._key, self.query.anchor(match))
+        return result_id(self._prefix, self.query.ids.of(match))
 
     def _say(self, units: Iterable[Unit], now: Now) -> None:
         if self.query.query.skip == "none":

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -24,9 +25,7 @@ from topology.pattern.check import check
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
-from topology.pattern.normal_form import normalise
 from topology.pattern.parse import parse_query
-from topology.pattern.syntax import Query
 from topology.pattern.words import UNITS_NS
 from topology.result import RETRACT, Finding, MatchResult
 
@@ -103,7 +102,7 @@ def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 ALL: Final = tuple(cases())
 
 
-def each() -> Any:
+def each() -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         "case",
         [
@@ -117,15 +116,16 @@ def each() -> Any:
     )
 
 
-def checked(case: Case) -> Query:
-    query = parse_query(case.query)
-    check(query, case.query, params={})
-    return query
+@cache
+def compiled(text: str) -> Compiled:
+    query = parse_query(text)
+    check(query, text, params={})
+    return Compiled(query)
 
 
-def run(query: Query, arrivals: Iterable[Entry]) -> list[MatchResult]:
+def run(query: Compiled, arrivals: Iterable[Entry]) -> list[MatchResult]:
     """What stands when all have come; nothing is late, the frontier stands still until then."""
-    engine = Engine([Compiled(query)])
+    engine = Engine([query])
     for at_ns, entry in enumerate(arrivals):
         engine.accept(Entry(entry.event, entry.payload), at_ns)
     engine.end(0)
@@ -160,13 +160,12 @@ def shuffled(case: Case, seed: int) -> list[Entry]:
 
 @each()
 def test_in_order(case: Case) -> None:
-    results = run(checked(case), case.events)
-    assert labelled(case, results) == case.matches
+    assert labelled(case, run(compiled(case.query), case.events)) == case.matches
 
 
 @each()
 def test_in_any_order(case: Case) -> None:
-    query = checked(case)
+    query = compiled(case.query)
     for seed in range(SEEDS):
         assert labelled(case, run(query, shuffled(case, seed))) == case.matches, f"seed {seed}"
 
@@ -174,10 +173,9 @@ def test_in_any_order(case: Case) -> None:
 @each()
 def test_judged(case: Case) -> None:
     """That a case and the engine err alike is not enough: the judge shares no code with it."""
-    query = checked(case)
-    if len(case.events) > JUDGED and query.matches != "one":
+    form = compiled(case.query).form
+    if len(case.events) > JUDGED and form.query.matches != "one":
         pytest.skip(f"{len(case.events)} events are too many to try everything")
-    form = normalise(query)
     told = Counter(
         tuple(
             (form.alternatives[match.alternative].components[j].alias, case.labels[entry.event.seq])

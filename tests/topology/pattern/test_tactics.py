@@ -31,13 +31,14 @@ from topology.pattern.evaluation import MAX_STEPS, STEPS_PER_MATCH, Evaluation
 from topology.pattern.match import Match, Stretch, in_order, same_content
 from topology.pattern.normal_form import NormalForm, normalise
 from topology.pattern.parse import parse_query
-from topology.pattern.syntax import LIMIT
+from topology.pattern.syntax import LIMIT, Matches, Strategy
 from topology.pattern.tactics import exhaustive, tactic_for
 from topology.pattern.tactics.slices import can_slice
 
-SEEDS = 300 * int(os.environ.get("INORDER_SEEDS", "1"))
-ONE = (("next", "one"), ("strict", "one"), ("partition", "one"))
-BY_END = (("any", "maximal"), ("any", "all"))
+SEEDS = 200 * int(os.environ.get("INORDER_SEEDS", "1"))
+Modes = tuple[tuple[Strategy, Matches], ...]
+ONE: Modes = (("next", "one"), ("strict", "one"), ("partition", "one"))
+BY_END: Modes = (("any", "maximal"), ("any", "all"))
 NEXT = "USING skip_till_next MATCHES ONE"
 NEXT_ALL = "USING skip_till_next MATCHES ALL"
 STRICT = "USING strict MATCHES ONE"
@@ -86,7 +87,9 @@ def test_tactics_find_what_the_judge_finds() -> None:
 def sliceable(rng: Random) -> NormalForm:
     """A sequence under skip-till-any of singles and groups that nothing relates."""
     count = rng.randint(1, 4)
-    items, groups, singles = [], [], []
+    items: list[str] = []
+    groups: list[str] = []
+    singles: list[str] = []
     for at in range(count):
         if rng.random() < 0.2:
             items.append(f"!{rng.choice('ABCD')} n{at}")
@@ -219,12 +222,10 @@ def micro() -> list[Entry]:
         ("SEQ(A+, B+, C)", NEXT, 1_000, 3_232),
         ("SEQ(A, B, C)", ALL, 10, 16_818),
         ("SEQ(A, B+, C)", MAXIMAL, 10, 7_860),
-        ("SEQ(A, B+, C)", MAXIMAL, 100, 105_203),
         ("SEQ(A+, B+, C)", MAXIMAL, 10, 4_737),
         ("SEQ(A+, B+, C)", MAXIMAL, 100, 54_713),
         ("SEQ(A, B+, C)", NEXT_ALL, 10, 7_764),
         ("SEQ(A+, B+, C)", NEXT_ALL, 10, 16_374),
-        ("SEQ(A, B+, C)", ALL, 10, 45_502),
     ],
 )
 def test_counts_of_ten_thousand_events(
@@ -333,7 +334,8 @@ def test_what_a_walk_waits_for(
 ) -> None:
     stream = of_text(events)
     evaluation = evaluate(form_of(pattern), stream, stream[0])
-    assert (evaluation.waits, evaluation.hi_ns) == (waits, hi_ns)
+    assert evaluation.waits == frozenset(waits)
+    assert evaluation.hi_ns == hi_ns
 
 
 # -- cost -------------------------------------------------------------------------------------

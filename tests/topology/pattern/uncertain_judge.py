@@ -5,8 +5,8 @@ lies anywhere in [low, high], independent of all others. Rules are in three valu
 YES. A match is possible if none says NO, certain if all say YES.
 
 It is for alternatives in which the event before a step is known: linear ones of singles, or
-any whose steps are all ANY (then groups and AND are as good). UNTIL and strict negations of
-groups aside, what it cannot tell it refuses (`Unsuited`). Conditions are those of `grading`.
+any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL and
+partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
 
 `worlds` draws true times, for the law of section 7: certain ⊆ judge(world) ⊆ possible.
 """
@@ -155,15 +155,18 @@ class UncertainJudge(AlternativeJudge):
     # -- order, window, conditions ------------------------------------------------------------
 
     def _order(self, match: Match) -> int:
-        """Pairwise for YES; for NO, whether a chain has no room."""
-        grade = YES
-        for part in self.components:
-            earlier = [one for k in part.before for one in match.bound[k]]
-            for entry in match.bound[part.index]:
-                grade = min([grade, *(before(one, entry) for one in earlier)])
-                if earlier and max(one.low_ns for one in earlier) >= entry.high_ns:
-                    return NO
-        return grade
+        """Of all ordered pairs, not neighbours alone: then NO is said wherever a chain has no
+        room, which is where an earlier event's low is not below a later one's high."""
+        return min(
+            (
+                before(one, entry)
+                for part in self.components
+                for entry in match.bound[part.index]
+                for k in part.before
+                for one in match.bound[k]
+            ),
+            default=YES,
+        )
 
     def _window(self, run: Run) -> int:
         within, members = self.query.within_ns, [entry for _, entry in run]

@@ -153,8 +153,11 @@ class Search:
             return
         self._bound[j].append(start)
         if rules.holds(self._bound, j):
-            self._push(j, start)
-            self._run()
+            if start is self._end:
+                self._report(start)
+            else:
+                self._push(j, start)
+                self._run()
         self._bound[j].pop()
 
     def _run(self) -> None:
@@ -162,22 +165,24 @@ class Search:
         while frames:
             frame = frames[-1]
             entry = None if self._is_over() else self._next(frame)
-            if entry is not None:
+            if entry is None:
+                frames.pop()
+                if frames:
+                    self._bound[frame.taken].pop()
+            elif entry is self._end:
+                self._report(entry)
+                self._bound[self._current].pop()
+            else:
                 self._push(self._current, entry)
-                continue
-            frames.pop()
-            if frames:
-                self._bound[frame.taken].pop()
 
     def _push(self, j: int, entry: Entry) -> None:
-        """The run has just been extended by the entry: report it if it is a match."""
+        """The run has just been extended by the entry, and may go on."""
         rules = self._rules
-        open_: list[int] = []
-        if entry is not self._end:
-            open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
-        self._frames.append(Frame(j, entry, open_))
-        self._begin(self._frames[-1])
-        if self._end is None or entry is self._end:
+        open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
+        frame = Frame(j, entry, open_)
+        self._frames.append(frame)
+        self._begin(frame)
+        if self._end is None:
             self._report(entry)
 
     def _report(self, last: Entry) -> None:
