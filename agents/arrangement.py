@@ -193,6 +193,8 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
         for name, topic in results.items()
         if name in stage.operators and topology.has_work(name)
     )
+    if PATTERN in stage.operators and topology.live_queries:
+        wanted.add(topics.queries)
     for topic in inputs_of(topology, stage):
         wanted.add(changelog_topic(topology.application, stage.name, topic))
     return sorted(wanted)

@@ -48,6 +48,7 @@ from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
+from agents.query_feed import QueryFeed
 from agents.reread import read_again
 from agents.state.store import Store
 from topology.event import Event
@@ -70,6 +71,7 @@ class Surroundings:
     new_delivery: Callable[[TopicPartition], Delivery]
     new_store: Callable[[TopicPartition], Store | None]
     clock_feed: ClockFeed | None = None
+    query_feed: QueryFeed | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -91,6 +93,8 @@ class Partition:
         self.is_open = False
         self.restored = (0, 1)  # position in the changelog and its end, while restoring
         self.heard_of = False  # a batch or a tick has come since somebody looked
+        self._queries = surroundings.query_feed
+        self._queries_version = 0
         self._topic_id = surroundings.topic_ids.get(source.topic, "")
         self._arrangement = arrangement
         self._surroundings = surroundings
@@ -129,6 +133,7 @@ class Partition:
         started = time.monotonic()
         await self._delivery.start()
         state = await self._load()
+        self._look_for_queries()
         if changelog.PROGRESS in state:
             await self._restore(state)
         self._metrics.restored(time.monotonic() - started)
@@ -263,6 +268,7 @@ class Partition:
         records = batch.records
         if begin is not None and records and records[0].offset < begin:
             records = [record for record in records if record.offset >= begin]
+        self._look_for_queries()
         if records:
             if self._feed is not None:
                 times_ms = [record.timestamp for record in records]
@@ -291,6 +297,13 @@ class Partition:
             and time.monotonic() - self._last_checkpoint_s >= self._checkpoint_s
         ):
             self._begin_checkpoint()
+
+    def _look_for_queries(self) -> None:
+        """Queries that were added or removed since the last batch."""
+        feed = self._queries
+        if feed is not None and feed.version != self._queries_version:
+            self._queries_version = feed.version
+            self.stage.set_queries(feed.queries)
 
     def _work(self, read: Read) -> None:
         with self._whole_or_nothing():

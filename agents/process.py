@@ -35,6 +35,7 @@ from agents.http import Health, HttpServer
 from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.partition import Surroundings
+from agents.query_feed import QueryFeed
 from agents.security import PLAINTEXT, Security
 from agents.state.open import open_store
 from agents.state.store import Store, StoreName
@@ -43,6 +44,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.description import Stage as StageDescription
 from topology.description import Topology
+from topology.description.stages import PATTERN
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +122,10 @@ class StageProcess:
         topology = arrangement.topology
         metrics = Metrics(self._registry)
         self._feed = self._clock_feed(metrics)
+        live = topology.live_queries and PATTERN in arrangement.operator_names
+        self._queries = QueryFeed(brokers, topology) if live else None
         surroundings = Surroundings(
-            brokers, metrics, self._delivery, self._store, self._feed, topic_ids
+            brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._handler = StageHandler(arrangement, surroundings, watchdog)
@@ -155,12 +159,18 @@ class StageProcess:
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
+            if self._queries is not None:
+                await self._queries.start(
+                    arrangement.partitions[arrangement.topology.topics.queries]
+                )
             await run(app, self._stop)
         finally:
             pulse.cancel()
             await asyncio.wait([pulse])
             if self._feed is not None:
                 await self._feed.stop()
+            if self._queries is not None:
+                await self._queries.stop()
             await self._http.stop()
         if self._stuck is not None:
             raise self._stuck
@@ -172,6 +182,8 @@ class StageProcess:
                 await asyncio.sleep(PULSE_S)
                 beats += 1
                 self._handler.pulse()
+                if self._queries is not None:
+                    self._queries.examine()
                 if beats % OBSERVE_EVERY == 0:
                     self._handler.observe()
                     self._look_after()

@@ -95,6 +95,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
         for name, topic in results.items()
         if topology.has_work(name)
     ]
+    if topology.live_queries:
+        specs.append(TopicSpec(topics.queries, 1, COMPACTED))
     for stage in topology.stages:
         if works(topology, stage):
             for topic in inputs_of(topology, stage):

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "match": "Find patterns in recorded events.",
     "produce": "Publish recorded events with the header contract.",
+    "query": "Add and remove patterns while workers run.",
     "replay": "Run the topology in this process on recorded events.",
     "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",
     "spark": "Analyse the topics with Spark.",

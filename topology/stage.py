@@ -75,17 +75,19 @@ def chain_of(
 
 
 def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator]]:
-    found = {
-        name: query
-        for name, query in topology.queries_of(stream).items()
-        if query.pattern is not None
-    }
-    if not found:
+    queries = topology.queries_of(stream)
+    if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return []
-    queries = [Compiled(replace(query.pattern, name=name)) for name, query in found.items()]
-    tells_final = frozenset(name for name, query in found.items() if query.finals)
-    engine = Engine(queries, stream, tells_final=tells_final)
+    engine = engine_of(stream, queries)
     return [(PATTERN, Pattern(engine, topology.correct_for_ns, place))]
+
+
+def engine_of(stream: str, queries: Mapping[str, Any]) -> Engine:
+    """The patterns among the queries (`QueryConfig` by name)."""
+    found = {name: query for name, query in queries.items() if query.pattern is not None}
+    compiled = [Compiled(replace(query.pattern, name=name)) for name, query in found.items()]
+    tells_final = [name for name, query in found.items() if query.finals]
+    return Engine(compiled, stream, tells_final=tells_final)
 
 
 class Stage:
@@ -108,6 +110,7 @@ class Stage:
             stream: chain_of(topology, stream, operators, table)
             for stream in (topology.streams if streams is None else streams)
         }
+        self._topology = topology
         self._begins_ordered = operators[0] not in (REORDER, MERGE)
         self._moved: list[Event] = []
         self._keeps_moved = False
@@ -159,6 +162,14 @@ class Stage:
         for chain in self.chains.values():
             self._add(first, chain.on_end(now_ns))
         return self._in_order(first)
+
+    def set_queries(self, queries: Mapping[str, Any]) -> None:
+        """From now on these patterns are looked for (`topology.live_queries`). One that is new
+        counts what starts from now on; one that is no more retracts nothing."""
+        for stream, chain in self.chains.items():
+            if PATTERN in chain.names:
+                mine = self._topology.queries_of(stream, queries)
+                chain.operator(PATTERN).take_over(engine_of(stream, mine))
 
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next, or is no

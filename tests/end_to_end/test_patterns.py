@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,19 @@ import pytest
 
 from benchmarks.workloads import crowd
 from tests.end_to_end.judge import judge
-from tests.end_to_end.records import Read, Reader, read_all
+from tests.end_to_end.records import Read, Reader, Sender, read_all
+from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from topology.event import Event
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
+from topology.pattern.parse import parse_query
+from topology.pattern.syntax import Query
 from topology.result import MatchResult
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -48,7 +53,8 @@ QUERIES = f"""queries:
   alone: {{pattern: {json.dumps(ALONE)}, finals: true}}
 """
 
-Content = tuple[str, tuple[tuple[Any, ...], ...]]
+Members = tuple[tuple[Any, ...], ...]
+Content = tuple[str, Members]
 
 
 def in_time(setting: Setting) -> list[Read]:
@@ -66,21 +72,30 @@ def in_time(setting: Setting) -> list[Read]:
     return found
 
 
-def in_one_go(setting: Setting) -> set[Content]:
-    """What the events of the ordered topic, in order, come to."""
-    records = in_time(setting)
-    found: set[Content] = set()
-    for name, query in setting.topology.queries.items():
-        assert query.pattern is not None
-        engine = Engine([Compiled(query.pattern)])
-        for entry in sorted(map(_entry, records), key=lambda each: each.key):
-            engine.accept(entry, 0)
-        engine.end(0)
-        for finding in engine.findings:
-            assert isinstance(finding, MatchResult)
-            assert finding.revision == 0
-            found.add((name, tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)))
+def matches_of(records: Sequence[Read], query: Query) -> dict[Members, int]:
+    """What the events, in order, come to, and when each match starts."""
+    engine = Engine([Compiled(query)])
+    for entry in sorted(map(_entry, records), key=lambda each: each.key):
+        engine.accept(entry, 0)
+    engine.end(0)
+    found = {}
+    for finding in engine.findings:
+        assert isinstance(finding, MatchResult)
+        assert finding.revision == 0
+        members = tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)
+        found[members] = finding.start_ns
     return found
+
+
+def in_one_go(setting: Setting) -> set[Content]:
+    """The matches of all queries of the file."""
+    records = in_time(setting)
+    return {
+        (name, members)
+        for name, query in setting.topology.queries.items()
+        if query.pattern is not None
+        for members in matches_of(records, query.pattern)
+    }
 
 
 def _entry(record: Read) -> Entry:
@@ -154,4 +169,64 @@ def test_matches_under_kills(
         standing.await_truth(expected)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections")
+    standing.close()
+
+
+def await_query(worker: Worker, name: str) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        _, answer = worker.ask("explain")
+        if name in json.dumps(answer):
+            return
+        assert time.monotonic() < deadline_s, answer
+        time.sleep(0.1)
+
+
+def await_all_since_the_first(standing: Standing, every: dict[Members, int]) -> int:
+    """Until the matches told are all there are from some instant on; that instant."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        found = {members for query, members in standing.poll() if query == "late_comer"}
+        since_ns = min((every[members] for members in found), default=0)
+        if found and found == {m for m, start_ns in every.items() if start_ns >= since_ns}:
+            return since_ns
+        assert time.monotonic() < deadline_s, f"{len(found)} matches of {len(every)}"
+
+
+def test_a_query_comes_and_goes_while_workers_run(kafka: SharedKafka, tmp_path: Path) -> None:
+    """It counts from that moment on, also after a kill; what it said stays."""
+    more = "live_queries: true\n"
+    stages = "reorder+merge, pattern"
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=more)
+    where = ("--topology", str(setting.path), "--brokers", kafka.bootstrap)
+    rows = crowd(8_000, seed=6).rows
+    worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
+    standing = Standing(setting)
+    with running(worker):
+        worker.wait_ready()
+        emitted = Emitted(setting)
+        Sender(setting, rows[:3_000]).start().finish()
+        emitted.wait_for(len({(row.source, row.seq) for row in rows[:2_500]}), TIMEOUT_S)
+        added = run_cli("query", "add", "late_comer", *where, "--pattern", RISE)
+        assert added.returncode == 0, added.stderr.decode()
+        listed = run_cli("query", "list", *where)
+        assert b"late_comer" in listed.stdout, listed
+        await_query(worker, "late_comer")
+        sender = Sender(setting, rows[3_000:], speed=SPEED).start()
+        while sender.share < 0.5:
+            emitted.poll()
+        worker.kill_stage(1)
+        sender.finish()
+        emitted.wait_for(len({(row.source, row.seq) for row in rows}), TIMEOUT_S)
+        emitted.close()
+        every = matches_of(in_time(setting), parse_query(RISE))
+        since_ns = await_all_since_the_first(standing, every)
+        assert min(every.values()) < since_ns
+        removed = run_cli("query", "remove", "late_comer", *where)
+        assert removed.returncode == 0, removed.stderr.decode()
+        again = run_cli("query", "remove", "late_comer", *where)
+        assert again.returncode == 2
+        assert b"there are: none" in again.stderr
+        stop_all([worker])
+    assert len(standing.lines) > 50
     standing.close()

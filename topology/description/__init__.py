@@ -10,13 +10,11 @@ In code the sections take their Python names, whose units come last
 pydantic's `ValidationError`. The rooms of this package: `spelling` (durations,
 sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which puts
 paths and lines to what these refuse.
-
-In this version `queries` are checked and then refused.
 """
 
 from topology.description.problem import Problem, TopologyError
 from topology.description.query import Aggregate, QualityConfig, QueryConfig, Window
-from topology.description.reading import parse
+from topology.description.reading import parse, query_of
 from topology.description.stages import Stage
 from topology.description.stream import (
     STAMPED_NAMES,
@@ -47,4 +45,5 @@ __all__ = [
     "TopologyError",
     "Window",
     "parse",
+    "query_of",
 ]

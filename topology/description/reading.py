@@ -26,7 +26,7 @@ from topology.description.stream import (
     Section,
     StreamConfig,
 )
-from topology.description.topology import TopicsConfig, Topology
+from topology.description.topology import TopicsConfig, Topology, query_faults
 from topology.description.yaml_text import load
 
 _SECTIONS: Final[Mapping[Path, type[Section]]] = {
@@ -59,6 +59,26 @@ def parse(source: str | bytes | Mapping[str, Any]) -> Topology:
     return _checked(loaded.value, loaded.lines, loaded.problems)
 
 
+def query_of(document: Any, topology: Topology) -> QueryConfig:
+    """A query of the topology that is not in its file. Raises `TopologyError`."""
+    if not isinstance(document, Mapping):
+        problem = Problem("", f"{shown(document)} is not a mapping", "write {pattern: …}", None)
+        raise TopologyError([problem])
+    try:
+        query = QueryConfig.model_validate(
+            document, context=FROM_FILE, by_alias=True, by_name=False
+        )
+    except ValidationError as wrong:
+        below: Path = ("queries", "*")
+        faults = [fault for error in wrong.errors() for fault in _faults(error, below)]
+        raise TopologyError([_problem(fault, {}) for fault in faults]) from None
+    named = {"added": query}
+    faults = list(query_faults(named, tuple(topology.streams)))
+    if faults:
+        raise TopologyError([_problem(fault._replace(path=fault.path[2:]), {}) for fault in faults])
+    return query
+
+
 _EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
 
 
@@ -89,8 +109,8 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
     return Problem(spelled(fault.path), fault.message, fault.remedy, lines.get(path))
 
 
-def _faults(error: Any) -> Iterator[Fault]:
-    """One error of pydantic as the faults it stands for, paths from the top."""
+def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
+    """One error of pydantic as the faults it stands for; `above`: where the section stands."""
     path: Path = error["loc"]
     if path[-1:] == ("[key]",):  # so pydantic marks what is wrong with a name itself
         path = path[:-1]
@@ -99,14 +119,14 @@ def _faults(error: Any) -> Iterator[Fault]:
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            yield Fault(path, "there is no such key", meant(path[-1], _keys(path[:-1])))
+            yield Fault(path, "there is no such key", meant(path[-1], _keys((*above, *path[:-1]))))
         case "invalid_key":
             yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
         case "missing":
             yield Fault(path, "is missing", f"add it; {_EMPTY.remedy}")
         case "model_type" | "dict_type" | "mapping_type":
             message = f"{shown(error['input'])} is not a mapping"
-            keys = ", ".join(_keys(path))
+            keys = ", ".join(_keys((*above, *path)))
             yield Fault(path, message, f"write keys with values, known: {keys}")
         case _:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")

@@ -54,11 +54,12 @@ class TopicsConfig(Section):
     clock: TopicName = "clock.offsets"
     windows: TopicName = "results.windows"
     matches: TopicName = "results.matches"
+    queries: TopicName = "queries"
     max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
 
     def named(self) -> Iterator[tuple[str, str]]:
         """(key, topic) of each."""
-        for key in ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches"):
+        for key in ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches", "queries"):
             yield key, getattr(self, key)
 
 
@@ -130,6 +131,7 @@ class Topology(Section):
     redis: Annotated[str, given(_redis_url)] = "redis://127.0.0.1:6379/0"
     heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
     watermark: Flag = True
+    live_queries: Flag = False
     tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
     spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
@@ -143,11 +145,14 @@ class Topology(Section):
         """KeyError for a stream the file does not name."""
         return self.streams[name]
 
-    def queries_of(self, stream: str) -> dict[str, QueryConfig]:
-        """Those that read this stream, by name; one that names none reads the only one."""
+    def queries_of(
+        self, stream: str, queries: Mapping[str, QueryConfig] | None = None
+    ) -> dict[str, QueryConfig]:
+        """Those (of the file, or of `queries`) that read this stream, by name; one that names
+        none reads the only one."""
         return {
             name: query
-            for name, query in self.queries.items()
+            for name, query in (self.queries if queries is None else queries).items()
             if query.stream == stream or (query.stream is None and len(self.streams) == 1)
         }
 
@@ -156,7 +161,9 @@ class Topology(Section):
         if operator == WINDOW:
             return any(query.window is not None for query in self.queries.values())
         if operator == PATTERN:
-            return any(query.pattern is not None for query in self.queries.values())
+            return self.live_queries or any(
+                query.pattern is not None for query in self.queries.values()
+            )
         return True
 
     @property
@@ -170,7 +177,7 @@ class Topology(Section):
             *_header_faults(self),
             *_topic_faults(self),
             *_timing_faults(self),
-            *_query_faults(self),
+            *query_faults(self.queries, tuple(self.streams)),
         ]
         if faults:
             raise refused_at(*faults)
@@ -225,19 +232,14 @@ def _timing_faults(topology: Topology) -> Iterator[Fault]:
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
 
-def _query_faults(topology: Topology) -> Iterator[Fault]:
-    streams = tuple(topology.streams)
-    sound = True
-    for name, query in topology.queries.items():
+def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
+    for name, query in queries.items():
         if query.stream is None and len(streams) > 1:
-            sound = False
             message = "does not say which stream it reads"
             yield Fault(("queries", name), message, f"write stream: {streams[0]}")
-        elif query.stream is not None and query.stream not in topology.streams:
-            sound = False
+        elif query.stream is not None and query.stream not in streams:
             message = f"there is no stream `{query.stream}`"
             yield Fault(("queries", name, "stream"), message, meant(query.stream, streams))
-    windows = [name for name, query in topology.queries.items() if query.window is not None]
-    if windows and sound:
-        message = "windows are not part of this version"
-        yield Fault(("queries", windows[0]), message, "remove it")
+        if query.window is not None:
+            message = "windows are not part of this version"
+            yield Fault(("queries", name), message, "remove it")

@@ -92,6 +92,10 @@ class Engine:
         self.gone: list[Entry] = []
 
     @property
+    def names(self) -> list[str]:
+        return [wiring.query.name for hall in self._halls for wiring in hall.wirings]
+
+    @property
     def retained(self) -> int:
         """Entries that some index holds."""
         return len(self._identities)
@@ -118,7 +122,7 @@ class Engine:
         known = self._identities.get(entry.identity)
         if known is not None:
             return DUPLICATE if known.is_copy_of(entry) else CONFLICT
-        floor_ns = self.frontier_ns - max(hall.amend_ns for hall in self._halls)
+        floor_ns = self.frontier_ns - max((hall.amend_ns for hall in self._halls), default=0)
         if entry.time_ns < floor_ns:
             return LATE
         if len(self._identities) >= self._max_retained:
@@ -347,14 +351,14 @@ class Engine:
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
-        not know counts from the frontier on; what it says of one that is no more is left."""
+        not know counts from now on; what it says of one that is no more is left."""
         self.clock_ns, self.frontier_ns, counts, since = state.get(ENGINE, self._own_state())
         self.counts.update(counts)
         for hall in self._halls:
             for wiring in hall.wirings:
                 fingerprint, since_ns, lateness = since.get(wiring.query.name, ("", 0, None))
                 known = fingerprint == wiring.query.form.fingerprint
-                wiring.since_ns = since_ns if known else self.frontier_ns
+                wiring.since_ns = since_ns if known else self._from_now_on(wiring.query)
                 if known:
                     wiring.lateness.restore(lateness)
         rest = dict(state)
@@ -376,6 +380,13 @@ class Engine:
                         self._gathering[run] = (hall, due_ns)
         self._overflowed.clear()
         self._stale = dict.fromkeys(rest)
+
+    def _from_now_on(self, query: Compiled) -> int:
+        """Matches that start here or later rest on no event that came before now: those were
+        kept only if another query asked for them."""
+        if self.clock_ns == BEFORE_ALL:
+            return BEFORE_ALL
+        return self.clock_ns + 1 + (query.within_ns if query.shape.has_start_negation else 0)
 
 
 def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:

@@ -4,7 +4,7 @@
 one is absent. Two matches are the same if alternative and bound entries are the same.
 
 Where many matches of a unit hold long stretches of the same entries, they hold them as `Stretch`es
-over one frozen copy: 1 M matches with groups of 170 are 0.1 GB and not 1.4.
+over one frozen copy: 1 M matches with groups of 167 take 0.3 GB, where copies alone would be 1.4.
 """
 
 from __future__ import annotations

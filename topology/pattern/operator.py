@@ -17,7 +17,7 @@ from typing import Any
 from topology.event import DATA, WATERMARK, Event
 from topology.operator import Changes, Figures, State
 from topology.outcome import Step
-from topology.pattern.engine import CONFLICT, IRRELEVANT, LATE, REFUSED, STORED, Engine
+from topology.pattern.engine import BEFORE_ALL, CONFLICT, IRRELEVANT, LATE, REFUSED, STORED, Engine
 from topology.pattern.entry import Entry
 from topology.payload import UNREADABLE, read_payload
 
@@ -39,6 +39,7 @@ class Pattern:
         self._position = position
         self._decode = decode
         self._unreadable = 0
+        self._is_new = False
         self.let_go: list[Event] = []
         """Events no longer held, since the driver emptied it."""
 
@@ -80,11 +81,24 @@ class Pattern:
         engine.findings.clear()
         return step
 
+    def take_over(self, engine: Engine) -> None:
+        """Go on with another engine, of other queries, from where this one stands."""
+        before = self._engine
+        entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
+        engine.restore(before.snapshot(), entries)
+        self._engine = engine
+        self._is_new = True
+        self._step(0, [])
+
     def snapshot(self) -> State:
         return self._engine.snapshot()
 
     def changes(self) -> Changes:
-        return self._engine.changes()
+        changes = self._engine.changes()
+        if self._is_new:
+            self._is_new = False
+            changes |= self._engine.snapshot()
+        return changes
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
@@ -96,6 +110,16 @@ class Pattern:
             entries.append(Entry(event, None if payload is UNREADABLE else payload))
         self._engine.restore(state, entries)
         self._step(0, [])
+
+    def explain(self) -> dict[str, Any]:
+        """The queries, and from when on what they say is not yet final."""
+        engine = self._engine
+        return {
+            "queries": engine.names,
+            "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL else None,
+            "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL else None,
+            **self.figures(),
+        }
 
     def figures(self) -> Figures:
         counts = self._engine.counts

@@ -10,9 +10,17 @@ from topology.pattern.entry import Entry
 from topology.pattern.evaluation import Evaluation, Place, Tactic
 from topology.pattern.index import Index
 from topology.pattern.match import Match, in_order
-from topology.pattern.normal_form import NormalForm
+from topology.pattern.normal_form import NormalForm, normalise
+from topology.pattern.parse import parse_query
 from topology.pattern.syntax import Expr
+from topology.pattern.tactics import tactic_for
 from topology.pattern.walk import aliases
+
+NEXT = "USING skip_till_next MATCHES ONE"
+NEXT_ALL = "USING skip_till_next MATCHES ALL"
+STRICT = "USING strict MATCHES ONE"
+MAXIMAL = "USING skip_till_any MATCHES MAXIMAL"
+ALL = "USING skip_till_any MATCHES ALL"
 
 
 def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -60,15 +68,34 @@ def _index(
     return index
 
 
-def evaluations(form: NormalForm, tactic: Tactic, entries: Sequence[Entry]) -> list[Evaluation]:
+def evaluations(
+    form: NormalForm, tactic: Tactic, entries: Sequence[Entry]
+) -> list[tuple[Entry, Evaluation]]:
     """Of every unit there could be."""
     found = []
     for members in partitions(form, entries):
         here = place(form, members, entries)
-        found += [tactic.evaluate(here, anchor) for anchor in members]
+        found += [(anchor, tactic.evaluate(here, anchor)) for anchor in members]
     return found
 
 
 def matches(form: NormalForm, tactic: Tactic, entries: Sequence[Entry]) -> list[Match]:
-    found = [match for each in evaluations(form, tactic, entries) for match in each.matches]
+    found = [match for _, each in evaluations(form, tactic, entries) for match in each.matches]
     return in_order(found)
+
+
+def form_of(pattern: str, options: str = NEXT, within: int = 10, where: str = "") -> NormalForm:
+    condition = f"WHERE {where}" if where else ""
+    return normalise(parse_query(f"PATTERN {pattern} {condition} WITHIN {within} ns {options}"))
+
+
+def contents(found: Sequence[Match]) -> list[object]:
+    return [match.content for match in found]
+
+
+def units(form: NormalForm, entries: Sequence[Entry]) -> list[tuple[Entry, Evaluation]]:
+    return evaluations(form, tactic_for(form), entries)
+
+
+def evaluate(form: NormalForm, stream: Sequence[Entry], anchor: Entry) -> Evaluation:
+    return tactic_for(form).evaluate(place(form, stream, stream), anchor)

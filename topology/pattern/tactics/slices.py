@@ -78,11 +78,11 @@ class Slices:
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
         found: list[Match] = []
-        most = budget.most if self._maximal else wanted
         indexes = place.components[self._rules.number]
         for line in self._lines:
             views = [indexes[j] for j in line.parts]
             some: list[Match] = []
+            most = budget.most if self._maximal or line.is_sifted else wanted
             cutting = Cutting(line, self.gaps, place, views, anchor, budget, most, some)
             if not cutting.is_possible:
                 continue

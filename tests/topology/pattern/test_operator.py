@@ -1,0 +1,156 @@
+"""Examples: the operator in the chain, and queries that come and go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from topology.description import QueryConfig, Topology, parse, query_of
+from topology.event import WATERMARK, Event
+from topology.outcome import Step
+from topology.result import MatchResult
+from topology.stage import Stage
+
+MS = 1_000_000
+
+TOPOLOGY = """\
+streams: {{default: {{clock: {{unsynced: trust}}}}}}
+live_queries: true
+{more}"""
+AB = "PATTERN SEQ(A a, B b) WITHIN 10 ms"
+AB_LATER = "PATTERN SEQ(A a, !N n, B b) WITHIN 10 ms"
+
+
+def topology(more: str = "") -> Topology:
+    return parse(TOPOLOGY.format(more=more))
+
+
+def stage(of: Topology) -> Stage:
+    return Stage(of, ["pattern"])
+
+
+def event(type_: str, ms: int, seq: int, value: Any = None, error_ns: int = 0) -> Event:
+    made = Event("default", "s", 0, seq, ms * MS, ms * MS, seq, value=value, type=type_)
+    made.error_ns = error_ns
+    return made
+
+
+def watermark(ms: int, complete_ms: int | None = None) -> Event:
+    made = Event("default", "", 0, 0, ms * MS, ms * MS, kind=WATERMARK)
+    made.complete_ns = (ms if complete_ms is None else complete_ms) * MS
+    return made
+
+
+def told(step: Step) -> list[tuple[str, str, bool, list[int]]]:
+    found = []
+    for finding in step.results:
+        assert isinstance(finding, MatchResult)
+        seqs = [member.seq for member in finding.members]
+        found.append((finding.query, finding.op, finding.final, seqs))
+    return found
+
+
+def give(to: Stage, *events: Event) -> Step:
+    return to.on_batch(events, events[-1].at_ns)
+
+
+def live(of: Topology, **patterns: str) -> dict[str, QueryConfig]:
+    return {name: query_of({"pattern": text}, of) for name, text in patterns.items()}
+
+
+def kept(of: Stage) -> list[Event]:
+    return list(of.held())
+
+
+def test_events_pass_and_stay_held_until_nothing_can_come_of_them() -> None:
+    running = stage(topology(f"queries: {{ab: {{pattern: {json.dumps(AB)}}}}}"))
+    running.keep_moved()
+    events = [event("A", 0, 0), event("X", 1, 1), event("B", 2, 2)]
+    step = give(running, *events)
+    assert step.released == events
+    assert told(step) == [("ab", "emit", False, [0, 2])]
+    assert [one.seq for one in kept(running)] == [0, 2], "an X is nobody's"
+    assert [one.held_by > 0 for one in events] == [True, False, True]
+    assert not list(running.waiting())
+    give(running, watermark(1_000))
+    assert not kept(running)
+    assert {one.seq for one in running.take_moved() if not one.held_by} >= {0, 2}
+
+
+def test_a_result_is_told_again_when_it_is_final() -> None:
+    query = f"{{pattern: {json.dumps(AB)}, finals: true}}"
+    running = stage(topology(f"queries: {{ab: {query}}}"))
+    assert told(give(running, event("A", 0, 0), event("B", 2, 2))) == [
+        ("ab", "emit", False, [0, 2])
+    ]
+    assert told(give(running, watermark(2))) == []
+    assert told(give(running, watermark(3))) == [("ab", "update", True, [0, 2])]
+
+
+def test_what_the_complete_frontier_leaves_open_is_corrected_for_a_while() -> None:
+    more = f"correct_for: 100ms\nqueries: {{ab: {{pattern: {json.dumps(AB)}}}}}"
+    running = stage(topology(more))
+    give(running, event("A", 0, 0), event("B", 5, 5), watermark(50, complete_ms=0))
+    assert told(give(running, event("B", 4, 4))) == [("ab", "update", False, [0, 4])]
+    give(running, watermark(104, complete_ms=0))
+    assert told(give(running, event("B", 3, 3))) == [], "it is behind by more than correct_for"
+    assert running.chains["default"].figures()["pattern_late"] == 1
+
+
+def test_an_undecodable_payload_is_null_and_counted() -> None:
+    query = json.dumps("PATTERN SEQ(A a, B b) WHERE a.x = 1 WITHIN 10 ms")
+    running = stage(topology(f"queries: {{ab: {{pattern: {query}}}}}"))
+    events = [event("A", 0, 0, b"{"), event("A", 1, 1, b'{"x": 1}'), event("B", 2, 2, b"")]
+    assert told(give(running, *events)) == [("ab", "emit", False, [1, 2])]
+    assert running.chains["default"].figures()["pattern_unreadable"] == 1
+
+
+def test_a_query_that_is_added_counts_from_then_on() -> None:
+    of = topology()
+    running = stage(of)
+    assert told(give(running, event("A", 0, 0), event("B", 1, 1))) == []
+    running.set_queries(live(of, new=AB))
+    assert told(give(running, event("B", 2, 2))) == [], "its A came before"
+    assert told(give(running, event("A", 3, 3), event("B", 4, 4))) == [
+        ("new", "emit", False, [3, 4])
+    ]
+    state = running.snapshot()
+    again = stage(of)
+    again.set_queries(live(of, new=AB))
+    again.restore(state, [again_of(one) for one in kept(running)])
+    assert told(give(again, event("B", 2, 5), event("A", 6, 6), event("B", 7, 7))) == [
+        ("new", "emit", False, [6, 7])
+    ]
+
+
+def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
+    of = topology()
+    running, table = stage(of), dict[str, Any]()
+    running.set_queries(live(of, one=AB))
+    give(running, event("A", 0, 0), event("B", 5, 5))
+    checkpoint(running, table)
+    running.set_queries(live(of, one=AB, two=AB_LATER))
+    assert told(give(running, event("B", 4, 4))) == [("one", "update", False, [0, 4])]
+    checkpoint(running, table)
+    assert any("/one/" in key for key in table)
+    running.set_queries(live(of, two=AB_LATER))
+    assert told(give(running, event("B", 3, 3))) == []
+    checkpoint(running, table)
+    assert not any("/one/" in key for key in table), "its state is gone"
+    assert told(give(running, event("A", 20, 20), event("B", 21, 21))) == [
+        ("two", "emit", False, [20, 21])
+    ]
+
+
+def checkpoint(running: Stage, table: dict[str, Any]) -> None:
+    for key, value in running.changes().items():
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
+def again_of(one: Event) -> Event:
+    made = event(one.type, one.ref_time_ns // MS, one.seq, one.value, one.error_ns)
+    made.held_by = one.held_by
+    return made

@@ -1,0 +1,62 @@
+"""How far reference times may be from true ones: the largest error met, and what follows of it.
+
+Source: patterns.md 7. Where no event has an error, nothing of this does anything. With errors up
+to E, two events that are 2 E apart in reference time may be in either order. So an event can
+change the grade of a match that is 2 E (the *margin*) older, and that match is decided so much
+later.
+
+E is the bound that is set (`max_error_ns`), from the first event on; or, where none is set, the
+largest error met so far, rounded up to a power of two so that it seldom grows, at most
+`MAX_ERROR_NS`. What was decided before it grew stands: a smaller error had let go of what it rests
+on. So the promise of no false negative is for a bound that is set, or a frontier that stands still.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+MAX_ERROR_NS: Final = 3_600_000_000_000
+"""One hour: no event with a larger error is taken, whatever is set."""
+
+
+class Doubt:
+    """`steps`: earlier margins with the frontier at which each ended."""
+
+    __slots__ = ("_max_error_ns", "error_ns", "margin_ns", "steps")
+
+    def __init__(self, max_error_ns: int | None = None) -> None:
+        self._max_error_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
+        self.error_ns = max_error_ns or 0
+        self.margin_ns = 2 * self.error_ns
+        self.steps: list[tuple[int, int]] = []
+
+    def admits(self, error_ns: int) -> bool:
+        return error_ns <= self._max_error_ns
+
+    def widen(self, error_ns: int, frontier_ns: int) -> None:
+        """An event with this error is there, which may be more than all before."""
+        if error_ns > self.error_ns:
+            self.steps.append((frontier_ns, self.margin_ns))
+            self.error_ns = min(1 << (error_ns - 1).bit_length(), self._max_error_ns)
+            self.margin_ns = 2 * self.error_ns
+
+    def decided_ns(self, nominal_ns: int, amend_ns: int) -> int:
+        """The reference time after which no event changes what, by reference times alone, none
+        changes after `nominal_ns`."""
+        for frontier_ns, margin_ns in self.steps:
+            if nominal_ns + margin_ns < frontier_ns - amend_ns:
+                return nominal_ns + margin_ns
+        return nominal_ns + self.margin_ns
+
+    def snapshot(self) -> Any:
+        return [self.error_ns, [list(step) for step in self.steps]]
+
+    def restore(self, state: Any) -> None:
+        error_ns, steps = state
+        if error_ns >= self.error_ns:
+            self.error_ns, self.steps = error_ns, [(step[0], step[1]) for step in steps]
+            self.margin_ns = 2 * error_ns
+
+
+NO_DOUBT: Final = Doubt(0)
+"""Of a query that takes reference times for true (UNCERTAIN IGNORE)."""

@@ -1,0 +1,97 @@
+"""How sure a match is: *confirmed* if it is one wherever the true times are, else *uncertain*.
+
+Source: patterns.md 7. What makes a match uncertain: the order of its events; its window; an event
+that may be in the gap of a negation; one that may be taken instead (STRICT, NEXT, MATCHES ONE); a
+condition on `.time`, or on the order in a group; and one that may belong to it as well (MAXIMAL,
+ONE), so that in some world another set of events is the match. SKIP is left out: it
+chooses by reference times.
+
+Sound: a match in doubt is never confirmed. Not complete: where several doubts exclude each other
+the match stays uncertain.
+
+Cost of a match: O(members) for order and window where they are sure; a cut by time for each
+negation; for the rest O(members) for each event around that its components are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topology.pattern.entry import Entry
+from topology.pattern.evaluation import Place
+from topology.pattern.expression import Function
+from topology.pattern.grading import MAYBE, NO, YES
+from topology.pattern.match import Match
+from topology.pattern.normal_form import NormalForm
+from topology.pattern.uncertain.case import Case
+from topology.pattern.uncertain.contiguity import taken_otherwise
+from topology.pattern.uncertain.endings import ended
+from topology.pattern.uncertain.joining import joined
+from topology.pattern.uncertain.layout import Layout
+from topology.pattern.uncertain.negations import blocked
+from topology.pattern.uncertain.order import is_settled, negated
+from topology.result import CONFIRMED, UNCERTAIN
+
+
+class Grading:
+    """Of the matches of one query."""
+
+    __slots__ = ("layouts",)
+
+    def __init__(
+        self,
+        form: NormalForm,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self.layouts = [Layout(form, a, params, functions) for a in form.alternatives]
+
+    def confidence(self, place: Place, match: Match, error_ns: int) -> str:
+        """Of a match by reference times, or of one that is possible."""
+        case = Case.of(self.layouts[match.alternative], place, match, error_ns)
+        grade = valid(case, is_nominal=True)
+        if grade == YES and case.layout.matches == "maximal":
+            grade = negated(joined(case))
+        if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
+            grade = min(grade, self._is_first_of_all(case))
+        return CONFIRMED if grade == YES else UNCERTAIN
+
+    def _is_first_of_all(self, case: Case) -> int:
+        """Of the walk of one alternative: may that of another end before?"""
+        for layout in self.layouts:
+            if layout.number != case.layout.number and _may_walk(case, layout):
+                entries = {entry for each in self.layouts for entry in _relevant(case, each)}
+                timed = any(c.in_doubt for each in self.layouts for c in each.clauses)
+                return MAYBE if timed or not is_settled(entries) else YES
+        return YES
+
+
+def valid(case: Case, *, is_nominal: bool) -> int:
+    """As a match, whatever of MAXIMAL. `is_nominal`: its conditions hold by reference times."""
+    grade = min(case.order(), case.window())
+    if grade > NO:
+        grade = min(grade, case.conditions(is_nominal=is_nominal))
+    for forbids in (ended, taken_otherwise, blocked):
+        if grade > NO:
+            grade = min(grade, negated(forbids(case)))
+    return grade
+
+
+def _may_walk(case: Case, layout: Layout) -> bool:
+    """Is there an event for all that the alternative must have?"""
+    span_ns = case.first.time_ns, case.last.time_ns
+    indexes = case.place.components[layout.number]
+    return all(
+        layout.minimum[j] == 0 or any(True for _ in case.around(indexes[j], *span_ns))
+        for j in range(layout.count)
+    )
+
+
+def _relevant(case: Case, layout: Layout) -> list[Entry]:
+    within_ns, place = layout.within_ns, case.place
+    since_ns, until_ns = case.first.time_ns - within_ns, case.first.time_ns + within_ns
+    indexes = [*place.components[layout.number], *place.blockers[layout.number]]
+    if place.everything is not None:
+        indexes.append(place.everything)
+    return [entry for index in indexes for entry in case.around(index, since_ns, until_ns)]
