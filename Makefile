@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup spark-setup spark-test demo test lint format services bench chaos compiled lock clean distclean
+.PHONY: help setup spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos compiled lock clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,15 @@ spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafk
 spark-test: $(DEV) spark-setup ## the tests of the Spark room (ARGS=...)
 	@$(PY) -m pytest -m spark $(ARGS)
 
+spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
+	@$(PY) -m pytest -m spark_long -s $(ARGS)
+
+spark-demo: spark-setup ## the demo's topics analysed live by Spark, with plots; two minutes (ARGS=...)
+	@$(PY) -m cli.spark_demo $(ARGS)
+
+spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR)
+	@$(PY) -m infra.spark.package $(ARGS)
+
 spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
 	@$(BIN)/inorder spark run $* $(ARGS)
 
@@ -71,7 +80,7 @@ lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile
 	@$(BIN)/ruff format --quiet --check . || { echo "not formatted; run: make format" >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 	@found=$$($(BIN)/lint-imports --no-cache --no-logo) || { echo "$$found"; exit 1; }
-	@$(BIN)/hadolint Dockerfile
+	@$(BIN)/hadolint Dockerfile infra/spark/Dockerfile
 	@for script in infra/*.sh .ci/run; do bash -n $$script; done
 	@echo "lint: clean"
 
@@ -84,6 +93,8 @@ bench: $(DEV) services ## all benchmarks, as ratios in one run
 
 bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
 	@$(PY) -m benchmarks $* $(ARGS)
+
+bench-spark: spark-setup
 
 chaos: $(DEV) services ## kill -9, pauses and broker restarts, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
@@ -103,7 +114,7 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	@$(LOCK) pyproject.toml --extra dev --group build --constraint requirements.lock \
 	    --constraint requirements-build.lock --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --constraint requirements.lock \
-	    --output-file requirements-spark.lock
+	    --constraint requirements-dev.lock --output-file requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,30 +3,57 @@
 pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
 (`pom.xml` beside this file) into `.cache/spark-<version>/`, about 10 MB. Spark's own
 resolver (`spark.jars.packages`) is not used: it looks in places that need not be
-reachable. `python -m infra.spark` brings them and prints their paths.
+reachable. `python -m infra.spark` brings them and prints their paths. PostgreSQL's JDBC
+driver (`postgres.xml`) comes the same way into `.cache/spark-postgres/`, 1 MB.
+
+Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
+nothing is brought, and Maven need not be there.
 """
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from infra.maven import Jars
+from infra.maven import Jars, JarsUnavailable
 
 VERSION = "4.0.0"
 
 _JARS = Jars(Path(__file__).parent / "pom.xml", f"spark-{VERSION}")
+_POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
+
+LAUNCHED = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit for the Python program that it starts."""
+
+
+def is_submitted() -> bool:
+    return LAUNCHED in os.environ
 
 
 def missing() -> str | None:
     """Why Spark cannot run here; None if it can."""
     if find_spec("pyspark") is None:
         return "pyspark not found; run make spark-setup, or pip install -r requirements-spark.lock"
+    if is_submitted():
+        return None
     no_jars = _JARS.missing()
     return no_jars and f"no Spark: {no_jars}"
 
 
 def jars() -> list[str]:
     """Paths of the connector's jars; brings them first where they are not there yet.
-    JarsUnavailable says why they cannot be had."""
+    JarsUnavailable says why they cannot be had. None of them under spark-submit."""
+    if is_submitted():
+        return []
     return sorted(str(path) for path in _JARS.brought().glob("*.jar"))
+
+
+def postgres_jars() -> list[str]:
+    """As `jars`, of PostgreSQL's JDBC driver."""
+    if is_submitted():
+        return []
+    absent = _POSTGRES.missing()
+    if absent is not None:
+        raise JarsUnavailable(f"no JDBC driver of PostgreSQL: {absent}")
+    return sorted(str(path) for path in _POSTGRES.brought().glob("*.jar"))

@@ -1,0 +1,12 @@
+"""The application file of spark-submit; its arguments are those of `inorder spark`.
+
+    spark-submit --jars … --py-files inorder.zip inorder_spark.py run rates --topology …
+
+`make spark-package` puts it and what it needs into one folder (`infra.spark.package`).
+"""
+
+import sys
+
+from cli.main import main
+
+main(["spark", *sys.argv[1:]], prog_name="inorder")

@@ -1,0 +1,223 @@
+"""`make spark-demo`: the demo's topics analysed by Spark, live and then as a whole.
+
+A real Kafka, the demo's producers with their delays, holes, copies and wrong clocks, the
+sync server, the real worker; beside them three streaming jobs. When all has come out, Spark
+reads the topics as a whole, and what it counted is held against what was injected. Exit 0 if
+all of it agrees. Takes about two minutes; the plots stay in the folder that is told.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Console, RenderableType
+from rich.live import Live as LiveTable
+
+import infra.kafka
+import infra.spark
+from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
+from cli.demo.recording import played, recorded
+from cli.demo.show import LEAD_NS, LOOK_S, SETTLE_TIMEOUT_S, Publisher
+from cli.demo.stage import DemoFailed, Ground
+from cli.demo.trouble import Injected, with_trouble
+from cli.demo.watching import Watcher
+from cli.spark_demo import tables
+from cli.spark_demo.ground import ground, topology
+from infra.maven import JarsUnavailable
+from infra.process import NotReady
+from producers.failure import ProducerError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cli.spark_demo.live import Live
+
+OUT: Final = "build/spark-demo"
+TELL_EVERY_S: Final = 5.0
+WIDTH_CHARS: Final = 120
+"""Of a page nobody looks at."""
+
+SETTINGS: Final = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # The demo lives for two minutes: the first compiler will do.
+    # Its frames are larger, and so is the stack.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+}
+
+
+@click.command("demo")
+@click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the trouble.")
+@click.option("--out", default=OUT, show_default=True, metavar="DIR", help="For the plots.")
+def command(speed: float, seed: int, out: str) -> None:
+    """Analyse the demo's topics live with Spark (two minutes; needs Java 17)."""
+    absent = infra.spark.missing() or infra.kafka.missing() or _no_plots()
+    if absent is not None:
+        raise click.ClickException(absent)
+    from spark_analytics.running import JobFailed
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH_CHARS)
+    try:
+        agrees = _run(console, speed, seed, Path(out))
+    except (DemoFailed, JobFailed, ProducerError, NotReady, JarsUnavailable) as failed:
+        raise click.ClickException(str(failed)) from failed
+    sys.exit(0 if agrees else 1)
+
+
+def _no_plots() -> str | None:
+    if find_spec("matplotlib") is None:
+        return (
+            "matplotlib not found; run make spark-setup, or pip install -r requirements-spark.lock"
+        )
+    return None
+
+
+def _run(console: Console, speed: float, seed: int, out: Path) -> bool:
+    from cli.spark_demo.analysis import analyse
+    from cli.spark_demo.plots import draw
+
+    with tempfile.TemporaryDirectory(prefix="inorder-spark-demo-") as name:
+        folder = Path(name)
+        console.print("starting Spark, a Kafka and the worker …")
+        with _session(folder) as spark, ground(folder) as here:
+            course = _play(console, spark, here, folder, speed, seed)
+            console.print("all is out; Spark reads the topics as a whole …")
+            found = analyse(spark, here.brokers, topology())
+            windows = _windows(spark, here, course.live)
+    for table in (
+        tables.disorder(found),
+        tables.clocks(found, course.clocks),
+        tables.latency(found),
+    ):
+        console.print(table)
+    outcome = course.watcher.outcome
+    account = tables.Account.of(course.injected, outcome, course.clocks, found, windows)
+    console.print(account.shown())
+    console.print(f"clocks: {told(course.clocks)}")
+    for path in draw(found, course.clocks, out):
+        console.print(f"plotted {path}")
+    console.print("all of it agrees" if account.agrees else "! IT DOES NOT AGREE: see the account")
+    return account.agrees
+
+
+@contextmanager
+def _session(folder: Path) -> Iterator[SparkSession]:
+    from spark_analytics.session import new_session
+
+    own = {
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    spark = new_session("inorder demo", infra.spark.jars(), {**SETTINGS, **own})
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+# -- while it runs ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Course:
+    """What was played, and what came of it."""
+
+    clocks: Mapping[str, WrongClock]
+    injected: Injected
+    watcher: Watcher
+    live: Live
+
+
+def _play(
+    console: Console, spark: SparkSession, here: Ground, folder: Path, speed: float, seed: int
+) -> Course:
+    """Publish, and tell what the streaming jobs say, until all has come out."""
+    from cli.spark_demo.live import Live
+
+    live = Live(spark, here.brokers, topology(), folder / "checkpoints")
+    begin_ns = time.time_ns()
+    postings, injected = with_trouble(played(recorded(), begin_ns + LEAD_NS, speed), seed)
+    clocks = wrong_clocks(begin_ns)
+    publisher = Publisher(here.brokers, postings, clocks)
+    watcher = Watcher(here.brokers, clocks)
+    course = Course(clocks, injected, watcher, live)
+    try:
+        with syncing(here.brokers, clocks):
+            publisher.start()
+            _watch(console, publisher, course)
+            publisher.join()
+    finally:
+        watcher.close()
+        live.stop()
+    if publisher.failure is not None:
+        raise publisher.failure
+    return course
+
+
+def _watch(console: Console, publisher: Publisher, course: Course) -> None:
+    """Until all is out, or `SETTLE_TIMEOUT_S` after all went in."""
+    end_s: float | None = None
+    total = course.injected.total
+    outcome = course.watcher.outcome
+    screen = LiveTable(console=console, refresh_per_second=2) if console.is_terminal else None
+    told_s = time.monotonic()
+    if screen is not None:
+        screen.start()
+    try:
+        while not course.live.has_failed:
+            course.watcher.look(LOOK_S)
+            now_s = time.monotonic()
+            if now_s - told_s >= (1.0 if screen is not None else TELL_EVERY_S):
+                told_s = now_s
+                (screen.update if screen is not None else console.print)(_so_far(course))
+            if publisher.done.is_set():
+                end_s = end_s or now_s + SETTLE_TIMEOUT_S
+                is_out = outcome.out >= total.sent - total.lost
+                if (is_out and outcome.raw >= course.injected.postings) or now_s > end_s:
+                    break
+            if publisher.failure is not None:
+                break
+        while course.watcher.look(1.0):
+            pass
+    finally:
+        if screen is not None:
+            screen.stop()
+
+
+def _so_far(course: Course) -> RenderableType:
+    from cli.spark_demo.live import so_far
+
+    outcome = course.watcher.outcome
+    counts = f"in {outcome.raw:,} records, out {outcome.out:,} events"
+    sources = so_far(course.live.kept)
+    if not sources:
+        return f"{counts}; Spark has closed no window yet"
+    return tables.closed(f"{counts}; in the windows that Spark has closed:", sources)
+
+
+def _windows(spark: SparkSession, here: Ground, live: Live) -> tuple[int, int]:
+    """How many windows of source and time the stream closed, and how many of these a run
+    over the whole topic has alike."""
+    from cli.spark_demo.live import RATES, tables_of
+    from spark_analytics.topics import KafkaTopics
+
+    topics = KafkaTopics(spark, here.brokers, streaming=False)
+    (table,) = (t for t in tables_of(topics, topology()) if t.name == RATES)
+    streamed = {tuple(row) for row in live.kept.rows(RATES)}
+    return len(streamed), len(streamed & {tuple(row) for row in table.rows.collect()})

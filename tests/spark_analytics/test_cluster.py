@@ -1,0 +1,170 @@
+"""Examples: what a cluster is given agrees with the command line. End to end: spark-submit.
+
+The manifest's arguments are read by the very command that gets them; the package is all that
+spark-submit needs, and its job writes what the same job without it writes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+import infra.spark
+from agents.security import PLAINTEXT
+from agents.topics import create, declared
+from cli.spark import command
+from infra.spark import package
+from spark_analytics.outputs import read
+from tests.command import ROOT
+from tests.end_to_end.records import new_producer
+from tests.services import SharedKafka
+from tests.spark_analytics.conftest import SETTINGS
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import MS, ordered_records
+from topology.description import parse
+from topology.event import Event
+
+pytestmark = SPARK
+
+FOLDER = ROOT / "infra" / "spark"
+MANIFESTS = sorted(FOLDER.glob("*.yaml"))
+EVENTS = 300
+SUBMIT_TIMEOUT_S = 90.0
+TOPOLOGY = """\
+streams: {{default: {{input: raw-{name}, output: ordered-{name}}}}}
+topics: {{partitions: 1, replication: 1, clock: clock-{name}}}
+"""
+
+
+def asked(arguments: list[str]) -> Any:
+    """What `inorder spark` makes of these arguments; a refusal is an error here."""
+    from cli.spark_job import Asked
+
+    name, *rest = arguments
+    subcommand = command.get_command(command.make_context("spark", arguments), name)
+    assert subcommand is not None, f"there is no `inorder spark {name}`"
+    options = dict(subcommand.make_context(name, rest).params)
+    del options["topology_path"], options["kafka_path"]
+    topology = parse("streams: {default: {}}")
+    return Asked(options.pop("job"), topology, options.pop("brokers"), PLAINTEXT, **options)
+
+
+def test_there_is_a_manifest() -> None:
+    assert [path.name for path in MANIFESTS] == ["application.yaml"]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_asks_for_what_the_command_line_offers(path: Path, spark: SparkSession) -> None:
+    spec = yaml.safe_load(path.read_text())["spec"]
+    wanted = asked(spec["arguments"])
+    assert wanted.interval is not None  # it goes on: restarts mean something
+    mounts = [mount["mountPath"] for mount in spec["executor"]["volumeMounts"]]
+    assert wanted.out in mounts
+    assert mounts == [mount["mountPath"] for mount in spec["driver"]["volumeMounts"]]
+    names = [volume["name"] for volume in spec["volumes"]]
+    assert names == [mount["name"] for mount in spec["driver"]["volumeMounts"]]
+
+
+def test_arguments_that_nobody_offers_are_noticed(spark: SparkSession) -> None:
+    from click import UsageError
+
+    with pytest.raises(UsageError):
+        asked(["run", "rates", "--topology=t", "--brokers=b:1", "--out=o", "--widnow=tumbling 1s"])
+
+
+def test_every_place_of_the_image_agrees() -> None:
+    dockerfile = (FOLDER / "Dockerfile").read_text()
+    spec = yaml.safe_load(MANIFESTS[0].read_text())["spec"]
+    assert spec["sparkVersion"] == infra.spark.VERSION
+    assert f"FROM apache/spark:{infra.spark.VERSION}-" in dockerfile
+    assert spec["mainApplicationFile"] == f"local:///opt/inorder/{package.APPLICATION}"
+    assert f"cli/spark_application.py {package.APPLICATION}" in dockerfile
+    copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
+    assert copied == list(package.ROOMS)
+
+
+def test_the_package_is_whole(tmp_path: Path) -> None:
+    package.build(tmp_path)
+    modules = "cli.main, cli.spark, cli.spark_job, infra.spark, spark_analytics.running"
+    program = f"import {modules}; print(cli.spark_job.__file__, infra.spark.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / package.ZIPPED)},
+        capture_output=True,
+        text=True,
+        timeout=SUBMIT_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(place.startswith(str(tmp_path)) for place in done.stdout.split())
+    assert len(list((tmp_path / "jars").iterdir())) >= 4
+
+
+@pytest.mark.kafka
+def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
+    """In local mode, with nothing but the package and the Python it runs in."""
+    name = uuid.uuid4().hex[:8]
+    file = tmp_path / "topology.yaml"
+    file.write_text(TOPOLOGY.format(name=name))
+    create(declared(parse(file.read_text())), kafka.bootstrap, 1)
+    producer = new_producer(kafka.bootstrap)
+    events = [Event("default", "a", 0, seq, seq * MS, seq * MS) for seq in range(EVENTS)]
+    for record in ordered_records(events):
+        topic = f"ordered-{name}"
+        producer.produce(topic, record.value, record.key, headers=list(record.headers))
+    assert producer.flush(SUBMIT_TIMEOUT_S) == 0
+
+    folder = tmp_path / "package"
+    files = package.build(folder)
+    done = subprocess.run(
+        submission(folder, [str(f) for f in files if f.suffix == ".jar"], file, kafka, tmp_path),
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SUBMIT_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = read(spark, str(tmp_path / "out" / "rates-batch"), "windows-default").collect()
+    assert sorted((row.start.timestamp(), row.source, row.n) for row in rows) == [
+        (0.0, "a", 100),
+        (0.1, "a", 100),
+        (0.2, "a", 100),
+    ]
+
+
+def submission(
+    folder: Path, jars: list[str], topology: Path, kafka: SharedKafka, out: Path
+) -> list[str]:
+    conf = {name: value for name, value in SETTINGS.items() if name != "spark.master"}
+    return [
+        *(str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"),
+        *(word for pair in conf.items() for word in ("--conf", "=".join(pair))),
+        *("--jars", ",".join(jars), "--py-files", str(folder / package.ZIPPED)),
+        *(str(folder / package.APPLICATION), "run", "rates", "--batch"),
+        *("--topology", str(topology), "--brokers", kafka.bootstrap, "--out", str(out / "out")),
+        *("--window", "tumbling 100ms", "--table", "windows-default"),
+    ]
+
+
+def spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def environment() -> dict[str, str]:
+    """No Maven and no jars of ours in reach: --jars has to do."""
+    nowhere = {"INORDER_CACHE": "/nonexistent", "PYSPARK_PYTHON": sys.executable}
+    return {**os.environ, **nowhere}

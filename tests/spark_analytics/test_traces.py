@@ -1,0 +1,237 @@
+"""End to end: recorded disorder of real networks, raw topic to Spark's tables.
+
+The traces (benchmarks/traces.py) go through a real broker and a real worker as fast as these
+take them, with their own stamps. What Spark's jobs say of both topics is held against what
+plain Python counts in the trace, and in the ordered topic where the outcome hangs on timing
+(which events came too late).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from agents.topics import create, declared
+from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
+from spark_analytics import jobs
+from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.jobs import Wanted
+from spark_analytics.outputs import Folder, read
+from spark_analytics.payload import schema_of
+from spark_analytics.running import run_bounded
+from spark_analytics.topics import KafkaTopics
+from tests.end_to_end.records import contract, read_all, send
+from tests.end_to_end.setting import Setting
+from tests.end_to_end.trouble import stop_all
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka, absent
+from tests.spark_analytics.marks import SPARK
+from topology.description import parse
+
+pytestmark = [*SPARK, pytest.mark.kafka]
+
+RECORDS = 3_000
+MINUTES = 5
+S = 1_000_000_000
+WINDOW_NS = MINUTES * 60 * S
+OUT_TIMEOUT_S = 60.0
+STREAMS = {"default": ("mesh_sensors", "hops"), "umts": ("jr_umts", "content_bytes")}
+"""The trace of each stream, and a whole number of its records, which is summed up as `v`."""
+
+TOPOLOGY = """\
+streams:
+  default: &shared {{input: raw-{name}, output: ordered-{name}, clock: {{unsynced: trust}}}}
+  umts: *shared
+stages: [reorder+merge]
+application: app-{name}
+topics:
+  partitions: 1
+  replication: 1
+  gaps: gaps-{name}
+  late: late-{name}
+  dead: dead-{name}
+  clock: clock-{name}
+state: memory
+"""
+
+Event = tuple[str, int]
+Cell = tuple[int, str]
+"""A window's start in ns, and a source."""
+
+
+@dataclass
+class Trace:
+    """The first records of a trace, of each source up to its first restart: without epochs
+    two lives of a source cannot be told apart."""
+
+    field: str
+    rows: list[TraceRow]
+
+    def measured(self, row: TraceRow) -> int:
+        return int(row.payload[self.field])
+
+    def value(self, row: TraceRow) -> bytes:
+        return b'{"v": %d}' % self.measured(row)
+
+    @property
+    def firsts(self) -> dict[Event, TraceRow]:
+        """The copy that came first, of each event."""
+        return {(row.source, row.seq): row for row in reversed(self.rows)}
+
+    def disorder(self) -> dict[str, tuple[int, int, int, int]]:
+        """Per source: records, copies, overtaken, descents."""
+        seen: set[Event] = set()
+        highest: dict[str, int] = {}
+        newest_ns = 0
+        counts: dict[str, Counter[str]] = {}
+        for row in self.rows:
+            count = counts.setdefault(row.source, Counter())
+            is_copy = (row.source, row.seq) in seen
+            count["records"] += 1
+            count["copies"] += is_copy
+            count["overtaken"] += not is_copy and row.seq < highest.get(row.source, -1)
+            count["descents"] += row.ts_ns < newest_ns
+            seen.add((row.source, row.seq))
+            highest[row.source] = max(row.seq, highest.get(row.source, -1))
+            newest_ns = max(newest_ns, row.ts_ns)
+        words = ("records", "copies", "overtaken", "descents")
+        return {s: tuple(c[w] for w in words) for s, c in counts.items()}  # type: ignore[misc]
+
+    def windows(self, events: Iterable[Event]) -> dict[Cell, tuple[int, int]]:
+        """(how many, their sum) of these events, per window and source."""
+        cells: dict[Cell, list[int]] = {}
+        firsts = self.firsts
+        for event in events:
+            row = firsts[event]
+            cell = (row.ts_ns // WINDOW_NS * WINDOW_NS, row.source)
+            cells.setdefault(cell, []).append(self.measured(row))
+        return {cell: (len(values), sum(values)) for cell, values in cells.items()}
+
+
+def trace_of(stream: str) -> Trace:
+    name, field = STREAMS[stream]
+    try:
+        rows = mesh_sensors() if name == "mesh_sensors" else jr_umts("d1")
+    except TraceAbsent as missing:
+        absent(str(missing))
+    stamps: dict[Event, int] = {}
+    restarted: set[str] = set()
+    kept = []
+    for row in rows[:RECORDS]:
+        if stamps.setdefault((row.source, row.seq), row.ts_ns) != row.ts_ns:
+            restarted.add(row.source)
+        if row.source not in restarted:
+            kept.append(row)
+    return Trace(field, kept)
+
+
+def settled(bootstrap: str, folder: Path) -> Setting:
+    """Both traces are streams of one topology, with topics of its own."""
+    name = uuid.uuid4().hex[:8]
+    text = TOPOLOGY.format(name=name)
+    path = folder / "topology.yaml"
+    path.write_text(text)
+    setting = Setting(bootstrap, path, parse(text))
+    create(declared(setting.topology), bootstrap, 1)
+    return setting
+
+
+def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> None:
+    """All of the traces through a worker, their measured fields as JSON."""
+    records = [
+        (stream, trace.value(row), [*contract(row.source, row.seq, row.ts_ns), named(stream)])
+        for stream, trace in traces.items()
+        for row in trace.rows
+    ]
+    worker = Worker("a", setting.path, setting.bootstrap, folder)
+    with running(worker):
+        worker.wait_ready()
+        send(setting, records)
+        emitted = Emitted(setting)
+        emitted.wait_for(sum(len(trace.firsts) for trace in traces.values()), OUT_TIMEOUT_S)
+        emitted.close()
+        stop_all([worker])
+
+
+def named(stream: str) -> tuple[str, bytes]:
+    return "streamId", stream.encode()
+
+
+def marked_late(setting: Setting) -> set[Event]:
+    """By a plain reader of the ordered topic."""
+    return {
+        (source, seq)
+        for record in read_all(setting.bootstrap, setting.ordered)
+        if not record.is_control and record.header("late") is not None
+        for source, _, seq in [record.name]
+    }
+
+
+def test_tables_say_what_the_traces_hold(
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+) -> None:
+    traces = {stream: trace_of(stream) for stream in STREAMS}
+    setting = settled(kafka.bootstrap, tmp_path)
+    put_in_order(traces, setting, tmp_path)
+    late = marked_late(setting)
+    tables = Tables(spark, setting, tmp_path)
+
+    tables.run("disorder", "compared")
+    for stream, trace in traces.items():
+        before = {}
+        for row in tables.rows("compared", stream):
+            before[row.source] = (row.raw, row.copies, row.overtaken_before, row.descents_before)
+            events = {event for event in trace.firsts if event[0] == row.source}
+            assert (row.in_order + row.late, row.late) == (len(events), len(events & late))
+            assert row.descents_after == 0
+        assert before == trace.disorder()
+        assert sum(descents for *_, descents in before.values()) > 500  # else nothing is shown
+
+    tables.run("rates", "late", *(f"windows-{stream}" for stream in STREAMS))
+    for stream, trace in traces.items():
+        rows = tables.rows("late", stream)
+        assert {(row.source, row.seq) for row in rows} == late & trace.firsts.keys()
+        got = {
+            (round(row.start.timestamp()) * S, row.source): (row.n, row.sum_payload_v)
+            for row in tables.rows(f"windows-{stream}")
+        }
+        assert got == trace.windows(trace.firsts.keys() - late)
+        assert len(got) > 10
+
+    tables.run("truth", "differences")
+    assert tables.rows("differences") == []
+
+
+@dataclass
+class Tables:
+    """Jobs run on the topics of a setting, and the Parquet tables they wrote."""
+
+    spark: SparkSession
+    setting: Setting
+    folder: Path
+
+    @property
+    def output(self) -> Folder:
+        return Folder(str(self.folder / "tables"))
+
+    def run(self, job: str, *names: str) -> None:
+        topics = KafkaTopics(self.spark, self.setting.bootstrap, streaming=False)
+        wanted = Wanted(
+            windows=Windows("tumbling", f"{MINUTES} minutes"),
+            measures=Measures(sums=("payload.v",)),
+            schema=schema_of("v INT"),
+        )
+        found = jobs.JOBS[job](topics, self.setting.topology, wanted)
+        run_bounded([table for table in found if table.name in names], self.output, "")
+
+    def rows(self, name: str, stream: str | None = None) -> list[Any]:
+        found = read(self.spark, self.output.path, name).collect()
+        return [row for row in found if stream in (None, row.stream)]
