@@ -31,6 +31,10 @@ from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
 from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage
 
+RAW: Final = "raw"
+SEQUENCED: Final = "sequenced"
+ORDERED: Final = "ordered"
+
 NO_PARTITIONS: Final = 1
 """Of a topic that the stage does not write."""
 
@@ -58,10 +62,16 @@ class Arrangement:
 
     @property
     def is_first(self) -> bool:
-        return self.operator_names[0] == REORDER
+        """It reads input topics, whose append time is the clock."""
+        return self.reads == RAW
 
     @property
-    def reads_ordered(self) -> bool:
+    def reads(self) -> str:
+        return reads(self.topology, self.stage)
+
+    @property
+    def only_looks(self) -> bool:
+        """It lets no event go into a topic."""
         return self.operator_names[0] not in (REORDER, MERGE)
 
     @property
@@ -71,7 +81,7 @@ class Arrangement:
         looking = [name for name in self.operator_names if name not in (REORDER, MERGE)]
         if not looking:
             return None
-        before = len(self.operator_names) - len(looking) + self.is_first
+        before = len(self.operator_names) - len(looking) + (REORDER in self.operator_names)
         return CHAIN_PLACE + before
 
     @property
@@ -85,9 +95,9 @@ class Arrangement:
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """The streams whose records can come by this input topic."""
         streams = self.topology.streams
-        if self.reads_ordered:
+        if self.reads == ORDERED:
             return {name: stream for name, stream in streams.items() if stream.output == topic}
-        if not self.is_first:
+        if self.reads == SEQUENCED:
             return dict(streams)
         return {name: stream for name, stream in streams.items() if stream.input == topic}
 
@@ -102,7 +112,8 @@ class Arrangement:
     @property
     def clocks(self) -> list[ClockConfig]:
         """Of the streams that this stage stamps and that sync; they need the drift table."""
-        streams = self.topology.streams.values() if self.is_first else ()
+        stamps = REORDER in self.operator_names
+        streams = self.topology.streams.values() if stamps else ()
         return [stream.clock for stream in streams if stream.clock.sync != "none"]
 
     def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
@@ -112,7 +123,7 @@ class Arrangement:
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
             return input_reader(self.topology, source.topic)
-        if self.reads_ordered:
+        if self.reads == ORDERED:
             streams = self.streams_of(source.topic).values()
             return OrderedInlet(HeaderReader(next(iter(streams)).headers))
         headers = next(iter(self.topology.streams.values())).headers
@@ -121,7 +132,7 @@ class Arrangement:
     def outlet(self, source: TopicPartition) -> Outlet:
         streams = self.streams_of(source.topic)
         writer = HeaderWriter(next(iter(streams.values())).headers)
-        if self.reads_ordered:
+        if self.only_looks:
             return NoOutlet()
         if MERGE in self.operator_names:
             outputs = {name: stream.output for name, stream in streams.items()}
@@ -160,12 +171,24 @@ def input_reader(topology: Topology, topic: str) -> RawInlet:
     return RawInlet(HeaderReader(headers), topology.topics.max_record_bytes)
 
 
+def reads(topology: Topology, stage: StageDescription) -> str:
+    """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
+    first = stage.operators[0]
+    if first == REORDER:
+        return RAW
+    if first == MERGE:
+        return SEQUENCED
+    return topology.patterns_read if first == PATTERN else ORDERED
+
+
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
-    if stage.operators[0] == REORDER:
-        return sorted({stream.input for stream in topology.streams.values()})
-    if stage.operators[0] == MERGE:
-        return [topology.topics.sequenced]
-    return sorted({stream.output for stream in topology.streams.values()})
+    match reads(topology, stage):
+        case "raw":
+            return sorted({stream.input for stream in topology.streams.values()})
+        case "sequenced":
+            return [topology.topics.sequenced]
+        case _:
+            return sorted({stream.output for stream in topology.streams.values()})
 
 
 def upstream_inputs(topology: Topology) -> list[str]:
@@ -177,7 +200,7 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
     """Every topic whose number of partitions the stage needs to know."""
     topics = topology.topics
     wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
-    if stage.operators[0] == MERGE:
+    if reads(topology, stage) == SEQUENCED:
         wanted.update(upstream_inputs(topology))
     elif stage.operators[0] == REORDER and any(
         stream.clock.sync != "none" for stream in topology.streams.values()
@@ -212,6 +235,6 @@ def arrange(
                 f" {partitions[topic]}; run `inorder topics create` to make them equal"
             )
     lanes = 0
-    if stage.operators[0] == MERGE:
+    if reads(topology, stage) == SEQUENCED:
         lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
     return Arrangement(topology, stage, partitions, lanes)

@@ -30,17 +30,19 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the axes mean. A `linear` stretch at a logarithmic axis holds the 0."""
+    """What the axes mean. A `linear` stretch at a logarithmic axis holds the 0; `plain` axes
+    are linear throughout and show what is below 0 too."""
 
     title: str
     x: str
     y: str
     x_linear_below: float = 0.01
     y_linear_below: float = 0.001
+    plain: bool = False
 
 
 def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
-    """Both axes are logarithmic down to their linear stretch."""
+    """Both axes are logarithmic down to their linear stretch, unless they are plain."""
     pyplot = _pyplot()
     figure, plot = pyplot.subplots(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
     for curve in curves:
@@ -50,10 +52,11 @@ def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
         plot.plot(xs, ys, curve.style, label=curve.name, markersize=4, linewidth=1)
         for x, y, label in curve.points:
             plot.annotate(label, (x, y), fontsize=6, xytext=(3, 3), textcoords="offset points")
-    plot.set_xscale("symlog", linthresh=axes.x_linear_below)
-    plot.set_yscale("symlog", linthresh=axes.y_linear_below)
-    plot.set_ylim(bottom=0)
-    plot.set_xlim(left=0)
+    if not axes.plain:
+        plot.set_xscale("symlog", linthresh=axes.x_linear_below)
+        plot.set_yscale("symlog", linthresh=axes.y_linear_below)
+        plot.set_ylim(bottom=0)
+        plot.set_xlim(left=0)
     plot.set_title(axes.title, fontsize=10)
     plot.set_xlabel(axes.x)
     plot.set_ylabel(axes.y)

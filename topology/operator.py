@@ -52,7 +52,28 @@ State = dict[str, Plain]
 Changes = dict[str, Plain]
 Figures = dict[str, int]
 
-TOTALS: Final = frozenset({"contradicted", "forgotten", "jumps", "overflows"})
+TOTALS: Final = frozenset(
+    {
+        "conflicts",
+        "contradicted",
+        "copies",
+        "emitted",
+        "expired",
+        "forgotten",
+        "given_up",
+        "irrelevant",
+        "jumps",
+        "late",
+        "overflows",
+        "refused",
+        "retracted",
+        "skipped",
+        "unkeyed",
+        "unpartitioned",
+        "unreadable",
+        "updated",
+    }
+)
 """Figures that count what has happened; all others say what is."""
 
 

@@ -32,12 +32,17 @@ from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.reorder import Reorder
+from topology.window import Windows
+from topology.window import of as window_config
+from topology.window.several import SeveralWindows
 
 REORDER = "reorder"
 CLOCK = "clock"
 MERGE = "merge"
+WINDOW = "window"
 PATTERN = "pattern"
 ALIGN = "align"
+PPB_PER_PPM = 1_000
 SEPARATOR = "\n"
 """Between stream and key in the state: no stream name holds one."""
 
@@ -69,9 +74,32 @@ def chain_of(
                 correct_for_ns=topology.correct_for_ns,
             )
             parts.append((MERGE, merge))
+        elif name == WINDOW:
+            parts += _windows(topology, stream)
         elif name == PATTERN:
             parts += _pattern(topology, stream, place)
     return Chain(parts, first_place=CHAIN_PLACE)
+
+
+def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
+    clock = topology.streams[stream].clock
+    configs = [
+        window_config(
+            name,
+            query,
+            early_ns=query.early_ns,
+            finals=query.finals,
+            correct_for_ns=topology.correct_for_ns,
+            max_error_ns=clock.max_error_ns,
+            max_skew_ppm=-(-clock.max_skew_ppb // PPB_PER_PPM),
+            max_windows=query.max_windows,
+        )
+        for name, query in topology.queries_of(stream).items()
+        if query.window is not None
+    ]
+    if not configs:
+        return []
+    return [(WINDOW, SeveralWindows([(config, Windows(stream, config)) for config in configs]))]
 
 
 def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator]]:
@@ -79,7 +107,10 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return []
     engine = engine_of(stream, queries)
-    return [(PATTERN, Pattern(engine, topology.correct_for_ns, place))]
+    reads_ordered = topology.patterns_read == "ordered"
+    max_ahead_ns = None if reads_ordered else topology.streams[stream].clock.max_ahead_ns
+    pattern = Pattern(engine, topology.correct_for_ns, place, max_ahead_ns=max_ahead_ns)
+    return [(PATTERN, pattern)]
 
 
 def engine_of(stream: str, queries: Mapping[str, Any]) -> Engine:

@@ -9,10 +9,20 @@ from agents.metrics import MAX_STREAMS, OTHER, Metrics
 from agents.operator_metrics import TEXTS
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.description import parse
+from topology.description.stages import OPERATORS
 from topology.event import Event
 from topology.stage import Stage
 
 STAGE = "reorder+merge"
+TOPOLOGY = """\
+streams: {default: {clock: {unsynced: trust}}}
+stages: [reorder+merge, window, pattern]
+queries:
+  tumbling: {window: tumbling 1s, aggregate: {n: count()}}
+  session: {window: session 1s, aggregate: {n: count()}}
+  count: {window: count 9, aggregate: {n: count()}}
+  pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+"""
 S = 1_000_000_000
 
 
@@ -41,8 +51,7 @@ def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> Non
 
 
 def test_every_figure_of_a_chain_has_a_family(told: Told) -> None:
-    topology = parse("streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]")
-    chain = Stage(topology, ("reorder", "merge")).chains["default"]
+    chain = Stage(parse(TOPOLOGY), OPERATORS).chains["default"]
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     chain.on_batch([event], 7 * S)
     chain.on_time(8 * S)

@@ -25,7 +25,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 def test_all_are_found() -> None:
-    assert " ".join(found()) == "checkpoint clock core kafka merge parts reorder sync thesis"
+    assert " ".join(found()) == (
+        "checkpoint clock core frontier kafka merge parts probslack reorder spark sync thesis"
+        " windows"
+    )
 
 
 def test_reorder_shows_every_rule_and_plots_them(said: Said, tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ Content = tuple[str, Members]
 
 def in_time(setting: Setting) -> list[Read]:
     """The events of the ordered topic, but for those behind a complete frontier that it had
-    told: the first ones of a source nobody knew of."""
+    told: the first ones of a source nobody knew of. Who reads the raw topic takes these too."""
     found, frontier_ns, behind = [], 0, 0
     for record in read_all(setting.bootstrap, setting.ordered):
         if record.header("kind") == "watermark":
             frontier_ns = max(frontier_ns, record.number("complete"))
-        elif record.number("refTs") >= frontier_ns:
+        elif record.number("refTs") >= frontier_ns or setting.topology.patterns_read == "raw":
             found.append(record)
         else:
             behind += 1
@@ -148,14 +148,19 @@ class Standing:
 
 
 @pytest.mark.parametrize(
-    ("stages", "partitions"),
-    [("reorder, merge, pattern", 2), ("reorder+merge+pattern", 1)],
-    ids=["split", "fused"],
+    ("stages", "partitions", "reads"),
+    [
+        ("reorder, merge, pattern", 2, "ordered"),
+        ("reorder+merge+pattern", 1, "ordered"),
+        ("reorder+merge, pattern", 1, "raw"),
+    ],
+    ids=["split", "fused", "raw"],
 )
 def test_matches_under_kills(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
+    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int, reads: str
 ) -> None:
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, more=QUERIES)
+    more = f"{QUERIES}patterns_read: {reads}\n"
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, more=more)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
     verdict = judge(setting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -17,11 +17,15 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.description import parse
 from topology.description.stream import ClockConfig, MergeConfig, ReorderConfig
-from topology.event import NO_EPOCH, PROGRESS, Event
+from topology.event import DATA, NO_EPOCH, PROGRESS, Event
 from topology.merge import Merge
 from topology.operator import Operator
 from topology.reorder import Reorder
+from topology.reorder_by_time import ReorderByTime
+from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack
 from topology.stage import Stage
+from topology.window import Output, WindowConfig, Windows
+from topology.window.config import BUILT_IN
 
 MAX_WAIT = "50ms"
 NEVER_STAMPED = 99
@@ -63,6 +67,26 @@ def sequenced(seed: int) -> list[Event]:
     for offset, event in enumerate(released):
         event.offset = offset
         event.held_by = 0
+    return copies(released)
+
+
+@cache
+def merged(seed: int) -> list[Event]:
+    """What leaves the whole chain, with values, and errors of the clocks."""
+    rng = Random(seed)
+    chain = Chain([("reorder", _reorder()), ("clock", _clock()), ("merge", _merge())])
+    events = raw(seed, n=64, sources=4)
+    released: list[Event] = []
+    for event in events:
+        released += chain.on_batch([event], event.at_ns).released
+    released += chain.on_end(events[-1].at_ns).released
+    for offset, event in enumerate(released):
+        event.offset = offset
+        event.held_by = 0
+        if event.kind == DATA:
+            key = rng.choice(("a", "b", "c", 7, None))
+            event.value = {"key": key, "v": rng.choice((1, 2.5, -3, 1e300, "x", None))}
+            event.error_ns = rng.choice((0, 0, 0, 0, MS, 3 * MS))
     return copies(released)
 
 
@@ -209,6 +233,40 @@ def _merge_case(name: str, **settings: Any) -> Case:
     )
 
 
+def _by_time_case(name: str, policy: Callable[[], SlackPolicy], **settings: Any) -> Case:
+    return Case(
+        f"reorder by time, {name}",
+        lambda: ReorderByTime(policy(), **settings),
+        raw,
+        max_held=settings.get("max_held", 1 << 62),
+        reorders=False,
+    )
+
+
+_OUTPUTS = tuple(
+    Output(function, function, ("v",) if function != "count" else (), 500_000)
+    for function in sorted(BUILT_IN)
+)
+
+
+def _window_case(name: str, kind: str, ms: int = 0, every_ms: int = 0, **settings: Any) -> Case:
+    config = WindowConfig(
+        query="q",
+        kind=kind,
+        outputs=_OUTPUTS,
+        size_ns=ms * MS,
+        every_ns=(every_ms or ms) * MS,
+        **{"key": ("key",), "correct_for_ns": 100 * MS, **settings},
+    )
+    return Case(
+        f"window, {name}",
+        lambda: Windows("default", config),
+        merged,
+        replays=False,
+        reorders=False,
+    )
+
+
 CASES = [
     _reorder_case("default"),
     _reorder_case("fixed", rule="fixed"),
@@ -261,6 +319,21 @@ CASES = [
     _merge_case("expected sources", expected_sources=["s1", "zz"]),
     _merge_case("two sources known", max_sources=2, expected_sources=["yy", "zz"]),
     _merge_case("misses much", miss_target="10%", idle_after="30ms"),
+    _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
+    _by_time_case("largest delay", MPKSlack, late="side"),
+    _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), max_ahead_ns=5 * MS),
+    _by_time_case("tail", lambda: TailSlack(0.05, max_wait_ns=50 * MS), cap_ns=60 * MS),
+    _by_time_case("risk", lambda: RiskSlack(Budget(0.1), unit="event"), max_held=3),
+    _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),
+    _window_case("tumbling, all keys", "tumbling", 50, key=None, uncertainty="ignore"),
+    _window_case("tumbling, thesis", "tumbling", 20, uncertainty="thesis3", max_error_ns=2 * MS),
+    _window_case("few windows", "tumbling", 10, max_windows=3, finals=True),
+    _window_case("few unsure", "sliding", 20, 5, max_edge_events=2, max_windows=30),
+    _window_case("sliding, uneven", "sliding", 25, 10, early_ns=9 * MS),
+    _window_case("session", "session", 6, early_ns=5 * MS, finals=True),
+    _window_case("session, few", "session", 1, max_windows=4, max_edge_events=2, finals=True),
+    _window_case("count", "count", events=3, finals=True),
+    _window_case("count, few kept", "count", events=5, max_recount=4, max_windows=2),
     Case(
         "alignment",
         lambda: Alignment(3, 1_000),

@@ -136,13 +136,13 @@ class Run:
         self.released += step.released
         self.reports += step.reports
 
-    def outcome(self) -> tuple[Any, Any]:
+    def outcome(self) -> tuple[Any, ...]:
         """All but the watermark records, which come with the ticks. Where operators
         stand in a row, the reports of one instant have no order among them."""
         reports = self.told.reports
         if self.case.several_operators:
             reports = sorted(reports, key=repr)
-        return by_stream(self.told.without_watermarks()), reports
+        return by_stream(self.told.without_watermarks()), reports, self.told.results
 
 
 def by_stream(events: list[Went]) -> dict[str, list[Went]]:
@@ -186,9 +186,9 @@ def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
         quiet = run.quiet()
         if not quiet or (deadline_ns is not None and deadline_ns <= quiet[0]):
             continue
-        before = len(run.told.released), len(run.told.reports)
+        before = len(run.told.released), len(run.told.reports), len(run.told.results)
         run.on_time(quiet[-1] if deadline_ns is None else min(deadline_ns - 1, quiet[-1]))
-        assert (len(run.told.released), len(run.told.reports)) == before
+        assert (len(run.told.released), len(run.told.reports), len(run.told.results)) == before
 
 
 @law
@@ -264,11 +264,14 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
     run.end()
     instants = [event.at_ns for event in run.told.released]
     assert instants == sorted(instants)
+    decided = [result.at_ns for result in run.told.results]
+    assert decided == sorted(decided)
     again = case.make()
     for batch in cut(copies(run.raw), Random(seed)):
         now_ns = max([spoken_ns, *(event.at_ns for event in batch)])
         step = again.on_batch(batch, now_ns)
-        said_ns = [e.at_ns for e in step.released] + [report.at_ns for report in step.reports]
+        told = [*step.released, *step.reports, *step.results]
+        said_ns = [each.at_ns for each in told]
         assert min(said_ns, default=spoken_ns) >= spoken_ns
         if not case.aligned:
             assert step.now_ns == now_ns

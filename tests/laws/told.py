@@ -68,10 +68,12 @@ class Told:
     def __init__(self) -> None:
         self.released: list[Went] = []
         self.reports: list[tuple[Any, ...]] = []
+        self.results: list[Any] = []
 
     def add(self, step: Step) -> None:
         self.released += [went(event) for event in step.released]
         self.reports += [said(report) for report in step.reports]
+        self.results += step.results
 
     def without_watermarks(self) -> list[Went]:
         return [event for event in self.released if event.kind != WATERMARK]

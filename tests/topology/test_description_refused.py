@@ -193,11 +193,6 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}stuck_after: 9s", "stuck_after", "a rebalance alone takes that long"),
     # queries
     (f"{MINIMAL}queries: [q]", "queries", "a list is not a mapping"),
-    (
-        f"{QUERY}{ONE}aggregate: {{n: count()}}\n    stream: a",
-        "queries.q",
-        "not part of this version",
-    ),
     (f"{QUERY}stream: a", "queries.q", "neither a window nor a pattern; write exactly one of"),
     (f"{QUERY}{ONE}pattern: PATTERN A a WITHIN 1 s", "queries.q", "both a window and a pattern"),
     (f"{QUERY}window: tumbling 1s\n    aggregate: {{n: count()}}", "queries.q", "write stream: a"),

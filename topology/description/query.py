@@ -16,6 +16,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from topology.description.problem import Fault, meant, refused, refused_at, shown
 from topology.description.spelling import (
     NS_PER,
+    Count,
+    DurationNs,
     Flag,
     PositiveNs,
     given,
@@ -213,7 +215,8 @@ _Key = Annotated[
 
 class QueryConfig(Section):
     """One query: a window with aggregates, or a pattern. `finals`: a result told before it was
-    final is told once more when it is."""
+    final is told once more when it is. `early`: open windows that have changed are told at
+    multiples of it. `max_windows`: open, or kept for corrections (topology.window.config)."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: Annotated[Window, given(_window)] | None = None
@@ -223,6 +226,8 @@ class QueryConfig(Section):
     quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     finals: Flag = False
+    early_ns: DurationNs = Field(default=0, validation_alias="early")
+    max_windows: Count = 1_000_000
 
     @model_validator(mode="after")
     def _one_kind(self) -> QueryConfig:

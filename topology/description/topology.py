@@ -35,6 +35,7 @@ from topology.description.stream import Section, StreamConfig
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
+PatternsRead = Literal["ordered", "sequenced", "raw"]
 
 MAX_STREAMS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 10_000_000_000
@@ -132,6 +133,7 @@ class Topology(Section):
     heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
     watermark: Flag = True
     live_queries: Flag = False
+    patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
     tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
     spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
@@ -178,6 +180,7 @@ class Topology(Section):
             *_topic_faults(self),
             *_timing_faults(self),
             *query_faults(self.queries, tuple(self.streams)),
+            *_pattern_faults(self),
         ]
         if faults:
             raise refused_at(*faults)
@@ -232,6 +235,19 @@ def _timing_faults(topology: Topology) -> Iterator[Fault]:
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
 
+def _pattern_faults(topology: Topology) -> Iterator[Fault]:
+    """Patterns that do not wait for the merge need a stage that reads another topic."""
+    if topology.patterns_read == "ordered":
+        return
+    for stage in topology.stages:
+        if PATTERN in stage.operators and len(stage.operators) > 1:
+            message = f"reads {topology.patterns_read} events, and `{stage.name}` does not"
+            yield Fault(("patterns_read",), message, "cut `pattern` off as a stage of its own")
+    if topology.patterns_read == "sequenced" and topology.fused:
+        message = "reorder+merge writes no sequenced topic"
+        yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
+
+
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
     for name, query in queries.items():
         if query.stream is None and len(streams) > 1:
@@ -240,6 +256,3 @@ def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -
         elif query.stream is not None and query.stream not in streams:
             message = f"there is no stream `{query.stream}`"
             yield Fault(("queries", name, "stream"), message, meant(query.stream, streams))
-        if query.window is not None:
-            message = "windows are not part of this version"
-            yield Fault(("queries", name), message, "remove it")

@@ -4,7 +4,8 @@
 * MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last
   event of each group that a group follows directly, and a mark for each optional one not taken.
   So a late event that joins a group updates the match.
-* Otherwise all events, each with its component: another set is another result.
+* Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
+  another result.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class Anchors:
     __slots__ = ("_is_one", "_skeletons")
 
     def __init__(self, form: NormalForm) -> None:
-        self._is_one = form.query.matches == "one"
-        maximal = form.query.matches == "maximal"
+        by_content = form.query.uncertain == "possible"
+        self._is_one = form.query.matches == "one" and not by_content
+        maximal = form.query.matches == "maximal" and not by_content
         self._skeletons = [
             _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives
         ]

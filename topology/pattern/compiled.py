@@ -7,7 +7,7 @@ share one index, in all queries that partition alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ from topology.pattern.match import Match
 from topology.pattern.normal_form import Alternative, Blocker, NormalForm, normalise
 from topology.pattern.syntax import Expr, Query
 from topology.pattern.tactics import tactic_for
+from topology.pattern.uncertain.grade import Grading
+from topology.pattern.uncertain.layout import timed_apart
+from topology.pattern.uncertain.possible import Possible
 
 Slot = tuple[int, int]
 """(alternative, component), or (alternative, number of components + negation)."""
@@ -60,10 +63,12 @@ class Shape:
 
 
 class Compiled:
-    """`margin_ns` widens the window by what the true times may differ from the reference times.
+    """`ids`: what its matches are known by. `kinds`: those of its slots by slot, `untils` those of
+    components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is for
+    exact times.
 
-    `ids`: what its matches are known by. `kinds`: those of its slots by slot, `untils` those of
-    components with UNTIL, and `anchors` the slots that a unit's event can fill."""
+    `grading` says how sure a match is where times are not exact, and `possible` finds those that
+    there may be; None where the query does not ask for it."""
 
     __slots__ = (
         "_columns",
@@ -72,10 +77,11 @@ class Compiled:
         "aliases",
         "anchors",
         "form",
+        "grading",
         "ids",
         "kinds",
-        "margin_ns",
         "name",
+        "possible",
         "query",
         "reach_ns",
         "shape",
@@ -89,21 +95,28 @@ class Compiled:
         query: Query,
         params: Mapping[str, Any] | None = None,
         functions: Mapping[str, Function] | None = None,
-        margin_ns: int = 0,
     ) -> None:
         self.query = query
         self.name = query.name
         self.form = normalise(query)
+        self.grading: Grading | None = None
+        self.possible: Possible | None = None
+        if query.uncertain != "ignore":
+            self.form = timed_apart(self.form)
+            self.grading = Grading(self.form, params, functions)
+        if query.uncertain == "possible":
+            self.possible = Possible(self.form, params, functions)
         self.within_ns = query.within_ns
-        self.margin_ns = margin_ns
         self.shape = shape_of(self.form)
-        self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1) + margin_ns
+        self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
         self.tactic: Tactic = tactic_for(self.form, params, functions)
         self.kinds: dict[Slot, Kind] = {}
         self.untils: dict[Slot, Kind] = {}
         for alternative in self.form.alternatives:
             self._note_kinds(alternative)
         self.anchors = (end_slots if self.shape.by_end else start_slots)(self.form)
+        if self.possible is not None:  # by reference times any event may be the last, or first
+            self.anchors = all_slots(self.form)
         self.aliases = [
             [component.alias for component in alternative.components]
             for alternative in self.form.alternatives
@@ -129,13 +142,13 @@ class Compiled:
             self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:
-        """An event after this time cannot change the match."""
+        """An event after this time cannot change the match, where times are exact."""
         if self.shape.open_tail or self.query.skip != "none":
             return match.first.time_ns + self.within_ns
         return match.last.time_ns
 
-    def values(self, match: Match) -> dict[str, Any]:
-        """RETURN's columns, or, for RETURN *, the payloads by alias."""
+    def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
+        """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""
         if self._columns is not None:
             binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
             return {name: read(binding) for name, read in self._columns[match.alternative]}
@@ -143,7 +156,7 @@ class Compiled:
         for index, alias, is_group in self._shown[match.alternative]:
             entries = match.bound[index]
             if is_group:
-                values[alias] = [entry.payload for entry in entries]
+                values[alias] = payloads(entries)
             else:
                 values[alias] = entries[0].payload if entries else None
         return values
@@ -153,9 +166,8 @@ def shape_of(form: NormalForm) -> Shape:
     query = form.query
     starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
     ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
-    grows = query.matches == "one" and any(
-        form.alternatives[number].components[index].is_group for number, index in end_slots(form)
-    )
+    lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
+    grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
     strict = any(
         component.edge == "strict" or component.loop == "strict"
         for alternative in form.alternatives
@@ -195,6 +207,10 @@ def end_slots(form: NormalForm) -> frozenset[Slot]:
         for c in a.components
         if all(other.is_optional for other in a.components if c.index in other.before)
     )
+
+
+def all_slots(form: NormalForm) -> frozenset[Slot]:
+    return frozenset((a.number, c.index) for a in form.alternatives for c in a.components)
 
 
 def start_slots(form: NormalForm) -> frozenset[Slot]:

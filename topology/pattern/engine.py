@@ -5,7 +5,7 @@ and the units that it can change, in or out of order, are evaluated anew: what t
 differently is said as emit, update or retract. The *frontier* is a promise that every event
 before it has come; what is decided before it is final, and events before it are late.
 
-In = stored + irrelevant + late + duplicate + refused; `counts` has them.
+In = stored + irrelevant + late + duplicate + conflict + unsure + refused; `counts` has them.
 
 Order of what one event causes: by query, in the order they were given; of a query first
 retracts, then updates, then emits, each by (end, start, id).
@@ -31,14 +31,22 @@ from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Unit
 from topology.pattern.run import Now, Run
 from topology.pattern.shelves import Hall, Shelf
-from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Member, Overflow
+from topology.pattern.telling import Teller, member
+from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
+from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
 STORED: Final = "stored"
 IRRELEVANT: Final = "irrelevant"
 LATE: Final = "late"
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
+UNSURE: Final = "unsure"
+"""Its error is larger than `max_error_ns`."""
+
 REFUSED: Final = "refused"
+"""As many entries as may be are retained."""
+
+WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED)
 
 BEFORE_ALL: Final = -NEVER
 MAX_RETAINED: Final = 1_000_000
@@ -55,6 +63,9 @@ class Engine:
     once more when it is.
     `params` and `functions` are those the queries were compiled with.
 
+    `max_error_ns`: the largest error an event may have, where a query does not ignore it (see
+    `uncertain.doubt`).
+
     `findings` is what there is to tell, and `gone` the entries that nothing holds any more; the
     driver empties both."""
 
@@ -67,13 +78,17 @@ class Engine:
         tells_final: Collection[str] = (),
         max_partitions: int = MAX_PARTITIONS,
         max_retained: int = MAX_RETAINED,
+        max_error_ns: int | None = None,
     ) -> None:
         self._stream = stream
+        self._teller = Teller(stream)
         self._max_partitions = max_partitions
         self._max_retained = max_retained
+        self._heeds_errors = any(query.grading is not None for query in queries)
+        self._doubt = Doubt(max_error_ns) if self._heeds_errors else NO_DOUBT
         self._everything = Index() if any(q.shape.everywhere for q in queries) else None
         self._halls = [
-            Hall(group, self._everything, params, functions, tells_final)
+            Hall(group, self._everything, params, functions, tells_final, self._doubt)
             for group in _alike(queries)
         ]
         self._identities: dict[Identity, Entry] = {}
@@ -87,7 +102,7 @@ class Engine:
         self._gathering: dict[Run, tuple[Hall, int]] = {}
         self._stale: dict[str, None] = {}  # keys of a restored state that mean nothing any more
         self.frontier_ns = BEFORE_ALL
-        self.counts = dict.fromkeys((STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, REFUSED), 0)
+        self.counts = dict.fromkeys(WORDS, 0)
         self.findings: list[Finding] = []
         self.gone: list[Entry] = []
 
@@ -125,6 +140,10 @@ class Engine:
         floor_ns = self.frontier_ns - max((hall.amend_ns for hall in self._halls), default=0)
         if entry.time_ns < floor_ns:
             return LATE
+        if self._heeds_errors and entry.event.error_ns:
+            if not self._doubt.admits(entry.event.error_ns):
+                return UNSURE
+            self._doubt.widen(entry.event.error_ns, self.frontier_ns)
         if len(self._identities) >= self._max_retained:
             return REFUSED
         if entry.time_ns > self.clock_ns:
@@ -158,7 +177,7 @@ class Engine:
                         self._gather(run, hall, anchors, at_ns + wait_ns)
                         continue
                 self._look(run, hall, anchors, now)
-        if hall.strict_everywhere and not in_order:
+        if hall.strict_everywhere and (not in_order or hall.doubt.margin_ns):
             for other in hall.shelves.values():
                 for run in other.runs if other is not shelf else ():
                     if run.query.shape.everywhere:
@@ -285,32 +304,17 @@ class Engine:
         for run, hall, change in self._said:
             self.findings.append(self._result(run, hall, change, at_ns))
         self._said.clear()
+        self._teller.forget()
         for run, unit in self._overflowed:
-            member = _member(unit.anchor, "")
+            anchor = member(unit.anchor, "")
             shown = len(unit.found)
-            self.findings.append(Overflow(at_ns, self._stream, run.query.name, member, shown))
+            self.findings.append(Overflow(at_ns, self._stream, run.query.name, anchor, shown))
         self._overflowed.clear()
 
     def _result(self, run: Run, hall: Hall, change: Change, at_ns: int) -> MatchResult:
-        query, match = run.query, change.found.match
-        aliases = query.aliases[match.alternative]
-        members = [_member(entry, aliases[j]) for j, entry in match.labelled()]
-        return MatchResult(
-            at_ns,
-            self._stream,
-            query.name,
-            change.id,
-            change.op,
-            change.revision,
-            change.final,
-            change.found.confidence,
-            match.first.time_ns,
-            match.last.time_ns,
-            query.values(match),
-            members,
-            list(run.partition[1::2]) or None,  # the odd places say what kind of value
-            amended=hall.amend_ns > 0 and change.found.decided_ns < self.frontier_ns,
-        )
+        key = list(run.partition[1::2]) or None  # the odd places say what kind of value
+        amended = hall.amend_ns > 0 and change.found.decided_ns < self.frontier_ns
+        return self._teller.result(run.query, change, key, at_ns, amended=amended)
 
     # -- state --------------------------------------------------------------------------------
 
@@ -330,7 +334,7 @@ class Engine:
             for hall in self._halls
             for wiring in hall.wirings
         }
-        return [self.clock_ns, self.frontier_ns, self.counts, since]
+        return [self.clock_ns, self.frontier_ns, self.counts, since, self._doubt.snapshot()]
 
     def _unit_states(self, *, everything: bool) -> dict[str, Any]:
         states: dict[str, Any] = {}
@@ -352,7 +356,10 @@ class Engine:
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
         not know counts from now on; what it says of one that is no more is left."""
-        self.clock_ns, self.frontier_ns, counts, since = state.get(ENGINE, self._own_state())
+        own = state.get(ENGINE, self._own_state())
+        self.clock_ns, self.frontier_ns, counts, since, doubt = own
+        if self._heeds_errors:
+            self._doubt.restore(doubt)
         self.counts.update(counts)
         for hall in self._halls:
             for wiring in hall.wirings:
@@ -396,11 +403,6 @@ def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
         alike = (query.form.same, query.query.amend_ns)
         groups.setdefault(alike, []).append((number, query))
     return list(groups.values())
-
-
-def _member(entry: Entry, alias: str) -> Member:
-    event = entry.event
-    return Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
 
 
 def _order(said: tuple[Run, Hall, Change]) -> Any:

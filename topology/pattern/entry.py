@@ -19,7 +19,7 @@ Identity = tuple[str, int, int]
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
     none. `low_ns` and `high_ns` bound the true time. `places`: how many indexes hold it,
-    that of all events (`everywhere`) among them. `spelled`: see `anchors`."""
+    that of all events (`everywhere`) among them. `spelled`: see `anchors`; `member`: `telling`."""
 
     __slots__ = (
         "event",
@@ -27,6 +27,7 @@ class Entry:
         "high_ns",
         "key",
         "low_ns",
+        "member",
         "payload",
         "places",
         "spelled",
@@ -45,6 +46,7 @@ class Entry:
         self.places = 0
         self.spelled = b""
         self.everywhere = False
+        self.member: Any = None
 
     @property
     def identity(self) -> Identity:

@@ -18,30 +18,30 @@ Bound = tuple[Sequence[Entry], ...]
 
 
 class Stretch(Sequence[Entry]):
-    """`entries[low:high]`, without the copy. It equals the tuple of its entries."""
+    """`whole[low:high]`, without the copy. It equals the tuple of its entries."""
 
-    __slots__ = ("_entries", "_high", "_low")
+    __slots__ = ("high", "low", "whole")
 
-    def __init__(self, entries: tuple[Entry, ...], low: int, high: int) -> None:
-        self._entries = entries
-        self._low = low
-        self._high = high
+    def __init__(self, whole: tuple[Entry, ...], low: int, high: int) -> None:
+        self.whole = whole
+        self.low = low
+        self.high = high
 
     def __len__(self) -> int:
-        return self._high - self._low
+        return self.high - self.low
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
-            return self._entries[self._low : self._high][at]
-        count = self._high - self._low
+            return self.whole[self.low : self.high][at]
+        count = self.high - self.low
         if at < 0:
             at += count
         if not 0 <= at < count:
             raise IndexError(at)
-        return self._entries[self._low + at]
+        return self.whole[self.low + at]
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries[self._low : self._high])
+        return iter(self.whole[self.low : self.high])
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == (tuple(other) if isinstance(other, Stretch) else other)

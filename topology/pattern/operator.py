@@ -5,6 +5,11 @@ frontier comes with the watermarks: all before C is there, and what W has left b
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
+Before MERGE (`patterns_read: raw` or `sequenced`) no watermark tells how far events have come. The
+frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
+nobody, drops copies, and takes `ts`, or what REORDER made of it, for the time. One clock far ahead
+would make all others late, so an event more than `max_ahead` after its arrival is refused.
+
 The state is what was said of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
 """
@@ -17,7 +22,16 @@ from typing import Any
 from topology.event import DATA, WATERMARK, Event
 from topology.operator import Changes, Figures, State
 from topology.outcome import Step
-from topology.pattern.engine import BEFORE_ALL, CONFLICT, IRRELEVANT, LATE, REFUSED, STORED, Engine
+from topology.pattern.engine import (
+    BEFORE_ALL,
+    CONFLICT,
+    DUPLICATE,
+    IRRELEVANT,
+    LATE,
+    REFUSED,
+    STORED,
+    Engine,
+)
 from topology.pattern.entry import Entry
 from topology.payload import UNREADABLE, read_payload
 
@@ -25,7 +39,8 @@ Decode = Callable[[Any], Any]
 
 
 class Pattern:
-    """`position` is its place in the chain. `correct_for_ns`: see above."""
+    """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it stands
+    before MERGE."""
 
     def __init__(
         self,
@@ -33,11 +48,14 @@ class Pattern:
         correct_for_ns: int,
         position: int = 1,
         decode: Decode = read_payload,
+        max_ahead_ns: int | None = None,
     ) -> None:
         self._engine = engine
         self._correct_for_ns = correct_for_ns
         self._position = position
         self._decode = decode
+        self._max_ahead_ns = max_ahead_ns
+        self._ahead = 0
         self._unreadable = 0
         self._is_new = False
         self.let_go: list[Event] = []
@@ -53,6 +71,13 @@ class Pattern:
         return self._step(now_ns, list(events))
 
     def _take(self, event: Event) -> None:
+        if self._max_ahead_ns is not None:
+            event.epoch = max(event.epoch, 0)
+            if event.ref_time_ns > event.at_ns + self._max_ahead_ns:
+                self._ahead += 1
+                return
+            newest_ns = max(self._engine.clock_ns, event.ref_time_ns)
+            self._engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
         payload = self._decode(event.value)
         if payload is UNREADABLE:
             self._unreadable += 1
@@ -127,7 +152,8 @@ class Pattern:
             "retained": self._engine.retained,
             "irrelevant": counts[IRRELEVANT],
             "late": counts[LATE],
-            "refused": counts[REFUSED] + self._engine.refused_partitions,
+            "refused": counts[REFUSED] + self._engine.refused_partitions + self._ahead,
+            "copies": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
             "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,

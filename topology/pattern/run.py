@@ -6,7 +6,8 @@ window; or when nothing can change it any more (EMIT FINAL).
 
 Cost of an event in order: under skip-till-any one evaluation, if it can end a match; for
 MATCHES ONE one for each start that waits for its kind; for ALL by start events one for each
-start in the window, if it can end a match. A late event: one for each unit in a window.
+start in the window, if it can end a match. A late event: one for each unit in a window. Where
+events have errors, one more for each match that is not decided yet: it may be in doubt now.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Any, Final
 
 from topology.pattern.compiled import Compiled, Slot
 from topology.pattern.entry import Entry, Identity, Key
-from topology.pattern.evaluation import Place
+from topology.pattern.evaluation import Evaluation, Place
 from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Found, Said, Unit, changes
 from topology.pattern.match import Match
 from topology.pattern.skip import BEFORE_ALL, Barrier, after, by_start
+from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.unit_state import found_of, said_rows, take_back, waiting_state
 from topology.pattern.wiring import Wiring
 from topology.result import result_id
@@ -51,6 +53,7 @@ class Run:
     __slots__ = (
         "_barrier",
         "_closed",
+        "_doubt",
         "_indexes",
         "_key",
         "_postponed",
@@ -77,10 +80,12 @@ class Run:
         place: Place,
         indexes: Sequence[Index],
         partition: Sequence[Any],
+        doubt: Doubt,
         *,
         tells_final: bool,
     ) -> None:
         self._wiring = wiring
+        self._doubt = NO_DOUBT if wiring.query.grading is None else doubt
         self._indexes = indexes
         self._key = spelled(partition)
         self._prefix = b"%d:" % len(self._key) + self._key + wiring.query.form.fingerprint.encode()
@@ -109,8 +114,16 @@ class Run:
         mine = wiring.kinds.intersection(kinds)
         if not mine and not shape.strict:
             return []
-        if not in_order:
+        if not in_order or (self._doubt.margin_ns and self.query.possible is not None):
             return self._affected_late(entry)
+        anchors = self._affected_in_order(entry, mine)
+        if self._doubt.margin_ns:
+            affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
+            return [affected[key] for key in sorted(affected)]
+        return anchors
+
+    def _affected_in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
+        wiring, shape = self._wiring, self.query.shape
         if shape.by_end:
             if shape.has_end_negation and mine & wiring.blockers:
                 return self._anchors(entry.time_ns - self._span_ns, entry.time_ns)
@@ -124,13 +137,21 @@ class Run:
             return self._anchors(entry.time_ns - self._span_ns, entry.time_ns)
         return []
 
+    def _undecided(self, entry: Entry) -> list[Entry]:
+        """Units with a match that an event of this time can still change."""
+        return [
+            unit.anchor
+            for unit in self.units.values()
+            if any(found.decided_ns >= entry.time_ns for found in unit.found.values())
+        ]
+
     @property
     def _span_ns(self) -> int:
-        return self.query.within_ns + self.query.margin_ns
+        return self.query.within_ns + self._doubt.margin_ns
 
     def _affected_late(self, entry: Entry) -> list[Entry]:
         shape, time_ns, span_ns = self.query.shape, entry.time_ns, self._span_ns
-        margin_ns = self.query.margin_ns
+        margin_ns = self._doubt.margin_ns
         if shape.by_end:
             since_ns = time_ns - (span_ns if shape.has_end_negation else margin_ns)
             anchors = self._anchors(since_ns, time_ns + span_ns)
@@ -141,7 +162,8 @@ class Run:
 
     def _reaches(self, anchor: Entry, entry: Entry) -> bool:
         unit = self.units.get(anchor.key)
-        return unit is None or entry.time_ns <= unit.hi_ns or anchor is entry
+        early_ns = entry.time_ns - self._doubt.margin_ns
+        return unit is None or early_ns <= unit.hi_ns or anchor is entry
 
     def _anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
         found: dict[Key, Entry] = {}
@@ -212,7 +234,7 @@ class Run:
             self._say([unit], now)
 
     def _evaluate(self, anchor: Entry, now: Now) -> Unit:
-        evaluation = self.query.tactic.evaluate(self.place, anchor)
+        evaluation = self._matches_of(anchor)
         unit = self.units.get(anchor.key)
         if unit is None:
             unit = Unit(anchor)
@@ -226,11 +248,27 @@ class Run:
         for match in evaluation.matches:
             if match.first.time_ns < self._wiring.since_ns:
                 continue
-            found[self.id_of(match)] = Found(match, self.query.decided_ns(match))
+            found[self.id_of(match)] = self._found(match, now)
         unit.replace(found, now.floor_ns)
         if unit.found or unit.said or unit.overflowed or unit.waits != frozenset():
             self.units[anchor.key] = unit
         return unit
+
+    def _matches_of(self, anchor: Entry) -> Evaluation:
+        if self.query.possible is not None and self._doubt.error_ns:
+            return self.query.possible.evaluate(self.place, anchor, self._doubt.error_ns)
+        return self.query.tactic.evaluate(self.place, anchor)
+
+    def _found(self, match: Match, now: Now) -> Found:
+        """With how sure it is; of what is decided nobody will ask."""
+        error_ns, grading = self._doubt.error_ns, self.query.grading
+        decided_ns = self.query.decided_ns(match)
+        if not error_ns or grading is None:
+            return Found(match, decided_ns)
+        decided_ns = self._doubt.decided_ns(decided_ns, self.query.query.amend_ns)
+        if decided_ns < now.floor_ns:
+            return Found(match, decided_ns)
+        return Found(match, decided_ns, grading.confidence(self.place, match, error_ns))
 
     def id_of(self, match: Match) -> str:
         return result_id(self._prefix, self.query.ids.of(match))
@@ -311,7 +349,7 @@ class Run:
                     self._barrier = self._barrier.behind(self._after(found.match))
         shape = self.query.shape
         opens = not shape.by_end or shape.has_end_negation or self.query.query.skip != "none"
-        open_ns = self._span_ns if opens else self.query.margin_ns
+        open_ns = self._span_ns if opens else self._doubt.margin_ns
         for key, unit in list(self.units.items()):
             if unit.anchor.time_ns + open_ns < now.floor_ns:
                 self._wait(unit, frozenset())

@@ -22,6 +22,7 @@ from topology.pattern.evaluation import Place
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
 from topology.pattern.run import Now, Run
+from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.wiring import Wiring
 
 Partition = tuple[Any, ...]
@@ -48,6 +49,7 @@ class Shelf:
                 self._place(wiring, hall),
                 self.indexes,
                 key,
+                hall.doubt,
                 tells_final=wiring.query.name in hall.tells_final,
             )
             for wiring in hall.wirings
@@ -83,13 +85,16 @@ class Hall:
         params: Mapping[str, Any] | None,
         functions: Mapping[str, Function] | None,
         tells_final: Collection[str],
+        doubt: Doubt,
     ) -> None:
         first = queries[0][1]
         self.amend_ns = first.query.amend_ns
         self.all_entries = all_entries
         self.tells_final = tells_final
         self.strict_everywhere = any(query.shape.everywhere for _, query in queries)
-        self.reach_ns = max(query.reach_ns for _, query in queries)
+        graded = any(query.grading is not None for _, query in queries)
+        self.doubt = doubt if graded else NO_DOUBT
+        self._reach_ns = max(query.reach_ns for _, query in queries)
         self.shelves: dict[Partition, Shelf] = {}
         self.unpartitioned = 0  # entries that lack a value of the key
         self.refused = 0  # entries of keys beyond `max_partitions`
@@ -106,6 +111,12 @@ class Hall:
         self._by_type: dict[str, list[tuple[int, Any]]] = {}
         self._due: list[tuple[int, int, Shelf]] = []
         self._serial = 0  # so that no two shelves are ever compared
+
+    @property
+    def reach_ns(self) -> int:
+        """One margin until a match is decided; its events may lie another further apart than the
+        window, and what puts it in doubt another before these."""
+        return self._reach_ns + 3 * self.doubt.margin_ns
 
     def key_of(self, entry: Entry) -> Partition | None:
         """Where the entry belongs; None if it has no value for the key."""

@@ -197,21 +197,31 @@ class Draft:
 
     def event(self, may_be_absent: bool) -> EventNode:
         rng = self.rng
-        alias = f"t{len(self.nodes)}"
         low, high = rng.choice(((1, 1),) * 6 + ((1, UNBOUNDED),) * 3 + ((1, 2), (2, 3), (2, 2)))
         if may_be_absent and rng.random() < 0.25:
             low, high = rng.choice(((0, 1), (0, UNBOUNDED), (0, 2)))
         if not self.groups:
             low, high = min(low, 1), 1
+        return self.counted(low, high, self.types(), until=0.12)
+
+    def tail(self) -> EventNode:
+        """A last component that may still come, or go on, when all before it is there."""
+        low, high = self.rng.choice(((0, 1), (0, UNBOUNDED), (1, UNBOUNDED), (1, UNBOUNDED)))
+        return self.counted(low, high, tuple(self.rng.sample(TYPES, 3)), until=0.7)
+
+    def counted(self, low: int, high: int, types: tuple[str, ...], until: float) -> EventNode:
+        """`until`: how probably a group has one."""
+        rng = self.rng
+        alias = f"t{len(self.nodes)}"
         group = high != 1
         node = EventNode(
-            types=self.types(),
+            types=types,
             alias=alias,
             minimum=low,
             maximum=high,
             loop=rng.choice(self.edges) if group else None,
             greedy=group and rng.random() < 0.1,
-            until=self.until(alias) if group and rng.random() < 0.12 else None,
+            until=self.until(alias) if group and rng.random() < until else None,
         )
         self.nodes.append(node)
         return node
@@ -315,13 +325,18 @@ def random_query(
     groups: bool = True,
     partitions: bool = True,
     skips: Sequence[Skip] = ("none", "none", "none", "next", "past_last", "first", "last"),
+    open_ended: bool = False,
 ) -> Query:
-    """`partitions`: some have a partition key, or an equality of two aliases."""
+    """`partitions`: some have a partition key, or an equality of two aliases. `open_ended`: what
+    has all that must be there may still grow."""
     strategy, matches = rng.choice(modes)
     draft = Draft(rng, _edges(rng, strategy, matches), groups)
     shape = rng.random() if groups else 0.0
     node: Node
-    if shape < 0.85:
+    if open_ended:
+        first = draft.counted(1, 1, tuple(rng.sample(TYPES, 2)), until=0)
+        node = Seq((Item(first), Item(draft.tail(), rng.choice(draft.edges))))
+    elif shape < 0.85:
         node = draft.seq(depth=2, length=rng.randint(1, 3))
     else:
         members = tuple(draft.node(2, may_be_absent=False) for _ in range(2))

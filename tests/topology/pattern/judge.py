@@ -14,6 +14,12 @@ Where the specification leaves a shape open, it is judged thus:
   those that begin, then other groups, each by their place in the text. An ANY edge is as NEXT.
 - Of several branches of OR, ONE reports the valid walk that ends first; a walk that is
   blocked does not stand in another's way.
+- GREEDY under ALL and MAXIMAL: no event that fits the group may lie behind its last member (if it
+  is absent, behind the members of what stands before it; where there are none, behind the
+  match's first) and before the first member of what follows it, in reference time (TIES BY KEY: in
+  key), or, where nothing follows, up to the end of the window; nor may that first member fit
+  the group itself. An event fits as it would fit the match's members before it; other members
+  of the match (AND) are taken already.
 - MAXIMAL compares matches of one alternative.
 - Gaps of negations: see `normal_form.Blocker`. A member of the match may block it.
 - SKIP TO FIRST/LAST of a component that is absent drops nothing.
@@ -173,7 +179,7 @@ class AlternativeJudge:
         return found
 
     def _extend(self, run: Run, found: list[Match]) -> None:
-        if self.is_valid(run):
+        if self.is_valid(run) and not self._forgoes(run):
             found.append(self._match(run))
         for entry in self._behind(run, self.events):
             for part in self.components:
@@ -282,6 +288,30 @@ class AlternativeJudge:
             for predicate in self.alternative.predicates
             if at_end or self._is_due(run, predicate)
         )
+
+    def _forgoes(self, run: Run) -> bool:
+        """Does a greedy group leave out an event that it could have taken?"""
+        return any(
+            self._is_left_out(run, part, entry)
+            for part in self.components
+            if part.greedy
+            for entry in self.events
+        )
+
+    def _is_left_out(self, run: Run, part: Component, entry: Entry) -> bool:
+        first = next((it for j, it in run if part.index in self.components[j].before), None)
+        if entry is not first:
+            if first is not None and not self._is_before(entry, first):
+                return False
+            if any(entry is it for _, it in run) or entry.key < run[0][1].key:
+                return False
+        if any(it.key > entry.key for j, it in run if j == part.index or j in part.before):
+            return False
+        so_far = tuple((j, it) for j, it in run if it.key < entry.key)
+        return self._fits(so_far, part, entry) and self._steps(so_far, part, entry)
+
+    def _is_before(self, one: Entry, other: Entry) -> bool:
+        return one.key < other.key if self.query.ties == "key" else one.time_ns < other.time_ns
 
     def _is_due(self, run: Run, predicate: Predicate) -> bool:
         """Bound is all that it names, or closed; closed are those it needs as a whole."""

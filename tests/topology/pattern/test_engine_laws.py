@@ -20,12 +20,21 @@ from tests.topology.pattern.judge import judge
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import LATE, Engine
 from topology.pattern.entry import Entry
-from topology.pattern.syntax import Query
+from topology.pattern.syntax import Matches, Query, Strategy
 from topology.pattern.unparse import unparse
 
 SEEDS_PER_TEST = 150
 TESTS = 10
 """So many times so many in an ordinary run; `make laws` goes on for longer."""
+OPEN_ENDED: tuple[tuple[Strategy, Matches], ...] = (
+    ("next", "one"),
+    ("next", "one"),
+    ("next", "one"),
+    ("strict", "one"),
+    ("next", "all"),
+    ("any", "maximal"),
+)
+"""Modes of queries whose matches may still grow, or must not go on."""
 
 
 @dataclasses.dataclass(repr=False)
@@ -45,10 +54,15 @@ class World:
         return list(contents(self.query, found))
 
 
-def worlds(part: int, changed: dict[str, object] | None = None) -> Iterator[World]:
+def worlds(
+    part: int, changed: dict[str, object] | None = None, *, open_ended: bool = False
+) -> Iterator[World]:
     for seed in range(part * SEEDS_PER_TEST, (part + 1) * SEEDS_PER_TEST):
         rng = Random(seed)
-        query = random_query(rng)
+        if open_ended:
+            query = random_query(rng, OPEN_ENDED, conditions=False, open_ended=True)
+        else:
+            query = random_query(rng)
         stream = random_stream(rng)
         disorder = rng.choice((0.0, 0.2, 0.5, 0.9))
         arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))
@@ -60,11 +74,15 @@ def _changed(query: Query, changed: dict[str, object]) -> Query:
 
 
 parts = pytest.mark.parametrize("part", range(TESTS))
+endings = pytest.mark.parametrize("open_ended", [False, True])
 
 
 @parts
-def test_in_any_order_the_matches_that_stand_are_those_of_the_judge(part: int) -> None:
-    for world in worlds(part):
+@endings
+def test_in_any_order_the_matches_that_stand_are_those_of_the_judge(
+    part: int, open_ended: bool
+) -> None:
+    for world in worlds(part, open_ended=open_ended):
         engine, reader = Engine([world.query]), Reader()
         feed(engine, reader, world.arrivals)
         engine.end(0)
@@ -85,9 +103,12 @@ def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
 
 
 @parts
-def test_nothing_final_changes_and_what_is_purged_is_not_missed(part: int) -> None:
+@endings
+def test_nothing_final_changes_and_what_is_purged_is_not_missed(
+    part: int, open_ended: bool
+) -> None:
     """With a frontier as far behind as the lateness is, nothing is late."""
-    for world in worlds(part):
+    for world in worlds(part, open_ended=open_ended):
         behind_ns = lateness_ns(world.arrivals)
         engine, reader = Engine([world.query], tells_final=["q"]), Reader()
         for entry in world.arrivals:

@@ -81,8 +81,8 @@ def _decided_ns(walk: Walk, until_ns: int) -> int:
     """No event after this instant changes what the walk takes."""
     if walk.last is None or walk.open:
         return until_ns
-    if walk.broken_ns is not None:
-        return min(until_ns, max(walk.last.time_ns, walk.broken_ns))
+    if walk.closed_ns is not None:
+        return min(until_ns, max(walk.last.time_ns, walk.closed_ns))
     return walk.last.time_ns if walk.is_complete else until_ns
 
 

@@ -66,8 +66,9 @@ def _depends(tests: Sequence[Clause]) -> Iterator[int]:
 
 class Walk:
     """One walk. `last` is the last entry taken, None if the walk could not even start. When it
-    is over, `open` are the components that newer entries could go to, and `broken_ns` is the time
-    of the entry that a strict step met and could not take."""
+    is over, `open` are the components that newer entries could go to, and `closed_ns` is the time
+    of the newest entry that closed one: a strict step met it and could not take it, or UNTIL
+    ended the group with it."""
 
     __slots__ = (
         "_ahead",
@@ -77,7 +78,7 @@ class Walk:
         "_rules",
         "_until_ns",
         "bound",
-        "broken_ns",
+        "closed_ns",
         "last",
         "open",
         "route",
@@ -95,7 +96,7 @@ class Walk:
         self._ahead = [0] * route.rules.count  # nothing before this position is eligible
         self.bound = route.rules.empty()
         self.open: list[int] = []
-        self.broken_ns: int | None = None
+        self.closed_ns: int | None = None
         self.last: Entry | None = None
 
     @property
@@ -149,7 +150,7 @@ class Walk:
         """Take the next entry, or cut; False if there is none."""
         rules = self._rules
         self.open = []
-        self.broken_ns = None
+        self.closed_ns = None
         best: Entry | None = None
         best_j = -1
         best_rank = LOOP
@@ -230,7 +231,14 @@ class Walk:
             high = enders.up_to_time(self._until_ns)
         else:
             high = enders.position(entry.key)
-        return self._rules.end_of_group(self.bound, j, enders, high, self._budget) is not None
+        ender = self._rules.end_of_group(self.bound, j, enders, high, self._budget)
+        if ender is not None:
+            self._close(ender)
+        return ender is not None
+
+    def _close(self, entry: Entry) -> None:
+        if self.closed_ns is None or entry.time_ns > self.closed_ns:
+            self.closed_ns = entry.time_ns
 
     def _very_next(self, j: int, index: Index, low: int, last: Entry) -> Entry | None:
         everything = self._place.everything
@@ -243,7 +251,7 @@ class Walk:
                 self.open.append(j)
             return None
         following = everything.entries[at]
-        self.broken_ns = following.time_ns
+        self._close(following)
         found = index.position(following.key)
         if found < low or found == len(index) or index.entries[found] is not following:
             return None

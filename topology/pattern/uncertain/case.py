@@ -15,7 +15,7 @@ from topology.pattern.index import Index
 from topology.pattern.match import Match
 from topology.pattern.syntax import Edge
 from topology.pattern.uncertain.layout import Layout
-from topology.pattern.uncertain.order import at_most, before, before_by_key, negated
+from topology.pattern.uncertain.order import at_most, before, before_by_key, is_settled, negated
 
 
 class Case:
@@ -111,15 +111,16 @@ class Case:
 
     def fits(self, entry: Entry, j: int) -> int:
         """Would a run of the members that are before it find the component open, and the entry
-        eligible for it? The entry is in the component's index, and no member of it."""
+        eligible for it? The entry is in the component's index, and no member of it; with no
+        member before it only one that is the match's start for another component may begin."""
         layout = self.layout
         if any(self._is_behind(entry, k) for k in layout.after[j]):
             return NO
         sure, open_ = self._before_it(entry)
-        if not any(sure) and not any(open_):
+        if not any(sure) and not any(open_) and entry not in self.slots_of:
             return NO
         grade = min(
-            YES if any(sure) else MAYBE,
+            YES if any(sure) or entry is self.first else MAYBE,
             self._is_open(sure, open_, j),
             self._is_in_place(entry, sure, open_, j),
         )
@@ -204,26 +205,43 @@ class Case:
 
     # -- UNTIL ----------------------------------------------------------------------------------
 
+    def enders(self, j: int) -> Index:
+        found = self.place.enders[self.layout.number][j]
+        if found is None:
+            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        return found
+
+    def ends(self, entry: Entry, j: int) -> bool:
+        """Would it end the group, by reference times?"""
+        until = self.layout.untils[j]
+        bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
+        bound[j].append(entry)
+        binding = self.layout.binding(bound)
+        return until is not None and until.condition.holds_newest(binding, j) is True
+
+    def ends_alone(self, entry: Entry, j: int) -> int:
+        """Where UNTIL asks for nothing but the event itself."""
+        until = self.layout.untils[j]
+        binding: list[Sequence[Entry]] = [()] * self.layout.slots
+        binding[j] = [entry]
+        return MAYBE if until is None or until.alone is None else until.alone(binding)
+
     def _is_ended(
         self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
     ) -> int:
         """Does it end the group, or did another event since the group began?"""
-        until = self.layout.untils[j]
-        enders = self.place.enders[self.layout.number][j]
-        if until is None or until.alone is None or enders is None:
-            return MAYBE
-        worst = until.alone(self._alone(entry, j))
-        begun = [*sure[j], *open_[j]]
-        if begun:
-            begun_ns = min(one.time_ns for one in begun)
-            for other in self.around(enders, begun_ns, entry.time_ns):
-                since = max(before_by_key(one, other) for one in begun)
-                since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
-                if other is not entry and since:
-                    worst = max(worst, min(since, until.alone(self._alone(other, j))))
+        until, begun = self.layout.untils[j], [*sure[j], *open_[j]]
+        since_ns = min((one.time_ns for one in begun), default=entry.time_ns)
+        found = list(self.around(self.enders(j), since_ns, entry.time_ns))
+        if until is not None and until.alone is None:
+            if until.looks_at_time or not is_settled([*self.members, *found, entry]):
+                return MAYBE
+            passed = [e for e in found if begun and begun[-1].key < e.key < entry.key]
+            return YES if any(self.ends(one, j) for one in (*passed, entry)) else NO
+        worst = self.ends_alone(entry, j)
+        for other in found if begun else ():
+            since = max(before_by_key(one, other) for one in begun)
+            since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
+            if other is not entry and since > worst:
+                worst = max(worst, min(since, self.ends_alone(other, j)))
         return worst
-
-    def _alone(self, entry: Entry, j: int) -> list[Sequence[Entry]]:
-        binding: list[Sequence[Entry]] = [()] * self.layout.slots
-        binding[j] = [entry]
-        return binding

@@ -30,7 +30,7 @@ from topology.pattern.uncertain.endings import ended
 from topology.pattern.uncertain.joining import joined
 from topology.pattern.uncertain.layout import Layout
 from topology.pattern.uncertain.negations import blocked
-from topology.pattern.uncertain.order import is_settled, negated
+from topology.pattern.uncertain.order import at_most, is_settled, negated
 from topology.result import CONFIRMED, UNCERTAIN
 
 
@@ -62,8 +62,9 @@ class Grading:
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
                 entries = {entry for each in self.layouts for entry in _relevant(case, each)}
-                timed = any(c.in_doubt for each in self.layouts for c in each.clauses)
-                return MAYBE if timed or not is_settled(entries) else YES
+                timed = any(c.looks_at_time for each in self.layouts for c in each.clauses)
+                if timed or not is_settled(entries) or not _is_cut(entries, layout.within_ns):
+                    return MAYBE
         return YES
 
 
@@ -86,6 +87,11 @@ def _may_walk(case: Case, layout: Layout) -> bool:
         layout.minimum[j] == 0 or any(True for _ in case.around(indexes[j], *span_ns))
         for j in range(layout.count)
     )
+
+
+def _is_cut(entries: set[Entry], within_ns: int) -> bool:
+    """Does the window leave no doubt, wherever it begins?"""
+    return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
 def _relevant(case: Case, layout: Layout) -> list[Entry]:

@@ -1,0 +1,131 @@
+"""What closing windows by a waiting strategy brought and cost, judged with all arrivals known.
+
+* *error*: share of the windows that missed an event (MER of the paper).
+* *worst*: the largest, over all prefixes of the closed windows, of errors so far / windows so
+  far - delta; at or below 0 the promise held at every prefix. `settled` leaves out the
+  first 1 / delta windows, in which one miss is already too much.
+* *wait*: mean of close time - end of the window; below 0 where windows close before
+  their end, on the word that nothing more will fall into them.
+* *way*: how much of the way from event-driven to the Oracle, in wait.
+* *worst stretch*: the largest error of 1 000 windows in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.oracle import last_arrivals, oracle
+from benchmarks.workloads.laws import MS
+from benchmarks.workloads.windows import Stream
+from topology.event import Event
+from topology.slack.aq_k_slack import AQKSlack
+from topology.slack.baselines import AverageDelay, EventDriven, Ignore
+from topology.slack.budget import Budget
+from topology.slack.k_slack import KSlack, MPKSlack
+from topology.slack.ldop import LDOP
+from topology.slack.policy import END, SlackPolicy
+from topology.slack.prob_slack import ProbSlack
+from topology.slack.risk import RiskSlack
+from topology.slack.tail import TailSlack
+from topology.slack.window_driver import Closing, WindowDriver
+
+STRETCH: Final = 1_000
+ORACLE: Final = "Oracle"
+EVENT_DRIVEN: Final = "event-driven"
+PRINTED: Final = "ProbSlack, printed"
+OURS: Final = "ours"
+
+Make = Callable[[float], SlackPolicy]
+
+STRATEGIES: Final[dict[str, Make]] = {
+    EVENT_DRIVEN: lambda _: EventDriven(),
+    "ignore": lambda _: Ignore(),
+    "average delay": lambda _: AverageDelay(),
+    PRINTED: ProbSlack,
+    "printed, no guard": lambda delta: ProbSlack(delta, guard=False),
+    "posterior <= delta": lambda delta: RiskSlack(Budget(delta, rate=0), weigh=False),
+    "posterior, threshold": lambda delta: RiskSlack(Budget(delta), weigh=False),
+    OURS: lambda delta: RiskSlack(Budget(delta)),
+}
+"""Of delta. What follows the order of one source in order cannot tell these streams from
+complete ones: the K-Slack family (`ORDERED`) closes a window with the first event at its end."""
+
+ORDERED: Final[dict[str, Make]] = {
+    "K-Slack, 10 ms": lambda _: KSlack(10 * MS),
+    "MP-K-Slack": lambda _: MPKSlack(),
+    "AQ-K-Slack": lambda delta: AQKSlack(300 * MS, 1 - delta),
+    "LDOP": lambda _: LDOP(1_000 * MS, 1_000_000),
+    "tail": lambda delta: TailSlack(delta, max_wait_ns=1_000 * MS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """One run; waits in ns."""
+
+    windows: int
+    error: float
+    worst: float
+    settled: float
+    worst_stretch: float
+    wait_ns: float
+    early: float
+    way: float = 0.0
+
+    def kept(self) -> bool:
+        return self.worst <= 0
+
+
+def run(stream: Stream, policy: SlackPolicy, every_ns: int, *, early: bool) -> dict[int, int]:
+    """Window to its closing; those that only the end of the stream closed are left out."""
+    driver = WindowDriver(policy, every_ns, early=early, tick_ns=MS, first=1)
+    events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(stream)]
+    closings: dict[int, int] = {}
+    for said in driver.on_batch(events, stream[-1][1]):
+        if isinstance(said, Closing) and said.by != END:
+            for window in range(said.number, said.through + 1):
+                closings[window] = said.at_ns
+    return closings
+
+
+def judged(stream: Stream, closings: dict[int, int], every_ns: int, delta: float) -> Closed:
+    last = last_arrivals(stream, every_ns)
+    missed = [last.get(window, at_ns) > at_ns for window, at_ns in closings.items()]
+    waits = [at_ns - window * every_ns for window, at_ns in closings.items()]
+    worst, settled, misses = -delta, -delta, 0
+    for number, miss in enumerate(missed, start=1):
+        misses += miss
+        # In one comparison of whole numbers, lest 1 of 10 be more than 0.1.
+        excess = (misses * 10**6 - round(delta * 10**6) * number) / (number * 10**6)
+        worst = max(worst, excess)
+        if number * delta >= 1:
+            settled = max(settled, excess)
+    windows = len(missed)
+    return Closed(
+        windows,
+        misses / windows,
+        worst,
+        settled,
+        worst_stretch(missed),
+        sum(waits) / windows,
+        sum(wait < 0 for wait in waits) / windows,
+    )
+
+
+def worst_stretch(missed: Sequence[bool]) -> float:
+    if len(missed) <= STRETCH:
+        return sum(missed) / max(1, len(missed))
+    within = most = sum(missed[:STRETCH])
+    for leaves, enters in zip(missed, missed[STRETCH:], strict=False):
+        within += enters - leaves
+        most = max(most, within)
+    return most / STRETCH
+
+
+def by_oracle(stream: Stream, every_ns: int, delta: float, windows: int, *, early: bool) -> Closed:
+    waits = oracle(stream, every_ns, delta, range(1, windows + 1), early=early)
+    error = int(delta * windows) / windows
+    negative = sum(wait < 0 for wait in waits) / windows
+    return Closed(windows, error, 0.0, 0.0, error, sum(waits) / windows, negative, 1.0)

@@ -1,0 +1,157 @@
+"""What order by time costs without sequence numbers: every waiting strategy on one stream.
+
+Each strategy orders the stream by time (`topology.reorder_by_time`) at several settings; for
+each, the mean hold over all events and the share that came late (marked and passed on). A
+strategy is better where its curve lies left of and below another. Subjects: recorded traces,
+and D1 to D3 of the thesis (a tenth as long; `--full` at their length), where MP-K-Slack and
+AQ-K-Slack are the thesis's rivals. What REORDER reaches with sequence numbers, which none of
+these has, is in `benchmarks.reorder`.
+
+    python -m benchmarks frontier [--set D1] [--plots DIR]
+
+"tail" is ours: its setting is the promised share of late events. Traces with clocks that are
+wrong by years (lorawan_gateways) count events more than a day ahead as malformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.holding import Holding, event_of, run
+from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
+from benchmarks.traces import TRACES, TraceAbsent
+from benchmarks.workloads import D1, D2, D3, Recipe, soccer
+from benchmarks.workloads.laws import MS, S
+from benchmarks.workloads.rows import Row
+from topology.reorder_by_time import ReorderByTime
+from topology.slack import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
+
+MESH: Final = "mesh_sensors/tdma_interference"
+DAY_NS: Final = 86_400 * S
+DELTAS: Final = (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3)
+COVERAGES: Final = (0.9, 0.98, 0.999)
+STYLES: Final = {"tail": "o-", "fixed": "s--", "AQ-K-Slack": "^:", "LDOP": "v:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`waits_ms`: the grid of fixed K; `window_ns` that of AQ-K-Slack and LDOP."""
+
+    name: str
+    rows: Callable[[], Sequence[Row]]
+    waits_ms: tuple[float, ...]
+    window_ns: int
+    max_wait_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    strategy: str
+    knob: str
+    make: Callable[[], SlackPolicy]
+
+
+def subjects(divisor: int) -> list[Subject]:
+    short = (0, 0.1, 0.5, 2, 5, 20, 100, 500)
+    long = (0, 10, 100, 1_000, 10_000, 60_000)
+    days = (0, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000)
+
+    def of(recipe: Recipe) -> Callable[[], Sequence[Row]]:
+        return lambda: soccer(recipe.shortened(divisor) if divisor > 1 else recipe).rows
+
+    def trace(name: str) -> Callable[[], Sequence[Row]]:
+        return lambda: [row.row() for row in TRACES[name]()]
+
+    return [
+        *(Subject(one.name, of(one), short, 100 * MS, 500 * MS) for one in (D1, D2, D3)),
+        Subject(MESH, trace(MESH), long, 60 * S, 60 * S),
+        Subject("jr_umts/d1", trace("jr_umts/d1"), long, 10 * S, 60 * S),
+        Subject("lorawan_gateways", trace("lorawan_gateways"), long, 60 * S, 60 * S),
+        Subject("usgs_quakes", trace("usgs_quakes"), days, 3_600 * S, 7 * DAY_NS),
+    ]
+
+
+def points(subject: Subject) -> Iterator[Point]:
+    window_ns = subject.window_ns
+    for wait_ms in subject.waits_ms:
+        yield Point("fixed", f"{wait_ms:g} ms", partial(KSlack, int(wait_ms * MS)))
+    yield Point("MP-K-Slack", "", MPKSlack)
+    for coverage in COVERAGES:
+        yield Point("AQ-K-Slack", f"{coverage:g}", partial(AQKSlack, window_ns, coverage))
+    for factor in (1, 4):
+        yield Point("LDOP", f"{factor}", partial(LDOP, window_ns, factor * 1_000_000))
+    yield Point("event-driven", "", EventDriven)
+    for delta in DELTAS:
+        make = partial(TailSlack, delta, max_wait_ns=subject.max_wait_ns)
+        yield Point("tail", f"{delta:g}", make)
+
+
+def measure(subject: Subject, rows: Sequence[Row]) -> list[tuple[Point, Holding]]:
+    make = event_of()
+    return [
+        (point, run(ReorderByTime(point.make(), max_ahead_ns=DAY_NS), rows, make))
+        for point in points(subject)
+    ]
+
+
+def table_of(
+    subject: Subject, rows: Sequence[Row], measured: Sequence[tuple[Point, Holding]]
+) -> Table:
+    columns = ("strategy", "late %", "descents left", "mean hold ms", "p99 ms")
+    table = Table(f"{subject.name}: {count(len(rows))} events, ordered by time", columns)
+    for point, found in measured:
+        table.add(
+            f"{point.strategy} {point.knob}".strip(),
+            share(found.late, found.released),
+            count(found.descents),
+            ms(found.mean_ns),
+            ms(found.quantile_ns(0.99)),
+        )
+    return table
+
+
+def plot(subject: Subject, measured: Sequence[tuple[Point, Holding]], folder: Path) -> Path:
+    curves: dict[str, list[tuple[float, float, str]]] = {}
+    for point, found in measured:
+        late = 100 * found.late / max(1, found.released)
+        curves.setdefault(point.strategy, []).append((found.mean_ns / NS_PER_MS, late, point.knob))
+    axes = Axes(subject.name, "mean hold over all events, ms", "late events, %")
+    drawn = [Curve(name, curve, STYLES.get(name, "D")) for name, curve in curves.items()]
+    return draw(axes, drawn, folder / f"frontier-{subject.name.split('/')[0]}.png")
+
+
+@click.command("frontier")
+@click.option("--full", is_flag=True, help="D1 to D3 at their length.")
+@click.option("--set", "names", multiple=True, help="Only subjects whose name holds this.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False))
+def command(full: bool, names: tuple[str, ...], markdown: Path | None, plots: Path | None) -> None:
+    """Late events against hold, for every waiting strategy."""
+    page = Page(markdown)
+    for subject in subjects(1 if full else 10):
+        if names and not any(name in subject.name for name in names):
+            continue
+        try:
+            rows = subject.rows()
+        except TraceAbsent as absent:
+            page.say(f"left out: {absent}")
+            continue
+        measured = measure(subject, rows)
+        page.table(table_of(subject, rows, measured))
+        if plots is not None:
+            plots.mkdir(parents=True, exist_ok=True)
+            try:
+                page.plotted(plot(subject, measured, plots))
+            except NoPlots as none:
+                page.say(str(none))
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks frontier", standalone_mode=False)

@@ -1,0 +1,43 @@
+"""The Oracle of ProbSlack, which knows all arrivals (slack.md 5.8).
+
+A window is closed when its last event has arrived, and the delta K largest of the waits so
+found are given up: in the paper by closing the window at once, when the one before it ends
+(wait = -f). `early=False`: no window closes before its end, and one given up closes there
+(*Oracle0*). A window without events needs no wait at all.
+
+The paper's one line speaks of the event-driven wait; only the arrival of the last event
+*of* the window gives the paper's figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def last_arrivals(arrivals: Iterable[tuple[int, int]], every_ns: int) -> dict[int, int]:
+    """Window to the arrival of the last of its events; `arrivals` are (time, arrival), the
+    windows tumble and have their right end closed."""
+    last: dict[int, int] = {}
+    for ts_ns, arrival_ns in arrivals:
+        window = -(-ts_ns // every_ns)
+        last[window] = max(arrival_ns, last.get(window, arrival_ns))
+    return last
+
+
+def oracle(
+    arrivals: Iterable[tuple[int, int]],
+    every_ns: int,
+    delta: float,
+    windows: range,
+    *,
+    early: bool = True,
+) -> list[int]:
+    """The waits of all `windows`, smallest first, after delta of them were given up."""
+    least_ns = -every_ns if early else 0
+    last = last_arrivals(arrivals, every_ns)
+    waits = sorted(
+        max(least_ns, last[window] - window * every_ns) if window in last else least_ns
+        for window in windows
+    )
+    given_up = int(delta * len(waits))
+    return sorted(waits[: len(waits) - given_up] + [least_ns] * given_up)

@@ -1,0 +1,178 @@
+"""Every waiting strategy in a few settings, and the streams they are run on.
+
+Streams are seeded; stamps and arrivals are whole ms, so that ties are the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from topology.event import Event
+from topology.slack.aq_k_slack import AQKSlack
+from topology.slack.baselines import AverageDelay, EventDriven, Ignore
+from topology.slack.budget import Budget, WaitBudget
+from topology.slack.k_slack import ARRIVAL, KSlack, MPKSlack
+from topology.slack.ldop import LDOP
+from topology.slack.policy import SlackPolicy
+from topology.slack.prob_slack import ProbSlack
+from topology.slack.risk import RiskSlack
+from topology.slack.tail import TailSlack
+
+MS: Final = 1_000_000
+START: Final = 1_000_000 * MS
+EVERY: Final = 30 * MS
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """`make(scale)`: with all its times `scale` times as long. `promise`: the share of windows
+    that may be missed at every prefix; `certain`: nothing in order and evenly delayed is
+    late; `inexact`: it divides times, so that scaling them may move a result by a few ns."""
+
+    name: str
+    make: Callable[[int], SlackPolicy]
+    promise: float | None = None
+    certain: bool = False
+    inexact: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def always(make: Callable[..., SlackPolicy], **settings: Any) -> Callable[[int], SlackPolicy]:
+    """It knows no times that could be scaled."""
+    return lambda _: make(**settings)
+
+
+def _printed(scale: int, delta: float, mal: int = 0, **more: Any) -> ProbSlack:
+    mal_ns = mal * MS * scale if mal else None
+    return ProbSlack(delta, period=200, step_ns=MS * scale, mal_ns=mal_ns, **more)
+
+
+def _risk(scale: int, delta: float, idle: int = 0, **more: Any) -> RiskSlack:
+    idle_ns = idle * MS * scale if idle else None
+    return RiskSlack(Budget(delta, **more), period=400, step_ns=MS * scale, idle_ns=idle_ns)
+
+
+STRATEGIES: Final = [
+    Strategy("fixed, 0", lambda s: KSlack(0 * s), certain=True),
+    Strategy("fixed, 20 ms", lambda s: KSlack(20 * MS * s), certain=True),
+    Strategy("fixed, idle", lambda s: KSlack(20 * MS * s, idle_ns=70 * MS * s), certain=True),
+    Strategy("fixed, type A", lambda s: KSlack(5 * MS * s, clock="A"), certain=True),
+    Strategy("fixed, arrival clock", lambda s: KSlack(25 * MS * s, clock=ARRIVAL)),
+    Strategy("mp, next tick", always(MPKSlack), certain=True),
+    Strategy("mp, arrival", always(MPKSlack, measure="arrival"), certain=True),
+    Strategy(
+        "mp, bounded",
+        lambda s: MPKSlack(max_k_ns=9 * MS * s, idle_ns=50 * MS * s),
+        certain=True,
+    ),
+    Strategy("aq", lambda s: AQKSlack(50 * MS * s, 0.95), certain=True, inexact=True),
+    Strategy(
+        "aq, arrival",
+        lambda s: AQKSlack(100 * MS * s, 0.8, measure="arrival"),
+        certain=True,
+        inexact=True,
+    ),
+    Strategy("ldop", lambda s: LDOP(500 * MS * s, 1_500_000), certain=True, inexact=True),
+    Strategy("event-driven", always(EventDriven), certain=True, promise=0.0),
+    Strategy("event-driven, idle", lambda s: EventDriven(idle_ns=300 * MS * s), certain=True),
+    Strategy("ignore", always(Ignore)),
+    Strategy("average delay", always(AverageDelay), inexact=True),
+    Strategy("probslack", partial(_printed, delta=0.1)),
+    Strategy("probslack, no cache", partial(_printed, delta=0.3, cache="none")),
+    Strategy("probslack, no guard", partial(_printed, delta=0.1, guard=False)),
+    Strategy("probslack, latency", partial(_printed, delta=0.1, mal=8)),
+    Strategy("risk, 10 %", partial(_risk, delta=0.1), promise=0.1),
+    Strategy("risk, 2 %", partial(_risk, delta=0.02, aim=0.8), promise=0.02),
+    Strategy("risk, 60 %", partial(_risk, delta=0.6), promise=0.6),
+    Strategy("risk, soft, idle", partial(_risk, delta=0.1, guard="soft", idle=300)),
+    Strategy(
+        "risk, events",
+        lambda s: RiskSlack(Budget(0.05), period=400, step_ns=MS * s, unit="event"),
+    ),
+    Strategy(
+        "dual",
+        lambda s: RiskSlack(WaitBudget(2 * MS * s, EVERY * s), period=400, step_ns=MS * s),
+    ),
+    Strategy("tail, 1 %", lambda s: TailSlack(0.01, max_wait_ns=200 * MS * s), inexact=True),
+    Strategy("tail, 20 %", lambda s: TailSlack(0.2, max_wait_ns=200 * MS * s), inexact=True),
+]
+
+
+def in_order(seed: int, n: int = 450) -> list[Event]:
+    """Each source keeps order; delays, rates and what they hang on change on the way, and
+    now and then all stands still for a while."""
+    rng = Random(seed)
+    sources = rng.choice((1, 1, 2, 4))
+    apart = [rng.choice((5, 15, 60)) for _ in range(sources)]
+    events = []
+    for source in range(sources):
+        ts = arrival = 0
+        most, jitter = rng.choice((2, 11, 40)), rng.choice((1, 5, 20))
+        for seq in range(n // sources):
+            if rng.random() < 0.004:
+                most, jitter = rng.choice((2, 11, 40)), rng.choice((1, 5, 20))
+            ts += apart[source] + rng.randint(0, jitter)
+            stall = 150 if rng.random() < 0.004 else 0
+            arrival = max(arrival, ts + rng.randint(1, most) + stall)
+            events.append(event(f"s{source}", seq, ts, arrival, rng))
+    return numbered(events)
+
+
+def disordered(seed: int, n: int = 450) -> list[Event]:
+    """Sources that do not keep order, with an outlier now and then."""
+    rng = Random(seed)
+    sources = rng.choice((1, 2, 3))
+    events = []
+    for source in range(sources):
+        ts = 0
+        for seq in range(n // sources):
+            ts += rng.randint(0, 12)
+            delay = rng.choice((0, 0, 0, 1, 3, 9)) + (80 if rng.random() < 0.01 else 0)
+            events.append(event(f"s{source}", seq, ts, ts + delay, rng))
+    return numbered(events)
+
+
+def steady(seed: int, n: int = 300) -> list[Event]:
+    """One source in order, always the same delay."""
+    rng = Random(seed)
+    ts = 0
+    events = []
+    for seq in range(n):
+        ts += rng.randint(1, 20)
+        events.append(event("s0", seq, ts, ts + 7, rng))
+    return numbered(events)
+
+
+def event(source: str, seq: int, ts: int, arrival: int, rng: Random) -> Event:
+    ts_ns, arrival_ns = START + ts * MS, START + arrival * MS
+    return Event("default", source, 0, seq, ts_ns, arrival_ns, type=rng.choice("AAB"))
+
+
+def numbered(events: list[Event]) -> list[Event]:
+    events.sort(key=lambda one: one.arrival_ns)
+    for offset, one in enumerate(events):
+        one.offset = offset
+    return events
+
+
+def moved(events: list[Event], shift_ns: int, scale: int) -> list[Event]:
+    """The same stream elsewhere in time, and stretched."""
+    return [
+        Event(
+            one.stream,
+            one.source,
+            one.epoch,
+            one.seq,
+            one.ts_ns * scale + shift_ns,
+            one.arrival_ns * scale + shift_ns,
+            one.offset,
+            type=one.type,
+        )
+        for one in events
+    ]

@@ -1,0 +1,427 @@
+"""Examples: the golden tables of slack.md, one strategy after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from random import Random
+
+import pytest
+
+from topology.event import Event
+from topology.outcome import Duplicate, Late, Malformed
+from topology.reorder_by_time import ReorderByTime
+from topology.slack import coverage
+from topology.slack.aq_k_slack import AQKSlack
+from topology.slack.baselines import AverageDelay, EventDriven, Ignore
+from topology.slack.budget import Budget
+from topology.slack.chain import worth_sharing
+from topology.slack.fitting import Sample, distance_ppm, grid_ceil, grid_floor, grid_next, grid_top
+from topology.slack.k_slack import KSlack, MPKSlack
+from topology.slack.ldop import LDOP
+from topology.slack.miss import ONE, Joint, Polyline, share
+from topology.slack.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
+from topology.slack.posterior import Posterior
+from topology.slack.prob_slack import ProbSlack
+from topology.slack.risk import RiskSlack
+from topology.slack.tail import TailSlack
+from topology.slack.window_driver import Closing, Missed, WindowDriver
+
+MS = 1_000_000
+
+
+def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
+    """Times in ms."""
+    return Event("default", source, 0, seq, ts * MS, now * MS)
+
+
+def feed(operator: ReorderByTime, stamps: list[int]) -> list[tuple[list[int], list[int]]]:
+    """One event a ms; per arrival, what left and what was late."""
+    said = []
+    for now, ts in enumerate(stamps, start=100):
+        step = operator.on_batch([at(ts, now, seq=now)], now * MS)
+        then = operator.on_time(now * MS)
+        late = [one.event.ts_ns // MS for one in step.reports if isinstance(one, Late)]
+        said.append(([one.ts_ns // MS for one in then.released], late))
+    return said
+
+
+# -- the K-Slack family ----------------------------------------------------------------------------
+
+STAMPS = [1, 4, 3, 5, 6, 9, 7, 8, 10, 13]
+
+
+def test_mp_k_slack_as_in_the_thesis() -> None:
+    """Figure 2.6, in frontier form: 3 is late at once, and 7 leaves as it arrives."""
+    policy = MPKSlack()
+    operator = ReorderByTime(policy, late="side")
+    ks, clocks = [], []
+    said = []
+    for now, ts in enumerate(STAMPS, start=100):
+        said += feed_one(operator, ts, now)
+        ks.append(policy.k_ns // MS)
+        clocks.append(policy.newest_ns() // MS)
+    assert clocks == [1, 4, 4, 5, 6, 9, 9, 9, 10, 13]
+    assert ks == [0, 0, 0, 2, 2, 2, 2, 2, 3, 3]
+    assert said == [1, 4, "3 late", 5, 6, 7, 8, 9, 10]
+    assert [one.ts_ns // MS for one in operator.held()] == [13]
+
+
+def feed_one(operator: ReorderByTime, ts: int, now: int) -> list[object]:
+    step = operator.on_batch([at(ts, now, seq=now)], now * MS)
+    then = operator.on_time(now * MS)
+    late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
+    return [*late, *(one.ts_ns // MS for one in then.released)]
+
+
+def test_measured_at_the_arrival_k_is_smaller() -> None:
+    policy = MPKSlack(measure="arrival")
+    feed(ReorderByTime(policy), STAMPS)
+    assert policy.k_ns == 2 * MS
+
+
+def test_fixed_k_waits_for_the_clock_of_the_events() -> None:
+    said = feed(ReorderByTime(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
+    assert said == [([], []), ([], []), ([1, 2], []), ([3], []), ([], []), ([4, 5], [])]
+
+
+def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
+    still = ReorderByTime(KSlack(5 * MS))
+    still.on_batch([at(50, 100)], 100 * MS)
+    still.on_time(100 * MS)
+    assert still.next_deadline_ns() is None
+    going = ReorderByTime(KSlack(5 * MS, idle_ns=20 * MS))
+    going.on_batch([at(50, 100)], 100 * MS)
+    assert not going.on_time(100 * MS).released
+    assert going.next_deadline_ns() == 120 * MS
+    assert [one.at_ns for one in going.on_time(130 * MS).released] == [120 * MS]
+
+
+def test_only_the_type_that_is_the_clock_moves_it() -> None:
+    policy = KSlack(0, clock="A")
+    for kind, ts in (("A", 5), ("B", 9)):
+        event = at(ts, ts)
+        event.type = kind
+        policy.observe(event, ts * MS)
+    assert policy.frontier_ns(9 * MS) == 5 * MS
+
+
+def test_aq_k_slack_waits_less_while_all_is_covered_and_more_once_it_is_not() -> None:
+    policy = AQKSlack(10 * MS, 0.9)
+    operator = ReorderByTime(policy)
+    for now in range(1, 200):
+        ts = now - 3 if now % 5 == 0 else now
+        feed_one(operator, ts, now)
+    assert policy.alpha < 1
+    short = policy.alpha
+    for number in range(-20, 0):
+        policy._windows[number] = [10, 10]
+    policy._step(0.9)
+    assert policy.alpha > short
+
+
+def test_the_first_step_has_no_derivative_and_alpha_stays_a_share() -> None:
+    policy = AQKSlack(10 * MS, 0.9)
+    policy._step(-0.1)
+    assert policy.alpha == pytest.approx(0.95)
+    policy._step(-0.1)
+    assert policy.alpha == pytest.approx(0.90)
+    policy._step(0.9)
+    assert policy.alpha == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (coverage.for_count(0.03), 0.97),
+        (coverage.for_sum(0.03, 0.05, 1_000, 1, 1), 0.9817),
+        (coverage.for_mean(0.03, 0.05, 1_000, 1, 1), 0.8102),
+        (coverage.for_sum(0.03, 0.05, 0, 1, 1), 1),
+        (coverage.for_mean(0.03, 0.05, 1_000, 0, 1), 1),
+    ],
+)
+def test_the_coverage_an_aggregate_needs(found: float, expected: float) -> None:
+    assert found == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "mean"])
+def test_that_coverage_keeps_the_error_by_simulation(aggregate: str) -> None:
+    """1 000 values of an exponential law a window, each there with the needed share."""
+    needed = coverage.for_sum if aggregate == "sum" else coverage.for_mean
+    there = needed(0.03, 0.05, 1_000, 1, 1)
+    rng = Random(1)
+    violations = 0
+    for _ in range(400):
+        values = [rng.expovariate(1) for _ in range(1_000)]
+        kept = [value for value in values if rng.random() < there]
+        whole, found = sum(values), sum(kept)
+        if aggregate == "mean":
+            whole, found = whole / len(values), found / len(kept)
+        violations += abs(found - whole) > 0.03 * whole
+    assert 1 <= violations <= 36
+
+
+def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
+    policy = LDOP(100 * MS, 2_000_000)
+    for ts, now in ((10, 10), (20, 20), (12, 22), (30, 30), (24, 34)):
+        policy.observe(at(ts, now), now * MS)
+    assert policy.slack_ns() == 2 * (10 + 10) * MS // 2
+    policy.observe(at(200, 200), 200 * MS)
+    assert policy.slack_ns() == 0
+
+
+def test_sharing_one_store_pays_where_queries_take_most_of_the_stream() -> None:
+    assert not worth_sharing([100_000, 100_000], [10, 10])
+    assert worth_sharing([900_000, 900_000], [10, 10])
+
+
+# -- ProbSlack -------------------------------------------------------------------------------------
+
+GOLDEN = {1: 1, 3: 1}, {1: 1, 2: 1}
+
+
+def test_the_joint_probability_of_a_next_event() -> None:
+    joint = Joint(*GOLDEN)
+    assert [4 * joint.joint(2, beta) / joint.whole for beta in (1, 2, 3)] == [2, 1, 0]
+    line = Polyline(joint, share(0.3))
+    hats = [line.hat(beta) for beta in range(6)]
+    assert hats == [1, 1, 3, 3, None, None]
+    assert Polyline(joint, share(0.3)).pieces() == [(1, 1, 1), (2, 3, 3)]
+    assert [line.first_beta(alpha) for alpha in (0, 1, 2, 3, 9)] == [1, 2, 2, 4, 4]
+
+
+def test_the_posterior_knows_that_nothing_has_come() -> None:
+    """One third at 2 and nothing at 3, but for what one in five counts as "never"."""
+    sample = Sample()
+    sample.apart, sample.delays = {1: 1_000, 3: 1_000}, {1: 1_000, 2: 1_000}
+    posterior = Posterior(sample, 1, 0, None)
+    assert posterior.risk(2, 2) / ONE == pytest.approx(1 / 3, abs=0.002)
+    assert posterior.risk(2, 3) / ONE == pytest.approx(0, abs=0.002)
+    assert posterior.risk(99, 5_000) / ONE == pytest.approx(1 / 2, abs=0.001)
+
+
+def test_stragglers_are_expected_for_as_long_as_they_take() -> None:
+    sample = Sample()
+    sample.apart, sample.delays, sample.span_ns = {1: 100}, {1: 100}, 100
+    sample.straggled = {4: 2, 10: 1}
+    posterior = Posterior(sample, 1, 0, None)
+    expected = [(2 * 4 + 10) / 100, (2 * 2 + 8) / 100, 6 / 100, 1 / 100, 0]
+    for age, mean in zip((0, 2, 4, 9, 10), expected, strict=True):
+        assert posterior.stragglers(age) / ONE == pytest.approx(mean, abs=1e-8)
+
+
+def test_bins_are_exact_near_zero_and_bounded_beyond() -> None:
+    for steps in [*range(-200, 200), 1_000, 12_345, 10**9, -5_000]:
+        low, high = grid_floor(steps), grid_ceil(steps)
+        assert low <= steps <= high
+        assert high - low <= max(0, abs(steps) // 30) + (abs(steps) > 127) * 2
+        assert grid_floor(low) == low
+        assert grid_next(low) > steps or low == steps
+        assert low <= steps <= grid_top(low)
+    assert grid_floor(127) == 127
+    assert grid_floor(131) == 128
+
+
+def test_the_distance_of_two_tables() -> None:
+    assert distance_ppm({1: 1, 2: 1}, {1: 5, 2: 5}) == 0
+    assert distance_ppm({1: 1, 2: 1}, {2: 1}) == 500_000
+    assert distance_ppm({1: 1}, {9: 1}) == 1_000_000
+
+
+def test_probslack_falls_back_when_its_budget_is_spent_and_learns_anew() -> None:
+    policy = ProbSlack(0.1, period=200)
+    for number in range(300):
+        policy.observe(
+            at(20 * number, 20 * number + 3 + number % 3), (20 * number + 3 + number % 3) * MS
+        )
+    newest = policy.newest_ns()
+    assert not policy.passes(newest + 25 * MS, newest + 5 * MS)
+    assert policy.passes(newest + 15 * MS, newest + 5 * MS)
+    policy.closed(newest + 15 * MS, newest + 5 * MS, PROBABLE)
+    policy.resolved(missed=True, by=PROBABLE)
+    assert policy.figures()["guarded"] == 1
+    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)
+    policy.closed(0, 0, CONFIRMED, windows=1_000)
+    assert policy.figures()["guarded"] == 0
+    assert not policy.passes(newest + 15 * MS, newest + 5 * MS)  # no model any more
+
+
+def test_delta_0_is_event_driven() -> None:
+    for policy in (ProbSlack(0, period=200), RiskSlack(Budget(0), period=200)):
+        for number in range(300):
+            policy.observe(at(20 * number, 20 * number + 3), (20 * number + 3) * MS)
+        newest = policy.newest_ns()
+        assert policy.passes(newest - 1, newest)
+        assert not policy.passes(newest, newest + 10_000 * MS)
+
+
+# -- budget ----------------------------------------------------------------------------------------
+
+
+def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
+    budget = Budget(0.1)
+    assert budget.threshold() == 0
+    budget.closed(0, 0, CONFIRMED, 9)
+    assert budget.threshold() > 0  # one of ten
+    budget.closed(0, 0, PROBABLE, 1)
+    assert budget.threshold() == 0  # it may have been missed
+    budget.resolved(missed=False, by=PROBABLE, windows=1)
+    assert budget.threshold() > 0
+
+
+def test_the_threshold_follows_what_was_missed() -> None:
+    budget = Budget(0.1, guard="none", rate=0.01)
+    at_first = budget.threshold()
+    budget.resolved(missed=True, by=PROBABLE, windows=1)
+    assert budget.threshold() / ONE == pytest.approx(at_first / ONE - 0.009, abs=1e-6)
+    budget.resolved(missed=False, by=CONFIRMED, windows=9)
+    assert budget.threshold() / ONE == pytest.approx(at_first / ONE, abs=1e-6)
+    for _ in range(100):
+        budget.resolved(missed=True, by=PROBABLE, windows=1)
+    assert budget.threshold() < 0
+    assert Budget(0.1, guard="soft").threshold() > 0
+
+
+# -- drivers ---------------------------------------------------------------------------------------
+
+
+def closings(driver: WindowDriver, events: list[Event], until: int) -> list[tuple[int, int, str]]:
+    said = driver.on_batch(events, events[-1].at_ns) + driver.on_time(until * MS)
+    return [
+        (number, one.at_ns // MS, one.by)
+        for one in said
+        if isinstance(one, Closing)
+        for number in range(one.number, one.through + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (EventDriven(), [(1, 23, CONFIRMED), (2, 23, CONFIRMED), (3, 41, CONFIRMED)]),
+        (Ignore(), [(1, 12, PROBABLE), (2, 20, PROBABLE), (3, 30, PROBABLE), (4, 40, PROBABLE)]),
+        (AverageDelay(), [(1, 14, PROBABLE), (2, 23, PROBABLE), (3, 33, PROBABLE)]),
+    ],
+)
+def test_the_baselines_close_windows(
+    policy: SlackPolicy, expected: list[tuple[int, int, str]]
+) -> None:
+    """Windows of 10 ms: (0, 10], (10, 20], ...; the mean delay is 4, then 3 ms."""
+    events = [at(8, 12), at(21, 23), at(36, 41)]
+    driver = WindowDriver(policy, 10 * MS)
+    found = closings(driver, events, 41)
+    assert found[: len(expected)] == expected
+
+
+def test_windows_of_either_closed_end() -> None:
+    right = WindowDriver(EventDriven(), 10 * MS)
+    left = WindowDriver(EventDriven(), 10 * MS, closed="left")
+    for driver in (right, left):
+        driver.on_batch([at(10, 10)], 10 * MS)
+        driver.on_time(10 * MS)
+    assert [one.number for one in right.on_batch([at(11, 11)], 12 * MS)] == [1]  # type: ignore[union-attr]
+    assert left.on_batch([at(11, 11)], 12 * MS) == []
+
+
+def test_a_late_event_names_all_windows_that_missed_it() -> None:
+    driver = WindowDriver(EventDriven(), 10 * MS, 30 * MS)
+    driver.on_batch([at(5, 5), at(41, 41)], 42 * MS)
+    (missed,) = driver.on_batch([at(18, 45)], 45 * MS)
+    assert isinstance(missed, Missed)
+    assert (missed.first, missed.last) == (2, 4)
+
+
+def test_a_jump_of_the_clock_closes_a_million_windows_in_one_piece() -> None:
+    driver = WindowDriver(EventDriven(), 10 * MS)
+    driver.on_batch([at(5, 5)], 5 * MS)
+    said = driver.on_batch([at(10**10, 10**10)], 10**10 * MS + 1)
+    assert [(type(one), one.number, one.through) for one in said] == [(Closing, 1, 10**9 - 1)]  # type: ignore[union-attr]
+
+
+def test_nothing_closes_in_an_empty_stream() -> None:
+    for policy in (
+        KSlack(0),
+        EventDriven(),
+        Ignore(),
+        ProbSlack(0.1),
+        RiskSlack(Budget(0.1)),
+        TailSlack(0.1, max_wait_ns=1),
+    ):
+        driver = WindowDriver(policy, 10 * MS)
+        assert policy.frontier_ns(5) == BEFORE_ALL
+        assert driver.next_deadline_ns() is None
+        assert driver.on_time(10**9) == []
+        assert driver.on_end(10**9) == []
+        assert policy.frontier_ns(10**9) == AFTER_ALL
+
+
+def test_one_event_closes_its_window_by_cap_or_end_only() -> None:
+    alone = WindowDriver(EventDriven(), 10 * MS)
+    alone.on_batch([at(5, 6)], 6 * MS)
+    assert alone.on_time(10**6 * MS) == []
+    assert [one.by for one in alone.on_end(10**6 * MS)] == ["end"]  # type: ignore[union-attr]
+    capped = WindowDriver(EventDriven(), 10 * MS, cap_ns=50 * MS)
+    capped.on_batch([at(5, 6)], 6 * MS)
+    (closing,) = capped.on_time(60 * MS)
+    assert isinstance(closing, Closing)
+    assert (closing.at_ns, closing.by) == (60 * MS, "cap")
+
+
+def test_an_idle_source_is_no_longer_waited_for() -> None:
+    driver = WindowDriver(EventDriven(idle_ns=50 * MS), 10 * MS)
+    driver.on_batch([at(5, 6, "a"), at(6, 7, "b")], 7 * MS)
+    driver.on_batch([at(15, 40, "a"), at(35, 45, "a")], 45 * MS)
+    said = driver.on_time(60 * MS)
+    assert [(one.at_ns // MS, one.by) for one in said] == [(57, "idle")]  # type: ignore[union-attr]
+
+
+def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
+    operator = ReorderByTime(EventDriven(), late="side", max_ahead_ns=100 * MS)
+    operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
+    assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
+    step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)
+    assert [type(one) for one in step.reports] == [Duplicate, Late, Malformed]
+    assert operator.figures()["held"] == 1
+
+
+def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_out() -> None:
+    capped = ReorderByTime(EventDriven(), cap_ns=30 * MS)
+    capped.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
+    out = capped.on_time(100 * MS).released
+    assert [(one.ts_ns // MS, one.at_ns // MS) for one in out] == [(8, 50), (10, 50)]
+    few = ReorderByTime(EventDriven(), max_held=1)
+    step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
+    assert [one.ts_ns // MS for one in step.released] == [8]
+    assert few.overflows == 1
+
+
+def test_the_tail_waits_for_all_while_nothing_may_be_late() -> None:
+    policy = TailSlack(0.01, max_wait_ns=10_000 * MS)
+    for number in range(1_000):
+        lateness = 40 if number % 10 == 0 else 0
+        policy.observe(at(number * 10 - lateness, number * 10 + 1), (number * 10 + 1) * MS)
+        policy.judged()
+    assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
+    assert 30 * MS <= policy.figures()["lateness_ns"] <= 34 * MS
+    for _ in range(10):
+        policy.late(0, 1)
+    assert policy.q_ppm() == 0
+    assert 60 * MS <= policy.figures()["lateness_ns"] <= 68 * MS
+
+
+REFUSED: list[Callable[[], object]] = [
+    lambda: KSlack(-1),
+    lambda: ProbSlack(2),
+    lambda: ProbSlack(0.1, period=100),
+    lambda: Budget(-1),
+    lambda: AQKSlack(0, 0.9),
+    lambda: TailSlack(inf, max_wait_ns=1),
+    lambda: WindowDriver(Ignore(), 0),
+    lambda: WindowDriver(Ignore(), 10, 5),
+]
+
+
+@pytest.mark.parametrize("make", REFUSED)
+def test_settings_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"\d|inf"):
+        make()

@@ -1,0 +1,491 @@
+"""Laws: what every waiting strategy owes (slack.md 3), whatever comes, in both drivers.
+
+`INORDER_SEEDS=10` runs ten times as many seeds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies, over_the_wire
+from tests.topology.slack.strategies import (
+    EVERY,
+    MS,
+    STRATEGIES,
+    Strategy,
+    disordered,
+    in_order,
+    moved,
+    steady,
+)
+from topology.event import Event
+from topology.outcome import Duplicate, Late
+from topology.reorder_by_time import ReorderByTime
+from topology.slack.budget import Budget
+from topology.slack.fitting import EXACT
+from topology.slack.k_slack import KSlack
+from topology.slack.ldop import LDOP
+from topology.slack.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
+from topology.slack.prob_slack import ProbSlack
+from topology.slack.risk import RiskSlack
+from topology.slack.tail import TailSlack
+from topology.slack.window_driver import Closing, Missed, WindowDriver
+
+SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
+STREAMS = (in_order, disordered)
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
+
+
+def streams() -> Iterator[tuple[int, list[Event]]]:
+    for seed in SEEDS:
+        for stream in STREAMS:
+            yield seed, stream(seed)
+
+
+def cuts(events: list[Event], rng: Random) -> Iterator[list[Event]]:
+    at = 0
+    while at < len(events):
+        size = rng.choice((0, 1, 1, 3, 20, 100))
+        yield events[at : at + size]
+        at += size
+
+
+# -- the two drivers, spoken of alike --------------------------------------------------------------
+
+Driver = Any
+Make = Callable[[SlackPolicy], Driver]
+
+
+def reorder(policy: SlackPolicy) -> ReorderByTime:
+    return ReorderByTime(policy, late="side")
+
+
+def windows(policy: SlackPolicy) -> WindowDriver:
+    return WindowDriver(policy, EVERY)
+
+
+def early_windows(policy: SlackPolicy) -> WindowDriver:
+    return WindowDriver(policy, EVERY, 2 * EVERY, early=True, tick_ns=MS, closed="left")
+
+
+DRIVERS: list[Make] = [reorder, windows, early_windows]
+
+
+def told(answer: Any) -> list[Any]:
+    """What a driver said, in comparable form and in order."""
+    if isinstance(answer, list):
+        return [
+            one if isinstance(one, Closing) else (one.first, one.last, one.at_ns, one.event.offset)
+            for one in answer
+        ]
+    gone: list[Any] = [("out", one.at_ns, one.offset) for one in answer.released]
+    return gone + [("late", one.at_ns, one.event.offset) for one in answer.reports]
+
+
+def run(driver: Driver, events: list[Event], rng: Random | None = None) -> list[Any]:
+    """To the end; with `rng`, cut anyhow."""
+    said: list[Any] = []
+    for batch in cuts(copies(events), rng) if rng else [copies(events)]:
+        if batch:
+            said += told(driver.on_batch(batch, batch[-1].at_ns))
+    return said + told(driver.on_end(events[-1].at_ns))
+
+
+def settled(said: list[Any], driver: Make) -> list[Any]:
+    """Reports and releases of one instant have no order among them."""
+    return sorted(said, key=lambda one: (one[1], one[0])) if driver is reorder else said
+
+
+# -- 1 ---------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_the_frontier_never_falls_and_asking_twice_gives_the_same(strategy: Strategy) -> None:
+    for _, events in streams():
+        policy = strategy.make(1)
+        before = policy.frontier_ns(events[0].at_ns - 1)
+        for event in events[:300]:
+            policy.observe(event, event.at_ns)
+            for now_ns in (event.at_ns, event.at_ns + MS // 2):
+                if now_ns >= events[event.offset + 1].at_ns:
+                    continue  # the instant is not over
+                frontier_ns = policy.frontier_ns(now_ns)
+                assert frontier_ns >= before
+                assert policy.frontier_ns(now_ns) == frontier_ns
+                before = frontier_ns
+
+
+# -- 2, 3 ------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_order_and_balance(strategy: Strategy) -> None:
+    """In order, each event exactly once, and late just where its time had been passed."""
+    for seed, events in streams():
+        operator = reorder(strategy.make(1))
+        rng = Random(seed)
+        events = copies(events)
+        events += [one for one in copies(events) if rng.random() < 0.05]
+        for offset, event in enumerate(sorted(events, key=lambda one: one.arrival_ns)):
+            event.offset = offset
+        events.sort(key=lambda one: one.offset)
+        last = (-AFTER_ALL, "", 0, 0)
+        gone: list[int] = []
+        held: set[tuple[int, str, int, int]] = set()
+        for event in events:
+            step = operator.on_batch([event], event.at_ns)
+            for out in step.released:
+                assert key_of(out) > last
+                last = key_of(out)
+                gone.append(out.offset)
+                held.discard(last)
+            is_copy = key_of(event) == last or key_of(event) in held
+            kinds = [type(one) for one in step.reports]
+            assert kinds == ([Duplicate] if is_copy else [Late] if key_of(event) < last else [])
+            if kinds:
+                gone.append(event.offset)
+            else:
+                held.add(key_of(event))
+        rest = [key_of(out) for out in operator.on_end(events[-1].at_ns).released]
+        assert [last, *rest] == sorted({last, *rest})
+        assert set(rest) == held
+        gone += [
+            event.offset for event in events if key_of(event) in held and event.offset not in gone
+        ]
+        assert sorted(gone) == list(range(len(events)))
+        assert not list(operator.held())
+
+
+def key_of(event: Event) -> tuple[int, str, int, int]:
+    return event.ref_time_ns, event.source, event.epoch, event.seq
+
+
+# -- 4, 14 -----------------------------------------------------------------------------------------
+
+
+@every_strategy
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: Make) -> None:
+    for seed, events in streams():
+        whole = settled(run(driver(strategy.make(1)), events), driver)
+        parted = settled(run(driver(strategy.make(1)), events, Random(seed)), driver)
+        assert parted == whole
+        ticking, rng = driver(strategy.make(1)), Random(seed)
+        said: list[Any] = []
+        fresh = copies(events)
+        for at, event in enumerate(fresh):
+            said += told(ticking.on_batch([event], event.at_ns))
+            until_ns = fresh[at + 1].at_ns if at + 1 < len(fresh) else event.at_ns + 1
+            if until_ns > event.at_ns:  # the instant is over
+                for now_ns in sorted(rng.randrange(event.at_ns, until_ns) for _ in range(2)):
+                    said += told(ticking.on_time(now_ns))
+        said += told(ticking.on_end(fresh[-1].at_ns))
+        assert settled(said, driver) == whole
+
+
+@every_strategy
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
+    """Told of its deadlines alone, a driver says what it says when told of every tick."""
+    for seed, events in streams():
+        due, ticking = driver(strategy.make(1)), driver(strategy.make(1))
+        mine, yours = copies(events[:200]), copies(events[:200])
+        rng = Random(seed)
+        by_deadline: list[Any] = []
+        by_tick: list[Any] = []
+        for at, (one, other) in enumerate(zip(mine, yours, strict=True)):
+            by_deadline += told(due.on_batch([one], one.at_ns))
+            by_tick += told(ticking.on_batch([other], other.at_ns))
+            end_ns = one.at_ns + 50 * MS if at + 1 == len(mine) else mine[at + 1].at_ns
+            while (deadline_ns := due.next_deadline_ns()) is not None and deadline_ns < end_ns:
+                assert deadline_ns >= one.at_ns
+                by_deadline += told(due.on_time(deadline_ns))
+                following_ns = due.next_deadline_ns()
+                assert following_ns is None or following_ns > deadline_ns
+            step_ns = rng.choice((MS // 2, MS))
+            for now_ns in [*range(one.at_ns, end_ns - 1, step_ns), end_ns - 1]:
+                if now_ns >= one.at_ns:
+                    by_tick += told(ticking.on_time(now_ns))
+        assert settled(by_deadline, driver) == settled(by_tick, driver)
+
+
+# -- 5 ---------------------------------------------------------------------------------------------
+
+
+@every_strategy
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
+    for seed, events in streams():
+        rng = Random(seed)
+        whole = run(driver(strategy.make(1)), events)
+        shaken = driver(strategy.make(1))
+        said: list[Any] = []
+        for batch in cuts(copies(events), rng):
+            if batch:
+                said += told(shaken.on_batch(batch, batch[-1].at_ns))
+            if rng.random() < 0.2:
+                again = driver(strategy.make(1))
+                state = over_the_wire(shaken.snapshot())
+                if driver is reorder:
+                    again.restore(state, sorted(shaken.held(), key=lambda one: one.offset))
+                else:
+                    again.restore(state)
+                assert over_the_wire(again.snapshot()) == state
+                shaken = again
+        said += told(shaken.on_end(events[-1].at_ns))
+        assert settled(said, driver) == settled(whole, driver)
+
+
+# -- 6 ---------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_outcomes_shift_and_scale_with_time(strategy: Strategy) -> None:
+    slack_ns = 3 if strategy.inexact else 0
+    for _, events in streams():
+        whole = run(windows(strategy.make(1)), events)
+        shift_ns = 1_000 * EVERY
+        shifted = run(windows(strategy.make(1)), moved(events, shift_ns, 1))
+        assert shifted == [later(one, shift_ns) for one in whole]
+        scaled = run(WindowDriver(strategy.make(2), 2 * EVERY), moved(events, 0, 2))
+        assert len(scaled) == len(whole)
+        for one, other in zip(whole, scaled, strict=True):
+            assert one[:2] == other[:2]
+            at, other_at = (
+                (one.at_ns, other.at_ns) if isinstance(one, Closing) else (one[2], other[2])
+            )
+            assert abs(2 * at - other_at) <= slack_ns
+
+
+def later(said: Any, shift_ns: int) -> Any:
+    windows_on = shift_ns // EVERY
+    if not isinstance(said, Closing):
+        first, last, at_ns, offset = said
+        return first + windows_on, last + windows_on, at_ns + shift_ns, offset
+    return said._replace(
+        number=said.number + windows_on,
+        through=said.through + windows_on,
+        bound_ns=said.bound_ns + shift_ns,
+        at_ns=said.at_ns + shift_ns,
+    )
+
+
+# -- 7 ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one.certain], ids=repr)
+def test_what_is_in_order_and_evenly_delayed_is_never_late(strategy: Strategy) -> None:
+    for seed in SEEDS:
+        events = steady(seed)
+        for driver in DRIVERS:
+            said = run(driver(strategy.make(1)), events)
+            assert not [one for one in said if not isinstance(one, Closing) and one[0] != "out"]
+
+
+def test_fixed_k_of_the_largest_lateness_is_enough() -> None:
+    for seed in SEEDS:
+        events = disordered(seed)
+        newest_ns = most_ns = 0
+        for event in events:
+            most_ns = max(most_ns, newest_ns - event.ts_ns)
+            newest_ns = max(newest_ns, event.ts_ns)
+        assert not [one for one in run(reorder(KSlack(most_ns)), events) if one[0] == "late"]
+        assert [one for one in run(reorder(KSlack(most_ns // 2)), events) if one[0] == "late"]
+
+
+# -- 8 ---------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_after_the_end_nothing_is_held(strategy: Strategy) -> None:
+    for _, events in streams():
+        policy = strategy.make(1)
+        operator = reorder(policy)
+        operator.on_batch(copies(events), events[-1].at_ns)
+        out = operator.on_end(events[-1].at_ns).released
+        assert out == sorted(out, key=key_of)
+        assert not list(operator.held())
+        assert policy.frontier_ns(events[-1].at_ns) == AFTER_ALL
+        assert operator.next_deadline_ns() is None
+        assert not operator.on_time(events[-1].at_ns + 10_000 * MS).released
+        driver = windows(strategy.make(1))
+        driver.on_batch(copies(events), events[-1].at_ns)
+        driver.on_end(events[-1].at_ns)
+        assert driver.next_deadline_ns() is None
+        assert not driver.on_time(events[-1].at_ns + 10_000 * MS)
+
+
+# -- 9 ---------------------------------------------------------------------------------------------
+
+PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = [
+    ("fixed", lambda: KSlack(5 * MS), lambda: KSlack(9 * MS)),
+    ("ldop", lambda: LDOP(500 * MS, 500_000), lambda: LDOP(500 * MS, 2_000_000)),
+    (
+        "probslack",
+        lambda: ProbSlack(0.4, period=200, guard=False),
+        lambda: ProbSlack(0.1, period=200, guard=False),
+    ),
+    (
+        "risk",
+        lambda: RiskSlack(Budget(0.4, guard="none", rate=0), period=400),
+        lambda: RiskSlack(Budget(0.1, guard="none", rate=0), period=400),
+    ),
+    (
+        "tail",
+        lambda: TailSlack(0.4, max_wait_ns=200 * MS),
+        lambda: TailSlack(0.1, max_wait_ns=200 * MS),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "quick", "patient"), PAIRS)
+def test_who_waits_more_passes_later(
+    name: str, quick: Callable[[], SlackPolicy], patient: Callable[[], SlackPolicy]
+) -> None:
+    """No feedback here, so that both know the same."""
+    for _, events in streams():
+        one, other = quick(), patient()
+        for event in events:
+            one.observe(event, event.at_ns)
+            other.observe(event, event.at_ns)
+            for bound_ns in range(event.ts_ns - 20 * MS, event.ts_ns + 30 * MS, 5 * MS):
+                if other.passes(bound_ns, event.at_ns):
+                    assert one.passes(bound_ns, event.at_ns), (name, event)
+
+
+def test_a_larger_k_has_less_late_events_and_longer_waits() -> None:
+    for _, events in streams():
+        late: list[set[int]] = []
+        waits: list[dict[int, int]] = []
+        for k in (0, 3, 9, 40):
+            said = run(reorder(KSlack(k * MS)), events)
+            late.append({offset for what, _, offset in said if what == "late"})
+            waits.append({offset: at_ns for what, at_ns, offset in said if what == "out"})
+        for before, after in pairwise(late):
+            assert after <= before
+        for sooner, later_ in pairwise(waits):
+            assert all(later_[offset] >= at_ns for offset, at_ns in sooner.items())
+
+
+# -- 10 --------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_copies_and_payload_are_not_looked_at(strategy: Strategy) -> None:
+    for seed, events in streams():
+        once = reorder(strategy.make(1))
+        whole = [one for one in run(once, events) if one[0] == "out"]
+        rng = Random(seed)
+        twice, out = reorder(strategy.make(1)), []
+        for event in copies(events):
+            event.value = rng.choice((None, b"x", b"other"))
+            step = twice.on_batch([event], event.at_ns)
+            out += step.released
+            if event.held_by:
+                (copy,) = copies([event])
+                copy.offset += len(events)
+                again = twice.on_batch([copy], event.at_ns)
+                assert isinstance(again.reports[0], Duplicate)
+        out += twice.on_end(events[-1].at_ns).released
+        assert [("out", one.at_ns, one.offset) for one in out] == whole
+
+
+# -- 11 --------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_memory_is_bounded(strategy: Strategy) -> None:
+    for _, events in streams():
+        policy = strategy.make(1)
+        operator = reorder(policy)
+        driver = WindowDriver(strategy.make(1), EVERY, max_pending=50)
+        for event in copies(events):
+            operator.on_batch([event], event.at_ns)
+            operator.on_time(event.at_ns)
+            assert not [one for one in operator.held() if policy.passes(one.ts_ns, event.at_ns)]
+        for event in copies(events):
+            driver.on_batch([event], event.at_ns)
+            assert len(driver.snapshot()[5]) <= 50
+        if isinstance(policy, RiskSlack):
+            sample = policy._pool.fitting.sample()
+            octaves = max(sample.apart).bit_length() + max(sample.delays).bit_length()
+            assert len(sample.apart) + len(sample.delays) <= 4 * EXACT + 32 * octaves
+
+
+# -- 12 --------------------------------------------------------------------------------------------
+
+
+@every_strategy
+def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
+    cap_ns = 400 * MS
+    for _, events in streams():
+        operator = ReorderByTime(strategy.make(1), cap_ns=cap_ns)
+        driver = WindowDriver(strategy.make(1), EVERY, cap_ns=cap_ns)
+        now_ns = events[-1].at_ns
+        operator.on_batch(copies(events), now_ns)
+        said = driver.on_batch(copies(events), now_ns)
+        for event in operator.on_time(now_ns + cap_ns).released:
+            assert event.late or event.at_ns <= event.arrival_ns + cap_ns
+        assert not list(operator.held())
+        said += driver.on_time(now_ns + cap_ns + EVERY)
+        closed = [one for one in said if isinstance(one, Closing)]
+        assert closed[-1].bound_ns >= max(event.ts_ns for event in events)
+        assert all(one.at_ns <= one.bound_ns + cap_ns for one in closed if one.by != CONFIRMED)
+
+
+# -- 13 --------------------------------------------------------------------------------------------
+
+PROMISING = [one for one in STRATEGIES if one.promise is not None]
+
+
+@pytest.mark.parametrize("strategy", PROMISING, ids=repr)
+@pytest.mark.parametrize("early", [False, True])
+def test_the_promise_holds_at_every_prefix(strategy: Strategy, early: bool) -> None:
+    """Surely, whatever happens to delays and rates, once all sources are known and while
+    each keeps order."""
+    assert strategy.promise is not None
+    all_windows = 0
+    for seed in range(8 * len(SEEDS)):
+        events = in_order(seed)
+        known: set[str] = set()
+        first_common_ns = 0
+        for event in events:
+            if event.source not in known:
+                known.add(event.source)
+                first_common_ns = event.at_ns
+        policy = strategy.make(1)
+        for event in events:
+            if event.at_ns <= first_common_ns:
+                policy.observe(event, event.at_ns)
+        rest = [event for event in events if event.at_ns > first_common_ns]
+        first = -(-max(event.ts_ns for event in events if event.at_ns <= first_common_ns) // EVERY)
+        driver = WindowDriver(policy, EVERY, early=early, tick_ns=MS, first=first + 1)
+        said = driver.on_batch(copies(rest), rest[-1].at_ns)
+        missed = {one.first for one in said if isinstance(one, Missed) and one.first > first}
+        misses = windows_so_far = 0
+        for one in said:
+            if isinstance(one, Closing) and one.by in PROMISED:
+                for number in range(one.number, one.through + 1):
+                    windows_so_far += 1
+                    misses += number in missed
+                    assert misses <= strategy.promise * windows_so_far, (seed, number)
+        all_windows += windows_so_far
+    assert all_windows > 400
+
+
+def test_the_promise_is_used_and_not_only_kept() -> None:
+    """Else the law above would hold of one who waits for certainty."""
+    used = 0
+    for seed in range(10):
+        driver = windows(RiskSlack(Budget(0.1), period=400))
+        events = in_order(seed)
+        said = driver.on_batch(copies(events), events[-1].at_ns)
+        used += sum(isinstance(one, Missed) for one in said)
+    assert used > 20

@@ -1,0 +1,293 @@
+"""Oracle: the strategies and their parts against slow computations by the definitions."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from benchmarks.closing import judged, run
+from benchmarks.oracle import oracle
+from benchmarks.workloads.windows import STATIC, Stream, stream
+from tests.laws.told import copies
+from tests.topology.slack.strategies import EVERY, MS, disordered, in_order
+from topology.event import Event
+from topology.reorder_by_time import ReorderByTime
+from topology.slack.baselines import EventDriven, Ignore
+from topology.slack.budget import Budget
+from topology.slack.chain import KSlackChain
+from topology.slack.fitting import Counts, Jumping, Rotating, Sample
+from topology.slack.k_slack import KSlack, MPKSlack
+from topology.slack.miss import ONE, Joint, Polyline, share
+from topology.slack.posterior import Pace, Posterior
+from topology.slack.prob_slack import ProbSlack
+from topology.slack.risk import RiskSlack
+from topology.slack.window_driver import Closing, WindowDriver
+
+SEEDS = range(5)
+every_seed = pytest.mark.parametrize("seed", SEEDS)
+
+
+def tables(seed: int) -> tuple[Counts, Counts]:
+    rng = Random(seed)
+    return (
+        {rng.randint(0, 30): rng.randint(1, 9) for _ in range(rng.randint(1, 8))},
+        {rng.randint(-5, 12): rng.randint(1, 9) for _ in range(rng.randint(1, 6))},
+    )
+
+
+# -- probabilities ---------------------------------------------------------------------------------
+
+
+@every_seed
+def test_joint_by_trying_all_pairs(seed: int) -> None:
+    apart, delays = tables(seed)
+    joint = Joint(apart, delays)
+    assert joint.whole == sum(apart.values()) * sum(delays.values())
+    for alpha, beta in product(range(-2, 35), range(-8, 45)):
+        assert joint.joint(alpha, beta) == by_pairs(apart, delays, alpha, beta)
+
+
+def by_pairs(apart: Counts, delays: Counts, alpha: int, beta: int) -> int:
+    return sum(
+        apart[g] * delays[d] for g, d in product(apart, delays) if g <= alpha and g + d > beta
+    )
+
+
+@every_seed
+def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
+    sample = Sample()
+    sample.apart, sample.delays = tables(seed)
+    plain = Posterior(sample, 1, 0, None)
+    pace = Pace(sum(sample.apart.values()), 50)
+    weighed = Posterior(sample, 1, 0, pace)
+    never = 10_000  # stands for infinity, once in each table
+    apart, delays = {**sample.apart, never: 1}, {**sample.delays, never: 1}
+    for alpha, beta in product(range(0, 35, 3), range(-8, 45, 2)):
+        beyond = by_pairs(apart, delays, never, beta)
+        p = by_pairs(apart, delays, alpha, beta) / beyond
+        assert plain.risk(alpha, beta) / ONE == pytest.approx(p, abs=1e-9)
+        residual = sum(
+            sample.apart[g] * sample.delays[d] * (g + d - beta)
+            for g, d in product(sample.apart, sample.delays)
+            if g + d > beta
+        )
+        mean = pace.steps / pace.events
+        index = p * (mean / 2) / (residual / beyond + mean / 4)
+        assert weighed.weighed(alpha, beta) / ONE == pytest.approx(index, abs=1e-8)
+        assert weighed.risk(alpha, beta) == plain.risk(alpha, beta)
+
+
+@every_seed
+@pytest.mark.parametrize("delta", [0.0, 0.05, 0.3, 0.9])
+def test_the_polyline_by_scanning(seed: int, delta: float) -> None:
+    apart, delays = tables(seed)
+    joint = Joint(apart, delays)
+    eager, lazy = Polyline(joint, share(delta), eager=True), Polyline(joint, share(delta))
+    first = {alpha: lazy.first_beta(alpha) for alpha in range(35)}
+    limit = share(delta) * joint.whole
+    for beta in range(-8, 50):
+        risky = (alpha for alpha in range(60) if joint.joint(alpha, beta) * ONE > limit)
+        hat = next(risky, None)
+        assert eager.hat(beta) == lazy.hat(beta) == hat
+        for alpha, least in first.items():
+            assert (hat is None or alpha < hat) == (beta >= least) or beta < min(apart) + min(
+                delays
+            )
+
+
+@every_seed
+@pytest.mark.parametrize("early", [False, True])
+def test_all_caches_decide_alike(seed: int, early: bool) -> None:
+    events = in_order(seed)
+    said = []
+    for cache in ("eager", "lazy", "none"):
+        policy = ProbSlack(0.2, period=200, guard=False, cache=cache)
+        driver = WindowDriver(policy, EVERY, early=early, tick_ns=MS)
+        said.append(driver.on_batch(copies(events), events[-1].at_ns))
+    numbers = [[one[:5] for one in told if isinstance(one, Closing)] for told in said]
+    assert numbers[0] == numbers[1] == numbers[2]
+
+
+def test_what_a_fitting_remembers() -> None:
+    jumping, rotating = Jumping(400, MS), Rotating(400, MS)
+    seen = []
+    for number in range(1, 1_501):
+        apart_ns, delay_ns = (number % 50) * MS, (3 + number % 7) * MS
+        seen.append((number % 50, number % 7))
+        full = jumping.add(apart_ns, delay_ns)
+        assert (full is not None) == (number % 400 == 0)
+        due = rotating.add(apart_ns, delay_ns)
+        for sample, length in ((full, 400), (due, due.events if due else 0)):
+            if sample is not None:
+                assert length <= 400 + 200
+                recent = seen[-length:]
+                assert sample.apart == counted([g for g, _ in recent])
+                least = 1 - (seen[0][1])  # delays are counted against the first
+                assert sample.delays == counted([d + least - 1 for _, d in recent])
+
+
+def counted(values: list[int]) -> Counts:
+    return {value: values.count(value) for value in set(values)}
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+def test_event_driven_by_scanning() -> None:
+    for kind in STATIC:
+        drawn = stream(kind, 1, 1_000)
+        closings = run(drawn, EventDriven(), EVERY, early=True)
+        for window, at_ns in closings.items():
+            assert at_ns == next(came for ts, came in drawn if ts > window * EVERY)
+
+
+def test_ignore_closes_at_the_end() -> None:
+    closings = run(stream("BB", 1, 1_000), Ignore(), EVERY, early=True)
+    assert all(at_ns == window * EVERY for window, at_ns in list(closings.items())[1:])
+
+
+@every_seed
+def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
+    drawn = stream("ZZ", seed, 1_500)
+    closings = run(drawn, RiskSlack(Budget(0.2), period=400), EVERY, early=True)
+    found = judged(drawn, closings, EVERY, 0.2)
+    misses = []
+    for window, at_ns in closings.items():
+        members = [row for row in drawn if (window - 1) * EVERY < row[0] <= window * EVERY]
+        misses.append(any(came > at_ns for _, came in members))
+    assert found.error == sum(misses) / len(misses)
+    prefixes = [sum(misses[:n]) / n for n in range(1, len(misses) + 1)]
+    assert found.worst == pytest.approx(max(prefixes) - 0.2)
+    waits = [at_ns - window * EVERY for window, at_ns in closings.items()]
+    assert found.wait_ns == sum(waits) / len(waits)
+    assert all(wait > -EVERY for wait in waits)
+
+
+@every_seed
+def test_late_events_name_the_windows_that_the_definitions_name(seed: int) -> None:
+    """Windows that overlap; a window has missed an event if one of its own came after it
+    had closed."""
+    events = disordered(seed)
+    driver = WindowDriver(KSlack(5 * MS), EVERY, 3 * EVERY)
+    said = driver.on_batch(copies(events), events[-1].at_ns)
+    closed: dict[int, int] = {}
+    missed: set[tuple[int, int]] = set()
+    for one in said:
+        if isinstance(one, Closing):
+            closed |= dict.fromkeys(range(one.number, one.through + 1), one.at_ns)
+        else:
+            missed |= {(number, one.event.offset) for number in range(one.first, one.last + 1)}
+    first = min(closed)
+    expected = {
+        (number, event.offset)
+        for event in events
+        for number in range(event.ts_ns // EVERY - 1, event.ts_ns // EVERY + 6)
+        if (number - 3) * EVERY < event.ts_ns <= number * EVERY
+        and (number < first or (number in closed and closed[number] < event.at_ns))
+        and event.at_ns > events[0].at_ns
+    }
+    assert missed
+    assert {one for one in missed if one[0] >= first} == {
+        one for one in expected if one[0] >= first
+    }
+
+
+def test_the_oracle_by_sorting() -> None:
+    drawn: Stream = [(5, 9), (8, 25), (19, 21), (33, 34), (36, 37)]
+    # Ends 10, 20, 30, 40: the last events arrive 15 and 1 after; none; 3 before.
+    assert oracle(drawn, 10, 0, range(1, 5)) == [-10, -3, 1, 15]
+    assert oracle(drawn, 10, 0.25, range(1, 5)) == [-10, -10, -3, 1]
+    assert oracle(drawn, 10, 0.25, range(1, 5), early=False) == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("delta", "wait_ms"), [(0.1, -7.2), (0.3, -13.7), (0.9, -28.4)])
+def test_the_oracle_gives_the_figures_of_the_paper(delta: float, wait_ms: float) -> None:
+    drawn = stream("BB", 1, 30_000)
+    waits = oracle(drawn, EVERY, delta, range(1, drawn[-1][0] // EVERY))
+    assert sum(waits) / len(waits) / MS == pytest.approx(wait_ms, abs=0.15)
+
+
+# -- order -----------------------------------------------------------------------------------------
+
+
+@every_seed
+def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
+    """At the end of each instant all that is at or below clock - K leaves, sorted."""
+    events = disordered(seed)
+    operator = ReorderByTime(KSlack(6 * MS), late="side")
+    step = operator.on_batch(copies(events), events[-1].at_ns + 1)
+    found = [(event.offset, event.at_ns) for event in step.released]
+    expected: list[tuple[int, int]] = []
+    waiting: list[Event] = []
+    last = (0, "", 0)
+    for event in events:
+        if (event.ts_ns, event.source, event.seq) > last:
+            waiting.append(event)
+        following = events[event.offset + 1] if event.offset + 1 < len(events) else None
+        if following is not None and following.at_ns == event.at_ns:
+            continue
+        clock_ns = max(one.ts_ns for one in events[: event.offset + 1])
+        waiting.sort(key=lambda one: (one.ts_ns, one.source, one.seq))
+        while waiting and waiting[0].ts_ns <= clock_ns - 6 * MS:
+            out = waiting.pop(0)
+            expected.append((out.offset, event.at_ns))
+            last = (out.ts_ns, out.source, out.seq)
+    assert found == expected
+    assert len(step.reports) == len(events) - len(expected) - len(waiting) > 0
+
+
+@every_seed
+def test_taps_of_a_chain_are_separate_buffers(seed: int) -> None:
+    ks_ns = [12 * MS, 0, 3 * MS, 40 * MS]
+    events = disordered(seed)
+    chain = KSlackChain(ks_ns)
+    tapped = chain.on_batch(copies(events), events[-1].at_ns)
+    most = chain.held
+    tapped += chain.on_end()
+    assert most <= len(events)
+    assert chain.held == 0
+    for tap, k_ns in enumerate(ks_ns):
+        mine = [(one.event.offset, one.at_ns, one.late) for one in tapped if one.tap == tap]
+        own = ReorderByTime(KSlack(k_ns))
+        step = own.on_batch(copies(events), events[-1].at_ns)
+        rest = own.on_end(events[-1].at_ns)
+        alone = [(one.offset, one.at_ns, bool(one.late)) for one in step.released + rest.released]
+        assert sorted(mine) == sorted(alone)
+        assert [one for one in mine if not one[2]] == [one for one in alone if not one[2]]
+
+
+@every_seed
+def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
+    events = disordered(seed)
+    policy = MPKSlack(measure="arrival")
+    newest_ns = largest_ns = 0
+    for event in events:
+        policy.observe(event, event.at_ns)
+        largest_ns = max(largest_ns, newest_ns - event.ts_ns)
+        newest_ns = max(newest_ns, event.ts_ns)
+        assert policy.k_ns == largest_ns
+
+
+# -- calibration -----------------------------------------------------------------------------------
+
+
+def test_predicted_risks_are_the_observed_ones() -> None:
+    """Windows closed at a fixed threshold, by tenths of what was predicted."""
+    drawn = stream("ZZ", 1, 20_000)
+    policy = RiskSlack(Budget(0.5, guard="none", rate=0), weigh=False)
+    driver = WindowDriver(policy, EVERY, early=True, tick_ns=MS, first=1)
+    events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(drawn)]
+    last = {-(-ts // EVERY): came for ts, came in drawn}
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for one in driver.on_batch(events, drawn[-1][1]):
+        if isinstance(one, Closing) and one.by == "probable":
+            missed = last.get(one.number, 0) > one.at_ns
+            bins.setdefault(one.miss_ppm // 100_000, []).append((one.miss_ppm / 1e6, missed))
+    told = [pairs for pairs in bins.values() if len(pairs) >= 300]
+    assert len(told) >= 3
+    for pairs in told:
+        predicted = sum(p for p, _ in pairs) / len(pairs)
+        observed = sum(missed for _, missed in pairs) / len(pairs)
+        assert observed == pytest.approx(predicted, abs=0.05)

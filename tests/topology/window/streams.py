@@ -1,0 +1,110 @@
+"""Seeded streams as they leave MERGE: in order but for what is marked late, with watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from topology.event import WATERMARK, Event
+from topology.outcome import GAP
+
+MS: Final = 1_000_000
+START: Final = 1_700_000_000_000 * MS
+
+VALUES: Final = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e15, 1e-9, 7.5, 3.0)
+KEYS: Final = ("a", "b", 1, 2.5, True)
+
+
+def event(
+    source: str,
+    seq: int,
+    ref_ms: float,
+    payload: Any = None,
+    *,
+    error_ms: float = 0,
+    at_ms: float | None = None,
+    late: str = "",
+    ts_ms: float | None = None,
+) -> Event:
+    """Times from START."""
+    ts_ns = START + round((ref_ms if ts_ms is None else ts_ms) * MS)
+    made = Event("default", source, 0, seq, ts_ns, START + round((at_ms or ref_ms) * MS))
+    made.ref_time_ns = START + round(ref_ms * MS)
+    made.error_ns = round(error_ms * MS)
+    made.value = payload
+    made.late = late
+    return made
+
+
+def watermark(at_ms: float, to_ms: float, complete_ms: float, error_ms: float = 0) -> Event:
+    said = Event("default", "", 0, 0, START + round(to_ms * MS), START + round(at_ms * MS))
+    said.kind = WATERMARK
+    said.complete_ns = START + round(complete_ms * MS)
+    said.error_ns = round(error_ms * MS)
+    return said
+
+
+def payload_of(rng: Random) -> Any:
+    """Most have all fields; some lack some, or hold what is no value."""
+    payload: dict[str, Any] = {"key": rng.choice(KEYS), "v": rng.choice(VALUES)}
+    fate = rng.random()
+    if fate < 0.05:
+        payload["v"] = rng.choice((None, "x", True, float("nan"), float("inf"), 10**400, [1]))
+    elif fate < 0.08:
+        del payload["v"]
+    elif fate < 0.1:
+        payload["key"] = rng.choice((None, [], {}, float("nan")))
+    elif fate < 0.11:
+        return None
+    return payload
+
+
+def sorted_events(rng: Random, n: int, *, sources: int = 3, reach_ms: int = 40) -> list[Event]:
+    """In order, with many equal times."""
+    times = sorted(rng.randrange(n * reach_ms // 4) for _ in range(n))
+    seqs = dict.fromkeys(range(sources), 0)
+    events = []
+    for ref_ms in times:
+        source = rng.randrange(sources)
+        events.append(event(f"s{source}", seqs[source], ref_ms, payload_of(rng)))
+        seqs[source] += 1
+    return sorted(events, key=place)
+
+
+def place(one: Event) -> tuple[int, str, int, int]:
+    return one.ref_time_ns, one.source, one.epoch, one.seq
+
+
+def disordered(
+    rng: Random, events: Sequence[Event], *, late: float = 0.2, announced: float = 0.2
+) -> list[Event]:
+    """Some come late, marked so; watermarks that keep their word stand between."""
+    waiting: list[Event] = []
+    stream: list[Event] = []
+    at_ns = events[0].ref_time_ns
+    for one in events:
+        at_ns = max(at_ns + rng.choice((0, 0, MS, 3 * MS)), one.ref_time_ns)
+        if rng.random() < late:
+            waiting.append(one)
+            continue
+        one.at_ns = one.arrival_ns = at_ns
+        stream.append(one)
+        if rng.random() < 0.3 and waiting:
+            stream.append(delayed(waiting.pop(rng.randrange(len(waiting))), at_ns))
+        if rng.random() < announced:
+            complete_ns = min([one.ref_time_ns, *(other.ref_time_ns for other in waiting)])
+            said = Event("default", "", 0, 0, one.ref_time_ns, at_ns, kind=WATERMARK)
+            said.complete_ns = complete_ns
+            said.error_ns = max(other.error_ns for other in events)
+            stream.append(said)
+    stream += [delayed(one, at_ns) for one in waiting]
+    for offset, one in enumerate(stream):
+        one.offset = offset
+    return stream
+
+
+def delayed(one: Event, at_ns: int) -> Event:
+    one.late = GAP
+    one.at_ns = one.arrival_ns = at_ns
+    return one

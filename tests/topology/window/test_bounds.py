@@ -1,0 +1,180 @@
+"""Examples: what a window query refuses, leaves out and gives up; all of it is counted."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.topology.window.streams import MS, START, event, watermark
+from topology.description.query import QueryConfig
+from topology.window import BadQuery, Function, Output, WindowConfig, Windows, of
+
+COUNT = (Output("n", "count"),)
+SIZE = 10 * MS
+YEAR_NS = 366 * 86_400 * 10**9
+
+
+def end(operator: Windows, now_ns: int) -> list[Any]:
+    return list(operator.on_end(now_ns).results)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size_ns": 0}, "100 years"),
+        ({"size_ns": 101 * YEAR_NS, "every_ns": YEAR_NS}, "100 years"),
+        ({"every_ns": 0}, "more than 0 and at most its size"),
+        ({"every_ns": SIZE + 1}, "more than 0 and at most its size"),
+        ({"kind": "sliding", "every_ns": 1}, "a longer step"),
+        ({"kind": "count", "events": 0}, "write count 100"),
+        ({"uncertainty": "thesis3"}, "uncertainty: expected"),
+        ({"uncertainty": "bounds", "max_error_ns": SIZE // 2}, "uncertainty: expected"),
+        ({"outputs": ()}, "write 1 to 1000"),
+        ({"outputs": (Output("x", "product"),)}, "there are: avg, count"),
+        ({"max_windows": 0}, "max_windows is 0"),
+        ({"early_ns": -1}, "not below 0"),
+        ({"max_skew_ppm": -1}, "not below 0"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_remedy(settings: Any, message: str) -> None:
+    sound = {"kind": "tumbling", "outputs": COUNT, "size_ns": SIZE, "every_ns": SIZE}
+    with pytest.raises(BadQuery, match=rf"^query 'q': .*{message}"):
+        Windows("default", WindowConfig("q", **{**sound, **settings}))
+
+
+def test_a_function_does_not_take_the_name_of_one_that_is_built_in() -> None:
+    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE)
+    taken = Function(lambda: 0, lambda a, b: a + b, lambda a, b: a + b)
+    with pytest.raises(BadQuery, match="'sum' is built in"):
+        Windows("default", config, functions={"sum": taken})
+
+
+def test_a_query_of_the_topology_file_becomes_a_config() -> None:
+    query = QueryConfig.model_validate(
+        {
+            "window": "sliding 10s every 2s",
+            "key": "payload.player.id",
+            "aggregate": {"p": "quantile(payload.v, 0.9)", "n": "count()"},
+        }
+    )
+    config = of("speed", query, early_ns=5)
+    assert config.key == ("player", "id")
+    assert config.outputs == (Output("p", "quantile", ("v",), 900_000), Output("n", "count"))
+    assert (config.size_ns, config.every_ns, config.early_ns) == (10**10, 2 * 10**9, 5)
+    assert config.uncertainty == "expected"
+    Windows("default", config)
+
+
+def test_values_that_are_none_are_left_out_and_counted() -> None:
+    outputs = (Output("n", "count"), Output("sum", "sum", ("v",)), Output("d", "distinct", ("v",)))
+    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    payloads: list[Any] = [
+        {"v": 1},
+        {"v": float("nan")},
+        {"v": float("-inf")},
+        {"v": 10**400},
+        {"v": 1e308},
+        {"v": "text"},
+        {"v": True},
+        {"v": "\ud800"},
+        {"v": "x" * 2_000},
+        {"v": {}},
+        {"v": None},
+        {},
+        [],
+        "v",
+        None,
+        b'{"v": 2}',
+        b"{",
+        b"",
+    ]
+    events = [event("s", seq, 1, payload) for seq, payload in enumerate(payloads)]
+    operator.on_batch(events, START + MS)
+    (result,) = end(operator, START + MS)
+    assert result.values == {"n": len(payloads), "sum": 3, "d": 4}
+    figures = operator.figures()
+    assert (figures["skipped"], figures["unreadable"]) == (2 * len(payloads) - 2 - 4, 1)
+
+
+def test_sums_beyond_a_double_are_told_as_none() -> None:
+    outputs = tuple(Output(name, name, ("v",)) for name in ("sum", "avg", "stddev", "max", "min"))
+    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    large = 8e307
+    events = [event("s", seq, 1, {"v": large}) for seq in range(4)]
+    operator.on_batch(events, START + MS)
+    (result,) = end(operator, START + MS)
+    assert result.values == {"sum": None, "avg": large, "stddev": 0, "max": large, "min": large}
+
+
+def test_whole_numbers_beyond_64_bit_are_told_as_floats() -> None:
+    outputs = (Output("sum", "sum", ("v",)), Output("last", "last", ("v",)))
+    operator = Windows("default", WindowConfig("q", "tumbling", outputs, SIZE, SIZE))
+    operator.on_batch([event("s", seq, 1, {"v": 2**63 - 1}) for seq in range(2)], START + MS)
+    (result,) = end(operator, START + MS)
+    assert result.values == {"sum": 2.0**64, "last": 2**63 - 1}
+    assert isinstance(result.values["sum"], float)
+
+
+def test_one_key_too_many_is_left_out_and_hurts_no_other() -> None:
+    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE, key=("k",), max_windows=2)
+    operator = Windows("default", config)
+    events = [event("s", seq, 1, {"k": seq % 3}) for seq in range(9)]
+    operator.on_batch(events, START + MS)
+    figures = operator.figures()
+    assert (figures["windows"], figures["refused"]) == (2, 3)
+    results = end(operator, START + MS)
+    assert [(result.key, result.values) for result in results] == [(0, {"n": 3}), (1, {"n": 3})]
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "session"])
+def test_what_was_told_makes_room_for_what_is_open(kind: str) -> None:
+    """A hole holds C for ever; windows go on all the same."""
+    config = WindowConfig("q", kind, COUNT, SIZE, SIZE, max_windows=3, finals=True)
+    operator = Windows("default", config)
+    results: list[Any] = []
+    for seq in range(20):
+        at_ms = seq * 25 + 1
+        for one in (event("s", seq, at_ms, {}), watermark(at_ms, at_ms, 0)):
+            results += operator.on_batch([one], one.at_ns).results
+        assert operator.figures()["windows"] <= 3
+    results += end(operator, START + 500 * MS)
+    assert operator.figures()["given_up"] > 10
+    assert operator.figures()["refused"] == 0
+    finals = [result for result in results if result.final]
+    assert len({result.start_ns for result in finals}) == 20
+    assert all(result.values == {"n": 1} for result in results)
+
+
+def test_a_window_with_too_much_that_is_unsure_is_told_without_bounds() -> None:
+    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE, max_edge_events=5)
+    operator = Windows("default", config)
+    rng = Random(1)
+    events = [event("s", seq, 9 + rng.random() * 2, {}, error_ms=3) for seq in range(40)]
+    events.sort(key=lambda each: each.ref_time_ns)
+    inside = sum(each.ref_time_ns < START + SIZE for each in events)
+    operator.on_batch(events, START + 20 * MS)
+    results = end(operator, START + 20 * MS)
+    assert [result.values["n"] for result in results] == [inside, 40 - inside]
+    assert {(result.low["n"], result.confidence) for result in results} == {(None, "uncertain")}
+
+
+def test_an_event_of_which_nothing_is_sure_is_told_by_its_reference_time() -> None:
+    operator = Windows("default", WindowConfig("q", "tumbling", COUNT, SIZE, SIZE))
+    operator.on_batch([event("s", 0, 5, {}, error_ms=1e9)], START + 5 * MS)
+    (result,) = end(operator, START + 5 * MS)
+    assert (result.values, result.low, result.confidence) == ({"n": 1}, {"n": None}, "uncertain")
+
+
+def test_a_count_window_keeps_so_much_and_no_more() -> None:
+    config = WindowConfig("q", "count", COUNT, events=10, max_recount=4)
+    operator = Windows("default", config)
+    results: list[Any] = []
+    for seq in range(25):
+        results += operator.on_batch([event("s", seq, seq, {})], START + seq * MS).results
+        assert operator.figures()["kept"] <= 4
+    assert [result.values for result in results] == [{"n": 10}] * 2
+    late = event("z", 0, 3, {}, at_ms=30, late="gap")
+    operator.on_batch([late], late.at_ns)
+    assert operator.figures()["expired"] == 1

@@ -1,0 +1,145 @@
+"""Laws: an aggregate is the same however its values come, and its bounds hold for all choices."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import fsum, isclose
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.laws.told import over_the_wire
+from tests.topology.window.streams import event
+from topology.window.cells import Makers
+from topology.window.config import BUILT_IN, Output
+from topology.window.extremes import MAX_DISTINCT, Distinct
+from topology.window.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
+from topology.window.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
+
+FUNCTIONS = sorted(BUILT_IN)
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e307, max_value=1e307),
+    st.integers(-(10**30), 10**30),
+)
+
+
+def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> Any:
+    """Of values at 0, 1, 2 … ms, added in the given order."""
+    cell = Makers([Output("x", function, (), 700_000)], {}).row()[0]
+    for at in order if order is not None else range(len(values)):
+        cell.add(values[at], event("s", at, at))
+    return cell
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(NUMBERS, max_size=12), seed=st.integers(0, 99))
+def test_neither_order_nor_grouping_matters(function: str, values: list[Any], seed: int) -> None:
+    rng = Random(seed)
+    order = rng.sample(range(len(values)), len(values))
+    one = cell_of(function, values)
+    other = cell_of(function, values, order)
+    parts = [cell_of(function, values, order[i::3]) for i in range(3)]
+    together = parts[2].copy()
+    together.merge(parts[0])
+    together.merge(parts[1])
+    again = cell_of(function, [])
+    again.load(over_the_wire(one.dump()))
+    for cell in (other, together, again):
+        assert repr(cell.value()) == repr(one.value())
+        assert repr(cell.bounds(())) == repr(one.bounds(()))
+
+
+@given(st.lists(st.floats(-1e300, 1e300), max_size=20))
+def test_sums_are_right_to_the_last_bit(values: list[float]) -> None:
+    assert float(cell_of("sum", values).value()) == fsum(values)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_bounds_hold_for_every_choice(function: str) -> None:
+    """And those of the exact ones are reached by one."""
+    for seed in range(60):
+        rng = Random(seed)
+        values = [rng.choice((-3, -1, 0, 0.5, 2, 2, 7, 40)) for _ in range(rng.randint(1, 7))]
+        certain = rng.randint(0, len(values))
+        possibles = [cell_of(function, values, [at]) for at in range(certain, len(values))]
+        low, high = cell_of(function, values, list(range(certain))).bounds(possibles)
+        reached = []
+        for n in range(len(possibles) + 1):
+            if certain or n:
+                reached += [
+                    cell_of(function, values, [*range(certain), *extra]).value()
+                    for extra in combinations(range(certain, len(values)), n)
+                ]
+        if low is None:
+            assert function in ("first", "last")
+            assert len(set(reached)) > 1 or possibles
+            continue
+        assert all(low <= value <= high for value in reached), (seed, low, high, reached)
+        if function in ("avg", "min", "max", "quantile"):
+            assert (min(reached), max(reached)) == (low, high), seed
+
+
+@pytest.mark.parametrize("function", ["count", "sum", "avg", "stddev"])
+def test_half_an_event_counts_half(function: str) -> None:
+    """Twice the weight of halves is the whole of two."""
+    values = [3, 5, 8.5]
+    halves = [(cell_of(function, values, [at]), WHOLE_WEIGHT // 2) for at in (1, 2)]
+    found = cell_of(function, values, [0]).weighted(halves)
+    weights = [1.0, 0.5, 0.5]
+    total = sum(w * v for w, v in zip(weights, values, strict=True))
+    mean = total / 2
+    spread = sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True)) / 2
+    expected = {"count": 2, "sum": total, "avg": mean, "stddev": spread**0.5}
+    assert isclose(found, expected[function])
+
+
+@given(st.floats(-1e307, 1e307))
+def test_a_bucket_tells_its_values_within_the_promised_error(value: float) -> None:
+    told = value_in(bucket_of(value))
+    assert abs(told - value) <= RELATIVE_ERROR * 1.000001 * abs(value) + 1e-300
+
+
+@given(st.floats(-1e307, 1e307), st.floats(-1e307, 1e307))
+def test_buckets_are_in_the_order_of_values(one: float, other: float) -> None:
+    if one < other:
+        assert bucket_of(one) <= bucket_of(other)
+
+
+def test_quantiles_of_a_known_distribution() -> None:
+    cell = Quantile(990_000)
+    for value in Random(1).sample(range(1, 10_001), 10_000):
+        cell.add(value, None)
+    assert isclose(cell.value(), 9_900, rel_tol=RELATIVE_ERROR)
+    assert len(cell.counts) < 500
+
+
+def test_distinct_values_beyond_the_bound_are_a_lower_bound() -> None:
+    one, other = Distinct(), Distinct()
+    for value in range(MAX_DISTINCT):
+        one.add(value, None)
+        other.add(-value, None)
+    assert one.bounds(()) == (MAX_DISTINCT, MAX_DISTINCT)
+    one.merge(other)
+    assert one.bounds(()) == (MAX_DISTINCT, None)
+    assert one.dump() is None
+
+
+@given(st.one_of(st.text(), st.booleans(), st.integers(), st.floats(-1e300, 1e300)))
+def test_a_scalar_comes_back_from_its_text(value: Any) -> None:
+    again = scalar_of(text_of(value))
+    assert again == value
+    assert isinstance(again, bool) == isinstance(value, bool)
+
+
+@given(st.integers(0, 10**40), st.integers(1, 10**20))
+def test_roots_are_right_and_never_fall(total: int, divisor: int) -> None:
+    found = root(total, divisor)
+    assert found is not None
+    assert isclose(found, (total / divisor) ** 0.5, rel_tol=1e-14)
+    larger = root(total + 1, divisor)
+    assert larger is not None
+    assert larger >= found

@@ -1,0 +1,81 @@
+"""Oracle: the sums that shared clock errors allow, against trying every error there is."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+from topology.window.edge import EdgeEvent
+from topology.window.shifts import Play, Sized, spread
+
+WINDOW = (100, 130)
+EXACT = Play(0, 0)
+
+
+def one(source: str, seq: int, ts: int, ref: int, error: int) -> EdgeEvent:
+    return EdgeEvent(source, 0, seq, 0, ts, ref, error, ())
+
+
+def sums(events: list[Sized], start: int, end: int) -> set[int]:
+    """By every theta of every source that all its events allow."""
+    sources = sorted({event.source for event, _ in events})
+    allowed = []
+    for source in sources:
+        own = [event for event, _ in events if event.source == source]
+        least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event in own)
+        most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event in own)
+        allowed.append(range(least, most + 1))
+    found = set()
+    for thetas in product(*allowed):
+        theta = dict(zip(sources, thetas, strict=True))
+        inside = [size for e, size in events if start <= e.ts_ns + theta[e.source] < end]
+        found.add(sum(inside))
+    return found
+
+
+def test_bounds_are_those_of_the_worlds() -> None:
+    for seed in range(150):
+        rng = Random(seed)
+        events: list[Sized] = []
+        for source in ("a", "b")[: rng.choice((1, 2))]:
+            error, behind = rng.randint(1, 9), rng.randint(-20, 20)
+            for seq in range(rng.randint(1, 8)):
+                ref = rng.choice(WINDOW) + rng.randint(-12, 12)
+                wobble = rng.choice((0, 0, 1))
+                made = one(source, seq, ref - behind, ref + wobble, error + wobble)
+                events.append((made, rng.choice((1, 1, 5, -3))))
+        near = [(event, size) for event, size in events if event.is_possible(*WINDOW)]
+        if not near:
+            continue
+        found = sums(near, *WINDOW)
+        assert spread(near, *WINDOW, EXACT) == (min(found), max(found)), seed
+
+
+def test_an_even_source_loses_at_one_edge_what_it_wins_at_the_other() -> None:
+    events = [(one("a", at, at, at, 9), 1) for at in range(80, 150, 3)]
+    near = [(e, n) for e, n in events if e.is_possible(*WINDOW) and not e.is_certain(*WINDOW)]
+    low, high = spread(near, *WINDOW, EXACT)
+    assert len(near) > 10
+    assert high - low <= 1
+
+
+def test_slack_lets_each_event_near_an_edge_choose_for_itself() -> None:
+    events: list[Sized] = [(one("a", at, 100 + at, 100 + at, 1), 1) for at in (-1, 0, 1)]
+    assert spread(events, *WINDOW, EXACT) == (1, 3)
+    assert spread(events, *WINDOW, Play(0, 2)) == (0, 3)
+
+
+def test_stamps_that_allow_no_common_error_are_taken_for_themselves() -> None:
+    events = [(one("a", 0, 100, 100, 2), 1), (one("a", 1, 100, 130, 2), 1)]
+    assert spread(events, *WINDOW, EXACT) == (0, 2)
+
+
+def test_in_a_long_window_its_edges_are_taken_apart() -> None:
+    """A hundred seconds drift by more than the error; the width of an edge does not."""
+    long = (0, 100_000_000_000)
+    play = Play(100, 0)
+    error = 1_000_000
+    events = [(one("a", at, at, at, error), size) for at, size in ((-400_000, 1), (300_000, 1))]
+    assert spread(events, *long, play) == (0, 2)
+    apart = [(events[0][0], -1), events[1]]
+    assert spread(apart, *long, play) == (-1 + 1, 1)

@@ -1,0 +1,110 @@
+"""Oracle: after the last correction results are what the sorted full input gives."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.cases import merged
+from tests.laws.told import copies, over_the_wire
+from tests.topology.window.streams import MS, disordered, sorted_events
+from tests.topology.window.truth import OUTPUTS, agree, last_word, told, truth
+from topology.event import Event
+from topology.result import WindowResult
+from topology.window import WindowConfig, Windows
+
+SEEDS = range(3 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+KINDS: dict[str, dict[str, Any]] = {
+    "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
+    "sliding": {"kind": "sliding", "size_ns": 60 * MS, "every_ns": 20 * MS},
+    "sliding, uneven": {"kind": "sliding", "size_ns": 50 * MS, "every_ns": 30 * MS},
+    "sliding, many": {"kind": "sliding", "size_ns": 100 * MS, "every_ns": 10 * MS},
+    "session": {"kind": "session", "size_ns": 12 * MS},
+    "count": {"kind": "count", "events": 4},
+}
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowConfig:
+    key = ("key",) if keyed else None
+    return WindowConfig("q", outputs=OUTPUTS, key=key, **{**KINDS[kind], **settings})
+
+
+def run(config: WindowConfig, stream: list[Event], rng: Random | None = None) -> list[WindowResult]:
+    """To the end; with `rng` batches are cut anyhow, and the operator is restarted at times."""
+    windows = Windows("default", config)
+    results: list[Any] = []
+    at = 0
+    while at < len(stream):
+        size = rng.choice((1, 2, 7)) if rng else len(stream)
+        batch = stream[at : at + size]
+        at += size
+        results += windows.on_batch(batch, batch[-1].at_ns).results
+        if rng and rng.random() < 0.2:
+            state = over_the_wire(windows.snapshot())
+            windows = Windows("default", config)
+            windows.restore(state, ())
+    return results + windows.on_end(stream[-1].at_ns).results
+
+
+@every_kind
+@pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
+def test_the_last_word_is_the_truth(kind: str, keyed: bool) -> None:
+    corrected = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of(kind, keyed=keyed, finals=seed % 2 == 0, early_ns=seed % 3 * 10 * MS)
+        events = sorted_events(rng, 70)
+        stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
+        results = run(config, stream, rng)
+        agree(told(results, config), truth(events, config))
+        assert not config.finals or all(result.final for result in last_word(results))
+        corrected += sum(result.revision > 0 for result in results)
+    assert corrected
+
+
+@every_kind
+def test_any_order_of_arrival_ends_with_the_same_word(kind: str) -> None:
+    """Not only to the oracle's tolerance: to the bit, ids and all."""
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of(kind, keyed=True)
+        events = sorted_events(rng, 50)
+        for event in events:
+            event.error_ns = rng.choice((0, 2 * MS, 9 * MS))
+        words = []
+        for late in (0.0, 0.3, 0.9):
+            stream = disordered(rng, copies(events), late=late)
+            windows = [
+                (w.id, w.key, w.start_ns, w.end_ns, w.values, w.low, w.high)
+                for w in last_word(run(config, stream))
+            ]
+            words.append(sorted(windows, key=repr))
+        assert words[0] == words[1] == words[2]
+
+
+@every_kind
+def test_behind_the_operators_that_are_before_it(kind: str) -> None:
+    """With the watermarks of MERGE, and whatever it lets go late."""
+    whole = 0
+    for seed in range(20):
+        stream = copies(merged(seed))
+        for event in stream:
+            if event.value and event.value["v"] == 1e300:
+                event.value = {**event.value, "v": 1e100}  # its square is beyond the oracle
+        config = config_of(kind, keyed=True, uncertainty="ignore")
+        windows = Windows("default", config)
+        results: list[Any] = []
+        for event in stream:
+            results += windows.on_batch([event], event.at_ns).results
+        results += windows.on_end(stream[-1].at_ns).results
+        last_word(results)
+        if not windows.figures()["expired"]:
+            agree(told(results, config), truth(stream, config))
+            whole += 1
+    assert whole > 10

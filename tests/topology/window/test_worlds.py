@@ -1,0 +1,186 @@
+"""Laws: whatever the clocks really did, the truth lies within the bounds that were told.
+
+A world: each source's clock is behind by one number, but for what it drifts; what is thought
+of it changes from event to event, and is right within the error that the event bears. The
+windows see reference times, the truth is made of true times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tests.laws.told import copies
+from tests.topology.window.streams import (
+    MS,
+    START,
+    disordered,
+    event,
+    payload_of,
+    place,
+    sorted_events,
+)
+from tests.topology.window.test_truth import KINDS, config_of, run
+from tests.topology.window.truth import by_key, last_word, spans_of, truth, values_of
+from topology.event import Event
+from topology.result import CONFIRMED, WindowResult
+from topology.window.edge import edge_of
+from topology.window.numbers import WHOLE_WEIGHT
+
+SEEDS = range(6 * int(os.environ.get("INORDER_SEEDS", "1")))
+SKEW_PPM: Final = 100
+MIRROR: Final = ("n", "sum", "avg", "min", "max", "stddev", "median", "distinct")
+
+Worlds = tuple[list[Event], list[Event]]
+
+
+def world(rng: Random, n: int) -> Worlds:
+    """The events as they are stamped, and the same with their true times, in that order."""
+    stamped: list[Event] = []
+    for index in range(3):
+        error_ns = rng.choice((0, 1, MS // 2, 4 * MS, 30 * MS))
+        behind_ns = rng.randint(-error_ns, error_ns)
+        skew_ppm = rng.uniform(-SKEW_PPM, SKEW_PPM) if error_ns > MS else 0
+        true_ns = START + rng.randrange(20 * MS)
+        for seq in range(n // 3):
+            true_ns += rng.choice((1, MS, 5 * MS, 9 * MS, 30 * MS)) * rng.choice((1, 1, 2))
+            true_ns += -true_ns % MS if rng.random() < 0.2 else 0
+            drift_ns = round((true_ns - START) * skew_ppm / 1e6)
+            one = event(f"s{index}", seq, 0, payload_of(rng))
+            one.ts_ns = true_ns - behind_ns - drift_ns
+            bears_ns = error_ns * rng.choice((1, 1, 2)) + abs(drift_ns)
+            thought_ns = behind_ns + drift_ns + rng.randint(-bears_ns, bears_ns)
+            one.ref_time_ns = one.ts_ns + thought_ns
+            one.error_ns = bears_ns
+            one.record = true_ns
+            stamped.append(one)
+    keep_monotone(stamped)
+    true = copies(stamped)
+    for one in true:
+        one.ref_time_ns = one.record
+    return sorted(stamped, key=place), sorted(true, key=place)
+
+
+def keep_monotone(stamped: Sequence[Event]) -> None:
+    """As CLOCK does it."""
+    last: dict[str, int] = {}
+    for one in stamped:
+        below_ns = max(0, last.get(one.source, 0) - one.ref_time_ns)
+        one.ref_time_ns += below_ns
+        one.error_ns += below_ns
+        last[one.source] = one.ref_time_ns
+
+
+def within(result: WindowResult, values: dict[str, Any], where: str) -> None:
+    for name, value in values.items():
+        low, high = result.low[name], result.high[name]
+        slack = 1e-12 * abs(value) if isinstance(value, float) else 0
+        if name == "median" and value is not None:
+            slack = 0.0101 * abs(value)
+        if name in MIRROR and value is not None:
+            assert low is None or low - slack <= value, (where, name, low, value)
+            assert high is None or value <= high + slack, (where, name, value, high)
+        elif name in ("first", "last") and low is not None:
+            assert low == value, (where, name)
+    if result.confidence == CONFIRMED:
+        agreed = {**result.values, "median": None, "stddev": None}
+        assert agreed == {**values, "median": None, "stddev": None}, where
+
+
+@pytest.mark.parametrize("uncertainty", ["expected", "bounds", "thesis3"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
+def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
+    narrowed = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, true = world(rng, 60)
+        config = config_of(kind, keyed=seed % 2 == 0, uncertainty=uncertainty)
+        stream = disordered(rng, copies(stamped), late=0.2)
+        results = {
+            (repr(w.key) if config.key else "-", w.start_ns, w.end_ns): w
+            for w in last_word(run(config, stream))
+        }
+        expected = truth(true, config)
+        for window, values in expected.items():
+            within(results[window], values, f"{window}, seed {seed}")
+        for window in results.keys() - expected.keys():
+            assert results[window].low["n"] == 0
+        narrowed += sum(w.low["n"] == w.high["n"] for w in results.values())
+    assert narrowed
+
+
+def test_of_sessions_too() -> None:
+    """The true session that holds the first sure part of the one that is told."""
+    sure = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, true = world(rng, 60)
+        config = config_of("session", keyed=True)
+        results = last_word(run(config, disordered(rng, copies(stamped))))
+        true_of = {(one.source, one.seq): one for one in true}
+        own = by_key(true, config)
+        heads = {
+            (key, one.ref_time_ns): true_of[one.source, one.seq]
+            for key, ones in by_key(reversed(stamped), config).items()
+            for one in reversed(ones)
+        }
+        for result in results:
+            head = heads[repr(result.key), result.start_ns]
+            sessions = spans_of(own[repr(result.key)], config).values()
+            (members,) = (session for session in sessions if head in session)
+            within(result, values_of(members), f"{result.id}, seed {seed}")
+            sure += result.confidence == CONFIRMED
+    assert sure
+
+
+def test_of_count_windows_those_that_are_confirmed() -> None:
+    sure = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, true = world(rng, 90)
+        config = config_of("count", keyed=False)
+        results = last_word(run(config, disordered(rng, copies(stamped))))
+        results.sort(key=lambda result: result.start_ns)
+        windows = list(spans_of(by_key(true, config)["-"], config).values())
+        assert len(results) == len(windows)
+        for at, result in enumerate(results):
+            if result.confidence == CONFIRMED:
+                within(result, values_of(windows[at]), f"{at}, seed {seed}")
+                sure += 1
+    assert sure
+
+
+def test_widening_an_error_never_narrows_the_bounds() -> None:
+    """Where each source's error is one number, so that each event says the same of its clock;
+    else a wider event may be near an edge for the first time, and tell of the clock."""
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped = sorted_events(rng, 60)
+        wide = copies(stamped)
+        for narrow, wider in zip(stamped, wide, strict=True):
+            narrow.error_ns = int(narrow.source[1:]) * 3 * MS
+            wider.error_ns = narrow.error_ns + 2 * MS
+        config = config_of("tumbling", keyed=False)
+        before = {w.start_ns: w for w in last_word(run(config, disordered(rng, stamped)))}
+        after = {w.start_ns: w for w in last_word(run(config, disordered(rng, wide)))}
+        for start_ns, result in before.items():
+            for name in ("n", "sum", "min", "max", "distinct", "avg", "stddev"):
+                if result.low[name] is not None:
+                    assert after[start_ns].low[name] <= result.low[name], (seed, name)
+                    assert after[start_ns].high[name] >= result.high[name], (seed, name)
+
+
+def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
+    for seed in SEEDS:
+        stamped, _ = world(Random(seed), 30)
+        size_ns = KINDS["tumbling"]["size_ns"]
+        for one in stamped:
+            edge = edge_of(one, ())
+            first_ns = (one.ref_time_ns - one.error_ns) // size_ns * size_ns
+            starts = range(first_ns, one.ref_time_ns + one.error_ns + 1, size_ns)
+            weights = [edge.weight(start_ns, start_ns + size_ns) for start_ns in starts]
+            assert sum(weights) == WHOLE_WEIGHT

@@ -1,0 +1,153 @@
+"""What windows should say, from the sorted full input: slow and by the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from math import sqrt
+from typing import Any
+
+from tests.topology.window.streams import place
+from topology.event import DATA, Event
+from topology.result import EMIT, RETRACT, UPDATE, WindowResult
+from topology.window.config import Output, WindowConfig
+from topology.window.sketch import RELATIVE_ERROR
+
+Window = tuple[str, int, int]
+"""The key as text, start and end."""
+Found = dict[Window, dict[str, Any]]
+
+OUTPUTS = (
+    Output("n", "count"),
+    Output("sum", "sum", ("v",)),
+    Output("avg", "avg", ("v",)),
+    Output("min", "min", ("v",)),
+    Output("max", "max", ("v",)),
+    Output("stddev", "stddev", ("v",)),
+    Output("median", "quantile", ("v",), 500_000),
+    Output("distinct", "distinct", ("v",)),
+    Output("first", "first", ("v",)),
+    Output("last", "last", ("v",)),
+)
+
+
+def number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -(2**1023) < value < 2**1023
+    )
+
+
+def key_of(event: Event, config: WindowConfig) -> Any:
+    """As comparable text; None if the event has none."""
+    if config.key is None:
+        return "-"
+    key = (event.value or {}).get("key")
+    return repr(key) if isinstance(key, str | bool) or number(key) else None
+
+
+def values_of(events: Sequence[Event], weight: Callable[[Event], Fraction] | None = None) -> Any:
+    """Of the events of one window, in order. `weight`: of each in count, sum, avg, stddev."""
+    weigh = weight or (lambda _: Fraction(1))
+    usable: list[Any] = [(e.value or {}).get("v") for e in events]
+    numbers = [(Fraction(v), weigh(e)) for e, v in zip(events, usable, strict=True) if number(v)]
+    plain = sorted(v for v in usable if number(v))
+    scalars = [v for v in usable if number(v) or isinstance(v, str | bool)]
+    total = sum((v * w for v, w in numbers), Fraction(0))
+    weights = sum((w for _, w in numbers), Fraction(0))
+    mean = total / weights if weights else Fraction(0)
+    spread = sum((w * (v - mean) ** 2 for v, w in numbers), Fraction(0))
+    return {
+        "n": float(sum((weigh(e) for e in events), Fraction(0))),
+        "sum": float(total),
+        "avg": float(mean) if weights else None,
+        "min": plain[0] if plain else None,
+        "max": plain[-1] if plain else None,
+        "stddev": sqrt(spread / weights) if weights else None,
+        "median": plain[(len(plain) - 1) // 2] if plain else None,
+        "distinct": len({(isinstance(v, bool), v) for v in scalars}),
+        "first": scalars[0] if scalars else None,
+        "last": scalars[-1] if scalars else None,
+    }
+
+
+def by_key(events: Iterable[Event], config: WindowConfig) -> dict[str, list[Event]]:
+    keys: dict[str, list[Event]] = {}
+    for event in sorted((e for e in events if e.kind == DATA), key=place):
+        key = key_of(event, config)
+        if key is not None:
+            keys.setdefault(key, []).append(event)
+    return keys
+
+
+def spans_of(events: Sequence[Event], config: WindowConfig) -> dict[tuple[int, int], list[Event]]:
+    """The windows of one key, as (start, end)."""
+    found: dict[tuple[int, int], list[Event]] = {}
+    if config.kind == "session":
+        session: list[Event] = []
+        for event in [*events, None]:
+            if session and (
+                event is None or event.ref_time_ns > session[-1].ref_time_ns + config.size_ns
+            ):
+                span = session[0].ref_time_ns, session[-1].ref_time_ns + config.size_ns
+                found[span] = session
+                session = []
+            if event is not None:
+                session = [*session, event]
+    elif config.kind == "count":
+        for at in range(0, len(events) - config.events + 1, config.events):
+            full = list(events[at : at + config.events])
+            found[full[0].ref_time_ns, full[-1].ref_time_ns + 1] = full
+    else:
+        for event in events:
+            start = event.ref_time_ns // config.every_ns * config.every_ns
+            while start + config.size_ns > event.ref_time_ns:
+                found.setdefault((start, start + config.size_ns), []).append(event)
+                start -= config.every_ns
+    return found
+
+
+def truth(events: Iterable[Event], config: WindowConfig) -> Found:
+    return {
+        (key, *span): values_of(members)
+        for key, own in by_key(events, config).items()
+        for span, members in spans_of(own, config).items()
+    }
+
+
+def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:
+    """What stands at the end; each step on the way there has to be in order."""
+    latest: dict[str, WindowResult] = {}
+    for result in results:
+        before = latest.get(result.id)
+        assert result.revision == (0 if before is None else before.revision + 1)
+        assert before is None or not before.final
+        is_shown = before is not None and before.op != RETRACT
+        assert result.op in ((UPDATE, RETRACT) if is_shown else (EMIT,))
+        latest[result.id] = result
+    return [result for result in latest.values() if result.op != RETRACT]
+
+
+def told(results: Iterable[WindowResult], config: WindowConfig) -> Found:
+    found: Found = {}
+    for result in last_word(results):
+        key = "-" if config.key is None else repr(result.key)
+        window = key, result.start_ns, result.end_ns
+        assert window not in found
+        found[window] = result.values
+    return found
+
+
+def agree(found: Found, expected: Found) -> None:
+    assert sorted(found) == sorted(expected)
+    for window, values in expected.items():
+        for name, value in values.items():
+            got = found[window][name]
+            if name == "stddev" and value is not None:
+                assert abs(got - value) <= 1e-9 * max(1.0, value), (window, name)
+            elif name == "median" and value is not None:
+                assert abs(got - value) <= RELATIVE_ERROR * 1.001 * abs(value), (window, name)
+            else:
+                assert got == value, (window, name, got, value)
+                assert isinstance(got, bool) == isinstance(value, bool)

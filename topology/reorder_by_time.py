@@ -1,0 +1,267 @@
+"""REORDER by time: for raw streams whose sources number nothing (slack.md 2).
+
+Events leave in the order (ref_time, source, epoch, seq), total; where nothing is numbered,
+the driver puts the place in the log into `seq`. An event leaves once the waiting strategy
+(`topology.slack`) says that nothing at or below its time is still to come, at the end of the
+instant; any strategy will do, and what order costs and how sure it is are the strategy's.
+
+Guarantees
+* Unmarked events leave strictly in order.
+* Late: an event below the last one that left unmarked. With `late="pass"` it goes on at once,
+  marked, else it is reported. No event is both.
+* Duplicate: the same key as one that is held, or as the last one that left. A copy of one
+  that left before that is late.
+* `cap_ns`: no event waits longer; what is before it in the order leaves with it.
+
+Bounds: `max_held` events, `max_held_bytes` of payload; at the bound the smallest leaves anyway,
+counted in `overflows`. `max_ahead_ns`: an event whose time is further ahead of its arrival
+is malformed ("ahead") and not observed, for it would make all others late.
+
+`heartbeat` and `bye` move the strategy's clocks and end here; control records of other
+operators say nothing about time and end here too.
+
+Cost: O(log held) an event, and what the strategy costs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from topology.event import BYE, DATA, HEARTBEAT, Event
+from topology.operator import NEVER, Changes, Figures, State
+from topology.outcome import Duplicate, Late, Step, dead_letter
+
+OVERTAKEN: Final = "overtaken"
+"""Why an event is late: its time had been passed."""
+
+AHEAD: Final = "ahead"
+STREAM: Final = "stream"
+POLICY: Final = "policy"
+
+Key = tuple[int, str, int, int]
+NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
+
+
+class ReorderByTime:
+    """`policy` is a `topology.slack.policy.SlackPolicy`, fresh and this operator's own."""
+
+    def __init__(
+        self,
+        policy: Any,
+        *,
+        late: str = "pass",
+        position: int = 1,
+        cap_ns: int | None = None,
+        max_ahead_ns: int | None = None,
+        max_held: int = 1_000_000,
+        max_held_bytes: int = 256 * 2**20,
+    ) -> None:
+        self._policy = policy
+        self._pass_late = late == "pass"
+        self._position = position
+        self._cap_ns: int = NEVER if cap_ns is None else cap_ns
+        self._max_ahead_ns: int = NEVER if max_ahead_ns is None else max_ahead_ns
+        self._max_held = max_held
+        self._max_held_bytes = max_held_bytes
+
+        self._heap: list[tuple[Key, Event]] = []
+        self._keys: set[Key] = set()
+        self._bytes = 0
+        self._arrivals: deque[tuple[int, Key]] = deque()  # as they came; some have left
+        self._last: Key = NO_KEY
+        self._now_ns = -NEVER
+        self._instant_open = False
+        self._due_ns = NEVER
+        self.late = 0
+        self.overflows = 0
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = Step(now_ns)
+        for event in events:
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns, step)
+            if event.kind == DATA:
+                self._take(event, step)
+            elif event.kind in (HEARTBEAT, BYE):
+                self._policy.observe(event, self._now_ns)
+                if event.kind == BYE:
+                    self._policy.leave(event.source, self._now_ns)
+                self._instant_open = True
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns, step)
+        return step
+
+    def on_time(self, now_ns: int) -> Step:
+        step = Step(now_ns)
+        if now_ns >= self._now_ns:
+            self._pass_time(now_ns + 1, step)
+            self._now_ns = now_ns
+        return step
+
+    def next_deadline_ns(self) -> int | None:
+        if self._instant_open:
+            return self._now_ns
+        return self._due_ns if self._due_ns < NEVER else None
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)
+        self._policy.end()
+        while self._heap:
+            self._let_go(step)
+        self._due_ns = NEVER
+        return step
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def _take(self, event: Event, step: Step) -> None:
+        now_ns = self._now_ns
+        key = (event.ref_time_ns, event.source, event.epoch, event.seq)
+        if key == self._last or key in self._keys:
+            step.reports.append(Duplicate(now_ns, event))
+            return
+        if event.ref_time_ns > now_ns + self._max_ahead_ns:
+            detail = (
+                f"its time is {event.ref_time_ns - now_ns} ns ahead of its arrival;"
+                " set the source's clock right or raise max_ahead"
+            )
+            step.reports.append(dead_letter(event, now_ns, AHEAD, detail))
+            return
+        self._policy.observe(event, now_ns)
+        self._instant_open = True
+        if key < self._last:
+            self._late(event, step)
+            return
+        self._policy.judged()
+        heappush(self._heap, (key, event))
+        self._keys.add(key)
+        event.held_by = self._position
+        if isinstance(event.value, bytes):
+            self._bytes += len(event.value)
+        if self._cap_ns < NEVER:
+            self._arrivals.append((now_ns, key))
+        while len(self._heap) > self._max_held or self._bytes > self._max_held_bytes:
+            self.overflows += 1
+            self._let_go(step)
+
+    def _late(self, event: Event, step: Step) -> None:
+        self.late += 1
+        by_ns = self._last[0] - event.ref_time_ns
+        self._policy.late(event.ref_time_ns, by_ns)
+        if self._pass_late:
+            event.late = OVERTAKEN
+            event.at_ns = self._now_ns
+            step.released.append(event)
+        else:
+            step.reports.append(Late(self._now_ns, event, OVERTAKEN, by_ns))
+
+    def _let_go(self, step: Step) -> None:
+        """The smallest leaves."""
+        key, event = heappop(self._heap)
+        self._keys.discard(key)
+        self._last = key
+        event.held_by = 0
+        event.at_ns = self._now_ns
+        if isinstance(event.value, bytes):
+            self._bytes -= len(event.value)
+        step.released.append(event)
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _pass_time(self, until_ns: int, step: Step) -> None:
+        """End the open instant, then fire what is due before `until_ns`."""
+        if self._instant_open:
+            self._instant_open = False
+            self._decide(step)
+        while self._due_ns < until_ns:
+            self._now_ns = self._due_ns
+            self._decide(step)
+        self._now_ns = until_ns
+
+    def _decide(self, step: Step) -> None:
+        """Let go what may leave at this instant, and find out when more may."""
+        now_ns = self._now_ns
+        policy = self._policy
+        heap = self._heap
+        while heap and policy.passes(heap[0][0][0], now_ns):
+            self._let_go(step)
+        self._due_ns = NEVER
+        if self._cap_ns < NEVER:
+            self._let_go_overdue(now_ns, step)
+        if heap:
+            due_ns = policy.deadline_ns(heap[0][0][0], now_ns)
+            if due_ns is not None:
+                self._due_ns = min(self._due_ns, due_ns)
+
+    def _let_go_overdue(self, now_ns: int, step: Step) -> None:
+        arrivals = self._arrivals
+        while arrivals:
+            came_ns, key = arrivals[0]
+            if key in self._keys:
+                if came_ns + self._cap_ns > now_ns:
+                    self._due_ns = came_ns + self._cap_ns
+                    return
+                while key in self._keys:
+                    self._let_go(step)
+            arrivals.popleft()
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        figures = {
+            "held": len(self._heap),
+            "held_bytes": self._bytes,
+            "late": self.late,
+            "overflows": self.overflows,
+        }
+        if self._last != NO_KEY:
+            figures["watermark_ns"] = self._last[0]
+        for name, value in self._policy.figures().items():
+            figures[f"policy_{name}"] = value
+        return figures
+
+    def explain(self) -> dict[str, Any]:
+        head = self._heap[0][0] if self._heap else None
+        return {
+            **self.figures(),
+            "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
+            "until": self._due_ns if self._due_ns < NEVER else None,
+        }
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        own = [self._now_ns, self._instant_open, self._due_ns, list(self._last)]
+        return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.snapshot()}
+
+    def changes(self) -> Changes:
+        return self.snapshot()
+
+    def held(self) -> Iterable[Event]:
+        for _, event in self._heap:
+            yield event
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        arrivals: list[tuple[int, Key]] = []
+        for event in held:
+            key = (event.ref_time_ns, event.source, event.epoch, event.seq)
+            event.held_by = self._position
+            self._heap.append((key, event))
+            self._keys.add(key)
+            arrivals.append((event.at_ns, key))
+            if isinstance(event.value, bytes):
+                self._bytes += len(event.value)
+        heapify(self._heap)
+        if self._cap_ns < NEVER:
+            self._arrivals = deque(arrivals)
+        if STREAM in state:
+            self._now_ns, self._instant_open, self._due_ns, last, self.late, self.overflows = state[
+                STREAM
+            ]
+            self._last = (last[0], last[1], last[2], last[3])
+        if POLICY in state:
+            self._policy.restore(state[POLICY])

@@ -1,0 +1,150 @@
+"""How much risk may be taken, from how much was promised and what came of it
+(slack.md 9.2, 9.3).
+
+`Budget` keeps the share of windows that missed an event at or below `delta`:
+
+* *threshold*: theta begins at delta; each resolved window moves it by
+  `rate` (target - missed), target = `aim` delta, so that it settles where just the target
+  is missed, whatever the model is worth (adaptive conformal inference). It has no lower
+  clip, on which its bound rests; at or below 0 only certainty closes a window.
+* *guard*, "hard": a window is closed on probability only if the promise would hold though it
+  and all those whose fate is not known yet were missed. So at *every* prefix of the
+  closed windows at most delta of them missed an event, surely and not in expectation.
+  "soft": the threshold does not fall below delta / 10; the promise holds in the long run
+  only, but rare sources cost less. "none": the threshold alone.
+
+Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
+or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
+
+`WaitBudget` is the dual: the mean wait is given, misses are made as few as it allows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from topology.operator import Figures, Plain
+from topology.slack.miss import ONE, share
+from topology.slack.policy import CONFIRMED, PROBABLE, PROMISED
+
+Guard = Literal["hard", "soft", "none"]
+
+MOST = share(0.999)
+RATE = 0.005
+PPM = 1_000_000
+
+
+class Budget:
+    __slots__ = ("_closed", "_delta_ppm", "_down", "_guard", "_missed", "_pending", "_theta", "_up")
+
+    def __init__(
+        self,
+        delta: float,
+        *,
+        guard: Guard = "hard",
+        aim: float = 1.0,
+        rate: float = RATE,
+    ) -> None:
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
+        self._delta_ppm = round(delta * PPM)
+        self._guard = guard
+        self._up = share(rate * aim * delta)
+        self._down = share(rate)
+        self._theta = self._delta_ppm * ONE // PPM
+        self._closed = 0
+        self._missed = 0
+        self._pending = 0  # closed on probability, fate not known
+
+    def threshold(self) -> int:
+        """The risk the next window may be closed at, in 2^-32; 0 or less: none."""
+        if self._delta_ppm == 0:
+            return 0
+        if self._guard == "soft":
+            return max(self._theta, self._delta_ppm * ONE // (10 * PPM))
+        if self._guard == "hard":
+            spent = self._missed + self._pending + 1
+            if spent * PPM > self._delta_ppm * (self._closed + 1):
+                return 0
+        return self._theta
+
+    def forced_ns(self, bound_ns: int) -> int | None:
+        """When the window must close whatever the risk."""
+        return None
+
+    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
+        if by in PROMISED:
+            self._closed += windows
+        if by == PROBABLE:
+            self._pending += windows
+
+    def resolved(self, missed: bool, by: str, windows: int) -> None:
+        if by not in PROMISED:
+            return
+        if by == PROBABLE:
+            self._pending -= windows
+        if missed:
+            self._missed += 1
+            self._theta += self._up - self._down
+        else:
+            self._theta = min(MOST, self._theta + self._up * windows)
+
+    def counted(self, missed: bool) -> None:
+        """A window, or whatever the promise counts, whose fate is known at once."""
+        self._closed += 1
+        self.resolved(missed, CONFIRMED, 1)
+
+    def figures(self) -> Figures:
+        return {
+            "windows": self._closed,
+            "windows_missed": self._missed,
+            "windows_pending": self._pending,
+            "threshold_ppm": self._theta * 1_000_000 // ONE,
+        }
+
+    def snapshot(self) -> Plain:
+        return [self._theta, self._closed, self._missed, self._pending]
+
+    def restore(self, state: Plain) -> None:
+        self._theta, self._closed, self._missed, self._pending = state
+
+
+class WaitBudget(Budget):
+    """Mean wait at most `wait_ns`: theta <- theta + rate (wait of the window - wait_ns) / every_ns,
+    within 0 and 1; while the mean is above it, a window closes `wait_ns` after its end. `wait_ns`
+    may be negative."""
+
+    __slots__ = ("_every_ns", "_rate", "_wait_ns", "_waited_ns")
+
+    def __init__(self, wait_ns: int, every_ns: int, *, rate: float = 0.002) -> None:
+        super().__init__(1.0, guard="none")
+        self._wait_ns = wait_ns
+        self._every_ns = every_ns
+        self._rate = share(rate)
+        self._theta = 0
+        self._waited_ns = 0
+
+    def forced_ns(self, bound_ns: int) -> int | None:
+        if self._waited_ns > self._wait_ns * self._closed:
+            return bound_ns + self._wait_ns
+        return None
+
+    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
+        super().closed(bound_ns, now_ns, by, windows)
+        waited_ns = now_ns - bound_ns
+        self._waited_ns += waited_ns * windows
+        moved = self._theta + self._rate * (waited_ns - self._wait_ns) * windows // self._every_ns
+        self._theta = min(ONE, max(0, moved))
+
+    def resolved(self, missed: bool, by: str, windows: int) -> None:
+        """Misses do not matter here."""
+
+    def figures(self) -> Figures:
+        return {**super().figures(), "wait_ns": self._waited_ns // max(1, self._closed)}
+
+    def snapshot(self) -> Plain:
+        return [*super().snapshot(), self._waited_ns]
+
+    def restore(self, state: Plain) -> None:
+        super().restore(state[:-1])
+        self._waited_ns = state[-1]

@@ -1,0 +1,216 @@
+"""Counts of the times between events (g) and of their delays (d), for ProbSlack
+(slack.md 5.4, 9.5).
+
+Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128
+and 128 steps each has a bin of its own and all is exact; beyond, there are 32 bins an
+octave (an edge is at most 1/32 off). So a table has a bound: 256 bins and 32 for each
+octave above, 2 000 at most and a few dozen in practice. Rounding is to the careful side:
+g down, d up, where g's remainder goes to d, so that g + d is never understated.
+
+Delays are counted against `base_ns`, about the first one seen, so that a clock that is
+offset by an hour still has its jitter counted finely.
+
+* `Jumping`, as published: counts of T events make a model, then begin anew.
+* `Rotating`: two halves of T/2 events; a model holds both, so the oldest sample it
+  counts is T events old. A model is due after 200 samples, then every T/8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.operator import Plain
+
+EXACT: Final = 128
+READY: Final = 200
+"""Samples below which nothing is said."""
+
+Counts = dict[int, int]
+
+
+def grid_floor(steps: int) -> int:
+    """The largest bin that is at most `steps`."""
+    if -EXACT <= steps < EXACT:
+        return steps
+    if steps < 0:
+        return -grid_ceil(-steps)
+    shift = steps.bit_length() - 6
+    return steps >> shift << shift
+
+
+def grid_ceil(steps: int) -> int:
+    """The smallest bin that is at least `steps`."""
+    if -EXACT <= steps <= EXACT:
+        return steps
+    if steps < 0:
+        return -grid_floor(-steps)
+    shift = steps.bit_length() - 6
+    return -(-steps >> shift) << shift
+
+
+def grid_next(bin_steps: int) -> int:
+    """The smallest bin above the bin."""
+    return grid_ceil(bin_steps + 1)
+
+
+def grid_top(bin_steps: int) -> int:
+    """The largest number of steps in the bin of `grid_floor`."""
+    return grid_next(bin_steps) - 1
+
+
+class Sample:
+    """Counts of one stretch: g, d of the events that kept order, and d of stragglers."""
+
+    __slots__ = ("apart", "delays", "events", "span_ns", "straggled", "stragglers")
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.apart: Counts = {}
+        self.delays: Counts = {}
+        self.stragglers = 0
+        self.straggled: Counts = {}
+        self.span_ns = 0
+
+    def snapshot(self) -> Plain:
+        tables = [list(map(list, t.items())) for t in (self.apart, self.delays, self.straggled)]
+        return [self.events, self.stragglers, self.span_ns, *tables]
+
+    def restore(self, state: Plain) -> None:
+        self.events, self.stragglers, self.span_ns, apart, delays, straggled = state
+        self.apart, self.delays, self.straggled = dict(apart), dict(delays), dict(straggled)
+
+    def __add__(self, other: Sample) -> Sample:
+        both = Sample()
+        both.events = self.events + other.events
+        both.stragglers = self.stragglers + other.stragglers
+        both.span_ns = self.span_ns + other.span_ns
+        both.apart = _sum(self.apart, other.apart)
+        both.delays = _sum(self.delays, other.delays)
+        both.straggled = _sum(self.straggled, other.straggled)
+        return both
+
+
+class Fitting:
+    """What is common: adding, and the sample a model is to be made of when one is due."""
+
+    __slots__ = ("_now", "_period", "_step_ns", "base_ns")
+
+    def __init__(self, period: int, step_ns: int) -> None:
+        if period < READY:
+            raise ValueError(f"the fitting period is {period} events; it must be at least {READY}")
+        if step_ns < 1:
+            raise ValueError(f"step_ns is {step_ns}; it must be at least 1")
+        self._period = period
+        self._step_ns = step_ns
+        self._now = Sample()
+        self.base_ns: int | None = None
+
+    def add(self, apart_ns: int, delay_ns: int) -> Sample | None:
+        """An event, `apart_ns` >= 0 after the one before; a sample if a model is due."""
+        step_ns = self._step_ns
+        if self.base_ns is None:
+            self.base_ns = delay_ns // step_ns * step_ns
+        apart, rest_ns = divmod(apart_ns, step_ns)
+        if apart >= EXACT:
+            below = grid_floor(apart)
+            # What is lost by rounding down is given to the delay.
+            rest_ns += (apart - below) * step_ns
+            apart = below
+        delay = -(-(delay_ns - self.base_ns + rest_ns) // step_ns)
+        if not -EXACT <= delay <= EXACT:
+            delay = grid_ceil(delay)
+        now = self._now
+        now.events += 1
+        now.span_ns += apart_ns
+        now.apart[apart] = now.apart.get(apart, 0) + 1
+        now.delays[delay] = now.delays.get(delay, 0) + 1
+        return self._due()
+
+    def straggled(self, delay_ns: int) -> None:
+        """An event that came after a later one of its source."""
+        if self.base_ns is None:
+            self.base_ns = delay_ns // self._step_ns * self._step_ns
+        delay = grid_ceil(-(-(delay_ns - self.base_ns) // self._step_ns))
+        now = self._now
+        now.stragglers += 1
+        now.straggled[delay] = now.straggled.get(delay, 0) + 1
+
+    def _due(self) -> Sample | None:
+        raise NotImplementedError
+
+    def snapshot(self) -> Plain:
+        raise NotImplementedError
+
+    def restore(self, state: Plain) -> None:
+        raise NotImplementedError
+
+
+class Jumping(Fitting):
+    __slots__ = ()
+
+    def _due(self) -> Sample | None:
+        if self._now.events < self._period:
+            return None
+        full, self._now = self._now, Sample()
+        return full
+
+    def clear(self) -> None:
+        self._now = Sample()
+
+    def snapshot(self) -> Plain:
+        return [self.base_ns, self._now.snapshot()]
+
+    def restore(self, state: Plain) -> None:
+        self.base_ns, now = state
+        self._now.restore(now)
+
+
+class Rotating(Fitting):
+    __slots__ = ("_before", "_until_due")
+
+    def __init__(self, period: int, step_ns: int) -> None:
+        super().__init__(period, step_ns)
+        self._before = Sample()
+        self._until_due = READY
+
+    def _due(self) -> Sample | None:
+        self._until_due -= 1
+        if self._until_due > 0:
+            return None
+        self._until_due = max(READY, self._period // 8)
+        due = self.sample()
+        if self._now.events >= self._period // 2:
+            self._before, self._now = self._now, Sample()
+        return due
+
+    def sample(self) -> Sample:
+        """All that counts at present."""
+        return self._before + self._now
+
+    def snapshot(self) -> Plain:
+        return [self.base_ns, self._until_due, self._before.snapshot(), self._now.snapshot()]
+
+    def restore(self, state: Plain) -> None:
+        self.base_ns, self._until_due, before, now = state
+        self._before.restore(before)
+        self._now.restore(now)
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    both = dict(one)
+    for key, count in other.items():
+        both[key] = both.get(key, 0) + count
+    return both
+
+
+def distance_ppm(one: Counts, other: Counts) -> int:
+    """The Kolmogorov-Smirnov distance of two tables, rounded down; 0 if one is empty."""
+    ones, others = sum(one.values()), sum(other.values())
+    if not ones or not others:
+        return 0
+    below_one = below_other = worst = 0
+    for key in sorted(one.keys() | other.keys()):
+        below_one += one.get(key, 0)
+        below_other += other.get(key, 0)
+        worst = max(worst, abs(below_one * others - below_other * ones))
+    return worst * 1_000_000 // (ones * others)

@@ -1,0 +1,216 @@
+"""The contract of all waiting strategies (slack.md 2).
+
+A strategy watches arrivals and says up to which time nothing more is to be waited for,
+its *frontier*, inclusive. It knows nothing of windows or buffers: two drivers turn the
+frontier into behaviour (`topology.slack.window_driver`, `topology.reorder_by_time`), so
+any strategy drives either. No I/O, no clock: `now_ns` is an argument and never goes back.
+
+* `observe(event, now_ns)`: an accepted event (neither duplicate nor malformed), late ones
+  too, in arrival order. Only its time, source and type count, never its payload.
+* `passes(bound_ns, now_ns)`: nothing at or below `bound_ns` is waited for any more. All
+  arrivals stamped <= `now_ns` count, so drivers ask when the instant is over.
+* `frontier_ns(now_ns)`: the largest bound that passes, or passed when it was asked for.
+* `deadline_ns(bound_ns, now_ns)`: of a bound that does not pass now, the earliest later
+  instant at which it may without an arrival; None: only an arrival helps.
+* `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
+  has been heard beyond it. `idle_ns` is how long a source may be silent and still live.
+* `closed`, `resolved`, `late`, `judged`: what came of it. `leave`: a source said bye.
+
+Asking changes nothing: two drivers that ask at different instants decide alike, as long
+as each asks at the deadlines. Laws that hold for all: tests/topology/slack/test_laws.py.
+
+Late here is what a driver calls late; *lateness* of an arrival is its distance to the
+largest time before it, *delay* arrival - time, which is negative where clocks are offset.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from topology.event import Event
+from topology.operator import NEVER, Figures, Plain
+
+BEFORE_ALL: Final = -NEVER
+"""The frontier before the first event."""
+
+AFTER_ALL: Final = NEVER
+"""The frontier after the end."""
+
+# Why a window closed.
+CONFIRMED: Final = "confirmed"
+PROBABLE: Final = "probable"
+CAP: Final = "cap"
+IDLE: Final = "idle"
+END: Final = "end"
+
+PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
+"""Closings that a promised accuracy speaks of; the others are counted apart."""
+
+
+class SlackPolicy:
+    """What all strategies share: what came of it does not move them, unless they say so."""
+
+    __slots__ = ("_ended",)
+
+    certain: ClassVar[bool] = False
+    """Whether what is at or below `confirmed_ns` is complete as far as can be known."""
+
+    def __init__(self) -> None:
+        self._ended = False
+
+    def observe(self, event: Event, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        raise NotImplementedError
+
+    def frontier_ns(self, now_ns: int) -> int:
+        raise NotImplementedError
+
+    def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
+        return None
+
+    def newest_ns(self) -> int:
+        """The largest time accepted."""
+        raise NotImplementedError
+
+    def confirmed_ns(self, now_ns: int) -> int:
+        """Where a strategy knows no certainty: its frontier."""
+        return self.frontier_ns(now_ns)
+
+    def waives(self, bound_ns: int, now_ns: int) -> bool:
+        """Whether a source that has not been heard beyond `bound_ns` is left out as idle."""
+        return False
+
+    def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
+        """The predicted probability that something at or below the bound is still to come;
+        0 where the strategy has no model of it."""
+        return 0
+
+    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+        """`windows` windows up to the one that ends at `bound_ns` were closed."""
+
+    def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
+        """Of closed windows it is known whether they missed an event."""
+
+    def late(self, ts_ns: int, lateness_ns: int) -> None:
+        """An observed event came after its time had been passed."""
+
+    def judged(self) -> None:
+        """An observed event came in time."""
+
+    def leave(self, source: str, now_ns: int) -> None:
+        """The source said bye: it is waited for no more until it is heard again."""
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+
+    def figures(self) -> Figures:
+        """For people and their monitors; no part of the state."""
+        return {}
+
+    def snapshot(self) -> Plain:
+        return [self._ended, self._state()]
+
+    def restore(self, state: Plain) -> None:
+        self._ended, own = state
+        self._restore(own)
+
+    def _state(self) -> Plain:
+        raise NotImplementedError
+
+    def _restore(self, state: Plain) -> None:
+        raise NotImplementedError
+
+
+class Standing(SlackPolicy):
+    """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
+    was when an instant began stands, though an arrival may lower it."""
+
+    __slots__ = ("_floor_ns", "_now_ns")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._floor_ns = BEFORE_ALL
+        self._now_ns = BEFORE_ALL
+
+    def _observe(self, event: Event, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def _raw_ns(self, now_ns: int) -> int:
+        raise NotImplementedError
+
+    def observe(self, event: Event, now_ns: int) -> None:
+        if now_ns > self._now_ns:
+            if self._now_ns != BEFORE_ALL:
+                self._floor_ns = max(self._floor_ns, self._raw_ns(now_ns - 1))
+            self._now_ns = now_ns
+        self._observe(event, now_ns)
+
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        return bound_ns <= self._floor_ns or bound_ns <= self._raw_ns(now_ns)
+
+    def frontier_ns(self, now_ns: int) -> int:
+        return max(self._floor_ns, self._raw_ns(now_ns))
+
+    def end(self) -> None:
+        super().end()
+        self._floor_ns = AFTER_ALL
+
+    def snapshot(self) -> Plain:
+        return [super().snapshot(), self._floor_ns, self._now_ns]
+
+    def restore(self, state: Plain) -> None:
+        base, self._floor_ns, self._now_ns = state
+        super().restore(base)
+
+
+class Weighing(SlackPolicy):
+    """A strategy that weighs each bound by itself (`_weighs`), so that what passed may no
+    longer pass a while later. The drivers act on the first instant; to those who ask for the
+    frontier, what was once told stands."""
+
+    __slots__ = ("_told_ns",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_ns = BEFORE_ALL
+
+    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
+        """Whether a bound that is not confirmed may pass; if it does, so do all before it."""
+        raise NotImplementedError
+
+    def _reach_ns(self) -> int:
+        """How far beyond the newest event and the clock a bound can pass."""
+        raise NotImplementedError
+
+    def passes(self, bound_ns: int, now_ns: int) -> bool:
+        return bound_ns <= self.confirmed_ns(now_ns) or self._weighs(bound_ns, now_ns)
+
+    def frontier_ns(self, now_ns: int) -> int:
+        """By bisection."""
+        low_ns = max(self._told_ns, self.confirmed_ns(now_ns))
+        if BEFORE_ALL < low_ns < AFTER_ALL:
+            high_ns = max(self.newest_ns(), now_ns) + self._reach_ns() + 1
+            while high_ns - low_ns > 1:
+                middle_ns = (low_ns + high_ns) // 2
+                if self.passes(middle_ns, now_ns):
+                    low_ns = middle_ns
+                else:
+                    high_ns = middle_ns
+        self._told_ns = low_ns
+        return low_ns
+
+    def snapshot(self) -> Plain:
+        return [super().snapshot(), self._told_ns]
+
+    def restore(self, state: Plain) -> None:
+        base, self._told_ns = state
+        super().restore(base)
+
+
+def refuse_below(name: str, value: float, least: float) -> None:
+    """ValueError if a setting is too small."""
+    if value < least:
+        raise ValueError(f"{name} is {value}; it must be at least {least}")

@@ -1,0 +1,341 @@
+"""Wait until the risk of missing an event fits the promise: the default for windows.
+
+For each source the probability that an event at or below a bound is still to come is known
+from what it has sent and from how long it has been silent since (`topology.slack.miss`):
+the posterior of its next event, weighed by what it costs to wait for it
+(`topology.slack.posterior`; `weigh=False`: not), plus the expected number of stragglers, should
+the source not keep order. The risks of the sources are added; the bound passes once the sum
+is at most the threshold of the budget (`topology.slack.budget`), or when all live sources
+have been heard beyond it.
+
+* Tables are kept per source and for all together. A source goes by its own once these hold
+  200 samples and are further than 0.2 (Kolmogorov-Smirnov) from those of all; else by the
+  common ones. Until those hold 200 samples, only certainty passes a bound.
+* Certainty: the newest time of each live source, exclusive, less the largest lateness of a
+  straggler among its last T events. It is certain if sources keep order.
+* `idle_ns`: a source silent for so long is no longer waited for (reason `idle`).
+* `unit`: what the promise counts, windows, or for a reorder events. One step of the frontier can
+  make several events late, so with events the guard comes after them.
+* `period` T: nothing counts that is older than T events of the source (of all sources, in
+  the common tables).
+
+Decisions on risk fall on the grid of steps (`step_ns`) after the last event of a source that
+may still bring one. Cost: O(1) an event, and a model every T/8 events; O(sources not yet
+heard beyond the bound) a decision. Memory: two tables of a few hundred bins a source.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from topology.event import Event
+from topology.operator import Figures, Plain
+from topology.slack.budget import Budget
+from topology.slack.fitting import (
+    READY,
+    Counts,
+    Rotating,
+    Sample,
+    distance_ppm,
+    grid_floor,
+    grid_next,
+)
+from topology.slack.miss import ONE
+from topology.slack.policy import AFTER_ALL, BEFORE_ALL, Weighing
+from topology.slack.posterior import Pace, Posterior
+from topology.slack.sources import MAX_SOURCES, Source, Sources
+
+MS: Final = 1_000_000
+OWN_PPM: Final = 200_000
+LOOK_AHEAD: Final = 256
+"""Instants that one question for a deadline looks at; the answer may then be too early."""
+
+
+class Modelled:
+    """Counts and the model last made of them."""
+
+    __slots__ = ("_made_of", "_step_ns", "fitting", "model", "pace")
+
+    def __init__(self, period: int, step_ns: int) -> None:
+        self.fitting = Rotating(period, step_ns)
+        self.model: Posterior | None = None
+        self._made_of: Sample | None = None
+        self.pace: Pace | None = None
+        self._step_ns = step_ns
+
+    @property
+    def apart(self) -> Counts:
+        return self._made_of.apart if self._made_of is not None else {}
+
+    @property
+    def delays(self) -> Counts:
+        """Of these tables' own base; see `base_ns`."""
+        return self._made_of.delays if self._made_of is not None else {}
+
+    def make(self, sample: Sample, pace: Pace | None) -> None:
+        self._made_of = sample
+        self.pace = pace
+        assert self.fitting.base_ns is not None
+        self.model = Posterior(sample, self._step_ns, self.fitting.base_ns, pace)
+
+    def snapshot(self) -> Plain:
+        made_of = self._made_of.snapshot() if self._made_of is not None else None
+        pace = list(self.pace) if self.pace is not None else None
+        return [self.fitting.snapshot(), made_of, pace]
+
+    def restore(self, state: Plain) -> None:
+        fitting, made_of, pace = state
+        self.fitting.restore(fitting)
+        if made_of is not None:
+            sample = Sample()
+            sample.restore(made_of)
+            self.make(sample, Pace(*pace) if pace is not None else None)
+
+
+class Feed(Source):
+    """A source with its tables; `lateness_ns` is the largest of this half of the period
+    and of the one before."""
+
+    __slots__ = ("_events", "_half", "alone", "lateness_ns", "own")
+
+    def __init__(self, period: int, step_ns: int) -> None:
+        super().__init__()
+        self.own = Modelled(period, step_ns)
+        self.alone = False  # it goes by its own tables
+        self.lateness_ns = [0, 0]
+        self._events = 0
+        self._half = period // 2
+
+    def count(self) -> None:
+        self._events += 1
+        if self._events >= self._half:
+            self._events = 0
+            self.lateness_ns = [0, self.lateness_ns[0]]
+
+    def certain_ns(self) -> int:
+        return self.last_ns - 1 - max(self.lateness_ns)
+
+    def snapshot(self) -> Plain:
+        own = [self.alone, self._events, list(self.lateness_ns), self.own.snapshot()]
+        return [super().snapshot(), own]
+
+    def restore(self, state: Plain) -> None:
+        base, (self.alone, self._events, lateness_ns, own) = state
+        super().restore(base)
+        self.lateness_ns = list(lateness_ns)
+        self.own.restore(own)
+
+
+class RiskSlack(Weighing):
+    __slots__ = ("_by_event", "_ordered", "_pool", "_sources", "_step_ns", "_weigh", "budget")
+
+    certain = True
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        period: int = 10_000,
+        step_ns: int = MS,
+        weigh: bool = True,
+        unit: Literal["window", "event"] = "window",
+        idle_ns: int | None = None,
+        max_sources: int = MAX_SOURCES,
+    ) -> None:
+        super().__init__()
+        self.budget = budget
+        self._step_ns = step_ns
+        self._weigh = weigh
+        self._by_event = unit == "event"
+        self._pool = Modelled(period, step_ns)
+        self._sources = Sources(lambda: Feed(period, step_ns), idle_ns, max_sources)
+        self._ordered = True  # no straggler has come yet
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def observe(self, event: Event, now_ns: int) -> None:
+        sources = self._sources
+        feed = sources.hear(event.source, now_ns)
+        ts_ns = event.ref_time_ns
+        last_ns = feed.last_ns
+        if last_ns == BEFORE_ALL:
+            sources.advance(feed, ts_ns)
+            return
+        if not self._ordered:
+            feed.count()
+        several = len(sources.known) > 1
+        if ts_ns < last_ns:
+            self._ordered = False
+            feed.lateness_ns[0] = max(feed.lateness_ns[0], last_ns - ts_ns)
+            self._pool.fitting.straggled(now_ns - ts_ns)
+            if several:
+                feed.own.fitting.straggled(now_ns - ts_ns)
+            return
+        sources.advance(feed, ts_ns)
+        due = self._pool.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
+        if due is not None:
+            steps = max(1, due.span_ns // self._step_ns)
+            self._pool.make(due, Pace(due.events, steps) if self._weigh else None)
+        if several:
+            due = feed.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
+            if due is not None:
+                feed.own.make(due, self._pool.pace if self._weigh else None)
+                feed.alone = due.events >= READY and self._differs(feed.own)
+
+    def _differs(self, own: Modelled) -> bool:
+        pool = self._pool
+        if pool.model is None or own.model is None:
+            return False
+        if distance_ppm(own.apart, pool.apart) > OWN_PPM:
+            return True
+        shift = (own.model.base_ns - pool.model.base_ns) // self._step_ns
+        shifted = {grid_floor(d + shift): count for d, count in own.delays.items()}
+        return distance_ppm(shifted, pool.delays) > OWN_PPM
+
+    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int = 1) -> None:
+        if not self._by_event:
+            self.budget.closed(bound_ns, now_ns, by, windows)
+
+    def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
+        if not self._by_event:
+            self.budget.resolved(missed, by, windows)
+
+    def judged(self) -> None:
+        if self._by_event:
+            self.budget.counted(missed=False)
+
+    def late(self, ts_ns: int, lateness_ns: int) -> None:
+        if self._by_event:
+            self.budget.counted(missed=True)
+
+    def leave(self, source: str, now_ns: int) -> None:
+        self._sources.leave(source)
+
+    # -- the frontier ------------------------------------------------------------------------------
+
+    def confirmed_ns(self, now_ns: int) -> int:
+        if self._ended:
+            return AFTER_ALL
+        if not self._sources.known:
+            return BEFORE_ALL
+        if self._ordered:
+            return self._sources.least_ns(now_ns) - 1
+        certain = (feed.certain_ns() for feed in self._sources.live(now_ns))
+        return min(certain, default=self._sources.newest_ns - 1)
+
+    def waives(self, bound_ns: int, now_ns: int) -> bool:
+        return self._sources.idle_is_behind(bound_ns, now_ns)
+
+    def _weighs(self, bound_ns: int, now_ns: int) -> bool:
+        forced_ns = self.budget.forced_ns(bound_ns)
+        if forced_ns is not None and now_ns >= forced_ns:
+            return True
+        threshold = self.budget.threshold()
+        if threshold <= 0 or self._pool.model is None:
+            return False
+        return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
+
+    def _behind(self, bound_ns: int, now_ns: int) -> list[Feed]:
+        """The live sources that may still bring an event at or below the bound."""
+        return [feed for feed in self._sources.live(now_ns) if feed.certain_ns() < bound_ns]
+
+    def _model(self, feed: Feed) -> Posterior | None:
+        return feed.own.model if feed.alone else self._pool.model
+
+    def _risk(self, feeds: list[Feed], bound_ns: int, now_ns: int, *, weighed: bool = True) -> int:
+        step_ns = self._step_ns
+        risk = 0
+        for feed in feeds:
+            model = self._model(feed)
+            if model is None:
+                return ONE
+            last_ns = feed.last_ns
+            beta = (now_ns - last_ns - model.base_ns) // step_ns
+            alpha = -((last_ns - bound_ns) // step_ns)
+            one = model.weighed if weighed else model.risk
+            risk += one(alpha, grid_floor(beta))
+            if feed.lateness_ns[0] or feed.lateness_ns[1]:
+                risk += model.stragglers((now_ns - bound_ns - model.base_ns) // step_ns)
+        return risk
+
+    def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
+        feeds = self._behind(bound_ns, now_ns)
+        return min(ONE, self._risk(feeds, bound_ns, now_ns, weighed=False)) * 1_000_000 // ONE
+
+    def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
+        at_latest_ns = AFTER_ALL
+        for at_ns in (self._sources.next_idle_ns(now_ns), self.budget.forced_ns(bound_ns)):
+            if at_ns is not None and now_ns < at_ns < at_latest_ns:
+                at_latest_ns = at_ns
+        at_ns = self._by_risk_ns(bound_ns, now_ns, at_latest_ns)
+        if at_ns is not None and at_ns < at_latest_ns:
+            return at_ns
+        return at_latest_ns if at_latest_ns < AFTER_ALL else None
+
+    def _by_risk_ns(self, bound_ns: int, now_ns: int, until_ns: int) -> int | None:
+        threshold = self.budget.threshold()
+        if threshold <= 0 or self._pool.model is None:
+            return None
+        feeds = self._behind(bound_ns, now_ns)
+        if len(feeds) == 1 and self._ordered:
+            return self._of_one_ns(feeds[0], bound_ns, now_ns, threshold)
+        at_ns = now_ns
+        for _ in range(LOOK_AHEAD):
+            change_ns = self._next_change_ns(feeds, bound_ns, at_ns)
+            if change_ns is None:
+                return None
+            at_ns = change_ns
+            if at_ns >= until_ns or self._risk(feeds, bound_ns, at_ns) <= threshold:
+                break
+        return at_ns
+
+    def _of_one_ns(self, feed: Feed, bound_ns: int, now_ns: int, threshold: int) -> int | None:
+        """As the general case, faster: most streams have one source behind, if any."""
+        model = self._model(feed)
+        if model is None:
+            return None
+        step_ns = self._step_ns
+        origin_ns = feed.last_ns + model.base_ns
+        beta = grid_floor((now_ns - origin_ns) // step_ns)
+        first = model.first_beta(-((feed.last_ns - bound_ns) // step_ns), beta, threshold)
+        return None if first is None else origin_ns + first * step_ns
+
+    def _next_change_ns(self, feeds: list[Feed], bound_ns: int, now_ns: int) -> int | None:
+        """The next instant at which the risk is another, without an arrival."""
+        step_ns = self._step_ns
+        next_ns = AFTER_ALL
+        for feed in feeds:
+            model = self._model(feed)
+            if model is None:
+                continue
+            origins = [feed.last_ns + model.base_ns]
+            if feed.lateness_ns[0] or feed.lateness_ns[1]:
+                origins.append(bound_ns + model.base_ns)
+            for origin_ns in origins:
+                steps = grid_floor((now_ns - origin_ns) // step_ns)
+                if steps <= model.last:
+                    next_ns = min(next_ns, origin_ns + grid_next(steps) * step_ns)
+        return next_ns if next_ns < AFTER_ALL else None
+
+    def _reach_ns(self) -> int:
+        return (self._pool.model.last + 1) * self._step_ns if self._pool.model is not None else 0
+
+    def newest_ns(self) -> int:
+        return self._sources.newest_ns
+
+    def figures(self) -> Figures:
+        known = self._sources.known.values()
+        alone = sum(feed.alone for feed in known)
+        return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def _state(self) -> Plain:
+        own = [self._ordered, self._pool.snapshot()]
+        return [*own, self._sources.snapshot(), self.budget.snapshot()]
+
+    def _restore(self, state: Plain) -> None:
+        self._ordered, pool, sources, budget = state
+        self._pool.restore(pool)
+        self._sources.restore(sources)
+        self.budget.restore(budget)

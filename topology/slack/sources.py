@@ -1,0 +1,121 @@
+"""The sources a strategy has heard: how far each, and which of them still count.
+
+A source counts (is live) until it says bye, or, where `idle_ns` is given, until nothing of
+it has arrived for so long; it counts again once it is heard. At most `max_sources` are
+remembered: the longest quiet one is forgotten, and with it what was known of it.
+
+Cost: O(1) to hear; the smallest newest time O(sources) after the source that had it moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from topology.operator import NEVER, Plain
+from topology.slack.policy import AFTER_ALL, BEFORE_ALL, refuse_below
+
+MAX_SOURCES = 10_000
+
+
+class Source:
+    """One source: `last_ns` its newest time, `heard_ns` when it was last heard."""
+
+    __slots__ = ("gone", "heard_ns", "last_ns")
+
+    def __init__(self) -> None:
+        self.last_ns = BEFORE_ALL
+        self.heard_ns = BEFORE_ALL
+        self.gone = False
+
+    def snapshot(self) -> Plain:
+        return [self.last_ns, self.heard_ns, self.gone]
+
+    def restore(self, state: Plain) -> None:
+        self.last_ns, self.heard_ns, self.gone = state
+
+
+S = TypeVar("S", bound=Source)
+
+
+class Sources(Generic[S]):
+    def __init__(
+        self, make: Callable[[], S], idle_ns: int | None, max_sources: int = MAX_SOURCES
+    ) -> None:
+        refuse_below("max_sources", max_sources, 1)
+        self._make = make
+        self._idle_ns = NEVER if idle_ns is None else idle_ns
+        self._max_sources = max_sources
+        self._least_ns: int | None = None  # smallest newest time, None: not known
+        self.known: dict[str, S] = {}
+        self.newest_ns = BEFORE_ALL
+
+    def hear(self, name: str, now_ns: int) -> S:
+        """The source of that name, which has just been heard."""
+        source = self.known.get(name)
+        if source is None:
+            if len(self.known) >= self._max_sources:
+                quiet = min(self.known, key=lambda one: (self.known[one].heard_ns, one))
+                del self.known[quiet]
+            source = self.known[name] = self._make()
+            self._least_ns = None
+        if source.gone:
+            source.gone = False
+            self._least_ns = None
+        source.heard_ns = now_ns
+        return source
+
+    def advance(self, source: S, ts_ns: int) -> None:
+        """The source has come to `ts_ns`, not below where it was."""
+        if source.last_ns == self._least_ns:
+            self._least_ns = None
+        source.last_ns = ts_ns
+        if ts_ns > self.newest_ns:
+            self.newest_ns = ts_ns
+
+    def leave(self, name: str) -> None:
+        source = self.known.get(name)
+        if source is not None:
+            source.gone = True
+            self._least_ns = None
+
+    def live(self, now_ns: int) -> list[S]:
+        since_ns = now_ns - self._idle_ns
+        return [one for one in self.known.values() if not one.gone and one.heard_ns > since_ns]
+
+    def least_ns(self, now_ns: int) -> int:
+        """The smallest newest time of the live sources; the largest of all where none is."""
+        if self._idle_ns < NEVER:
+            least_ns = min((one.last_ns for one in self.live(now_ns)), default=AFTER_ALL)
+        else:
+            if self._least_ns is None:
+                there = (one.last_ns for one in self.known.values() if not one.gone)
+                self._least_ns = min(there, default=AFTER_ALL)
+            least_ns = self._least_ns
+        return least_ns if least_ns < AFTER_ALL else self.newest_ns
+
+    def idle_is_behind(self, bound_ns: int, now_ns: int) -> bool:
+        """Whether a source that is no longer waited for was last heard below the bound."""
+        if self._idle_ns == NEVER:
+            return False
+        since_ns = now_ns - self._idle_ns
+        return any(
+            one.heard_ns <= since_ns and not one.gone and one.last_ns <= bound_ns
+            for one in self.known.values()
+        )
+
+    def next_idle_ns(self, now_ns: int) -> int | None:
+        """When the next live source will no longer be."""
+        if self._idle_ns == NEVER:
+            return None
+        return min((one.heard_ns + self._idle_ns for one in self.live(now_ns)), default=None)
+
+    def snapshot(self) -> Plain:
+        return [self.newest_ns, {name: one.snapshot() for name, one in self.known.items()}]
+
+    def restore(self, state: Plain) -> None:
+        self.newest_ns, known = state
+        for name, one in known.items():
+            source = self.known[name] = self._make()
+            source.restore(one)
+        self._least_ns = None

@@ -1,0 +1,267 @@
+"""Which windows close when: a waiting strategy turned into closing decisions (slack.md 2).
+
+Window k of <f, l> holds what lies in (k f - l, k f], or with `closed="left"` in
+[k f - l, k f); its *bound* is the last instant in it. The windows close in order, each as
+soon as its bound passes, empty ones too. `early=False` (default): not before the arrival
+clock has reached the bound; else not before the end of the window before and one `tick`.
+`cap_ns`: at the latest so long after the bound, reason `cap`. The first window is `first`,
+or the one that the first event falls into.
+
+Decisions of an instant are taken when it is over: at the first later instant, or in
+`on_time`. `on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order, and
+how a stretch of input is cut changes nothing.
+
+What comes out: `Closing`, one for each window, or for a run of windows that closed at one
+instant for the same certain reason (`through`), so that a jump of the clock costs O(1); and
+`Missed`, an event that came after windows that hold it had closed. A closed window is
+resolved once the strategy's confirmed frontier has passed it: missed or not. The windows
+that wait for this are at most `max_pending`; beyond, the oldest counts as missed.
+
+The contents of windows are not kept here: whoever owns them closes them when told.
+Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+from topology.event import Event
+from topology.operator import NEVER, Plain
+from topology.slack.policy import CAP, CONFIRMED, END, IDLE, PROBABLE, SlackPolicy, refuse_below
+
+MAX_PENDING: Final = 100_000
+
+
+class Closing(NamedTuple):
+    """The windows `number` .. `through` closed at `at_ns`. `miss_ppm` is the predicted
+    probability that an event of theirs is still to come."""
+
+    number: int
+    through: int
+    bound_ns: int
+    at_ns: int
+    by: str
+    miss_ppm: int
+
+
+class Missed(NamedTuple):
+    """`event` came when its windows `first` .. `last` had closed."""
+
+    first: int
+    last: int
+    at_ns: int
+    event: Event
+
+
+Decision = Closing | Missed
+
+
+class WindowDriver:
+    def __init__(
+        self,
+        policy: SlackPolicy,
+        every_ns: int,
+        length_ns: int | None = None,
+        *,
+        closed: Literal["left", "right"] = "right",
+        early: bool = False,
+        tick_ns: int = 1,
+        cap_ns: int | None = None,
+        first: int | None = None,
+        max_pending: int = MAX_PENDING,
+    ) -> None:
+        refuse_below("every_ns", every_ns, 1)
+        refuse_below("max_pending", max_pending, 1)
+        self._length_ns = every_ns if length_ns is None else length_ns
+        if self._length_ns < every_ns:
+            raise ValueError(
+                f"windows of {self._length_ns} ns every {every_ns} ns leave times uncovered;"
+                " make them as long as they are apart, or longer"
+            )
+        self.policy = policy
+        self._every_ns = every_ns
+        self._shift_ns = 1 if closed == "left" else 0
+        self._early_ns = every_ns - tick_ns if early else 0
+        self._cap_ns = NEVER if cap_ns is None else cap_ns
+        self._max_pending = max_pending
+        self._now_ns = -NEVER
+        self._open = False  # the instant `_now_ns` is not over
+        self._due_ns = NEVER
+        self._next = first  # the next window to close, None before the first event
+        self._next_pending: int = 0 if first is None else first  # the next to be resolved
+        self._pending: deque[str] = deque()  # reasons of the closed, from `_next_pending` on
+        self._missed: set[int] = set()  # closed windows that missed an event, the last of them
+
+    # -- events and time ---------------------------------------------------------------------------
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> list[Decision]:
+        told: list[Decision] = []
+        policy = self.policy
+        for event in events:
+            at_ns = event.at_ns
+            if at_ns > self._now_ns:
+                self._pass_time(at_ns, told)
+            policy.observe(event, at_ns)
+            self._place(event, told)
+            self._open = True
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns, told)
+        return told
+
+    def on_time(self, now_ns: int) -> list[Decision]:
+        told: list[Decision] = []
+        if now_ns >= self._now_ns:
+            self._pass_time(now_ns + 1, told)
+            self._now_ns = now_ns
+        return told
+
+    def next_deadline_ns(self) -> int | None:
+        if self._open:
+            return self._now_ns
+        return self._due_ns if self._due_ns < NEVER else None
+
+    def on_end(self, now_ns: int) -> list[Decision]:
+        """Everything up to the window of the newest event closes."""
+        told = self.on_time(now_ns)
+        newest_ns = self.policy.newest_ns()
+        self.policy.end()
+        if self._next is not None:
+            last = self._first_with(newest_ns)
+            if last >= self._next:
+                self._close(last, END, 0, told)
+            self._resolve(NEVER)
+        self._due_ns = NEVER
+        return told
+
+    def _pass_time(self, until_ns: int, told: list[Decision]) -> None:
+        if self._open:
+            self._open = False
+            self._decide(told)
+        while self._due_ns < until_ns:
+            self._now_ns = self._due_ns
+            self._decide(told)
+        self._now_ns = until_ns
+
+    # -- windows -----------------------------------------------------------------------------------
+
+    def bound_ns(self, number: int) -> int:
+        """The last instant in the window."""
+        return number * self._every_ns - self._shift_ns
+
+    def _first_with(self, ts_ns: int) -> int:
+        """The first window that holds `ts_ns`."""
+        return -(-(ts_ns + self._shift_ns) // self._every_ns)
+
+    def _place(self, event: Event, told: list[Decision]) -> None:
+        ts_ns = event.ref_time_ns
+        first = self._first_with(ts_ns)
+        if self._next is None:
+            self._next = self._next_pending = first
+        if first >= self._next:
+            self.policy.judged()
+            return
+        ends_ns = ts_ns + self._shift_ns + self._length_ns
+        last = min(self._next, -(-ends_ns // self._every_ns)) - 1
+        told.append(Missed(first, last, self._now_ns, event))
+        self._missed_an_event(first, last)
+        self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
+
+    def _missed_an_event(self, first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            if number in self._missed:
+                continue
+            self._missed.add(number)
+            if number >= self._next_pending:
+                by = self._pending[number - self._next_pending]
+                self.policy.resolved(missed=True, by=by)
+            else:
+                # It was taken for complete: its source does not keep order.
+                self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
+        if len(self._missed) > 2 * self._max_pending:
+            self._missed = set(sorted(self._missed)[self._max_pending :])
+
+    def _decide(self, told: list[Decision]) -> None:
+        """Close what may close at `_now_ns`, and find out when more may."""
+        now_ns = self._now_ns
+        policy = self.policy
+        self._due_ns = NEVER
+        if self._next is None:
+            return
+        confirmed_ns = policy.confirmed_ns(now_ns)
+        self._resolve(confirmed_ns)
+        while True:
+            number = self._next
+            bound_ns = number * self._every_ns - self._shift_ns
+            earliest_ns = bound_ns - self._early_ns
+            if now_ns < earliest_ns:
+                self._due_ns = earliest_ns
+                return
+            if bound_ns <= confirmed_ns:
+                until_ns = min(confirmed_ns, now_ns + self._early_ns)
+                last = (until_ns + self._shift_ns) // self._every_ns
+                by = CONFIRMED if policy.certain else PROBABLE
+                if policy.waives(self.bound_ns(last), now_ns):
+                    by = IDLE
+                self._close_sure(last, by, told)
+            elif policy.passes(bound_ns, now_ns):
+                by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
+                self._close(number, by, policy.miss_ppm(bound_ns, now_ns), told)
+            elif now_ns >= bound_ns + self._cap_ns:
+                self._close(number, CAP, policy.miss_ppm(bound_ns, now_ns), told)
+            else:
+                due_ns = policy.deadline_ns(bound_ns, now_ns)
+                self._due_ns = bound_ns + self._cap_ns
+                if due_ns is not None and due_ns < self._due_ns:
+                    self._due_ns = due_ns
+                return
+
+    def _close_sure(self, last: int, by: str, told: list[Decision]) -> None:
+        """All windows up to `last`, of which the strategy will know no more: none of them,
+        and so none before them, waits to be resolved."""
+        assert self._next is not None
+        windows = last + 1 - self._next
+        bound_ns = self.bound_ns(last)
+        told.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
+        self._next = self._next_pending = last + 1
+        self.policy.closed(bound_ns, self._now_ns, by, windows)
+        self.policy.resolved(missed=False, by=by, windows=windows)
+
+    def _close(self, last: int, by: str, miss_ppm: int, told: list[Decision]) -> None:
+        """All windows up to `last`; whether they missed an event is still to be seen."""
+        assert self._next is not None
+        bound_ns = self.bound_ns(last)
+        windows = last + 1 - self._next
+        told.append(Closing(self._next, last, bound_ns, self._now_ns, by, miss_ppm))
+        self._next = last + 1
+        self._pending.extend([by] * min(windows, self._max_pending))
+        self._next_pending = max(self._next_pending, self._next - len(self._pending))
+        self.policy.closed(bound_ns, self._now_ns, by, windows)
+        while len(self._pending) > self._max_pending:
+            self._settle(missed=True)
+
+    def _resolve(self, confirmed_ns: int) -> None:
+        pending = self._pending
+        while pending and self._next_pending * self._every_ns - self._shift_ns <= confirmed_ns:
+            self._settle(missed=False)
+
+    def _settle(self, missed: bool) -> None:
+        """The oldest of the closed windows is resolved."""
+        number = self._next_pending
+        by = self._pending.popleft()
+        self._next_pending = number + 1
+        if number not in self._missed:
+            self.policy.resolved(missed=missed, by=by)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Plain:
+        own = [self._now_ns, self._open, self._due_ns, self._next, self._next_pending]
+        return [*own, list(self._pending), sorted(self._missed), self.policy.snapshot()]
+
+    def restore(self, state: Plain) -> None:
+        self._now_ns, self._open, self._due_ns, self._next, self._next_pending = state[:5]
+        self._pending = deque(state[5])
+        self._missed = set(state[6])
+        self.policy.restore(state[7])

@@ -1,0 +1,78 @@
+"""The row of cells of one window: one for each aggregate of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from topology.operator import Plain
+from topology.window.cell import Cell
+from topology.window.config import Output
+from topology.window.custom import Custom, Function
+from topology.window.extremes import Distinct, First, Largest, Last, Least
+from topology.window.reading import Values
+from topology.window.sketch import Quantile
+from topology.window.sums import Average, Count, Deviation, Sum
+
+Cells = list[Any]
+
+_KINDS: Mapping[str, Callable[[], Cell]] = {
+    "count": Count,
+    "sum": Sum,
+    "avg": Average,
+    "stddev": Deviation,
+    "min": Least,
+    "max": Largest,
+    "first": First,
+    "last": Last,
+    "distinct": Distinct,
+}
+
+
+class Makers:
+    """Makes empty rows."""
+
+    def __init__(self, outputs: Sequence[Output], functions: Mapping[str, Function]) -> None:
+        self._makers = [_maker(output, functions) for output in outputs]
+
+    def row(self) -> Cells:
+        return [make() for make in self._makers]
+
+    def of_one(self, values: Values, event: Any) -> Cells:
+        cells = self.row()
+        add(cells, values, event)
+        return cells
+
+    def load(self, states: Sequence[Plain]) -> Cells:
+        cells = self.row()
+        for cell, state in zip(cells, states, strict=True):
+            cell.load(state)
+        return cells
+
+
+def _maker(output: Output, functions: Mapping[str, Function]) -> Callable[[], Cell]:
+    if output.function in functions:
+        return partial(Custom, functions[output.function])
+    if output.function == "quantile":
+        return partial(Quantile, output.quantile_ppm)
+    return _KINDS[output.function]
+
+
+def add(cells: Cells, values: Values, event: Any) -> None:
+    for cell, value in zip(cells, values, strict=True):
+        if value is not None:
+            cell.add(value, event)
+
+
+def merge(cells: Cells, others: Cells) -> None:
+    for cell, other in zip(cells, others, strict=True):
+        cell.merge(other)
+
+
+def copied(cells: Cells) -> Cells:
+    return [cell.copy() for cell in cells]
+
+
+def dumped(cells: Cells) -> list[Plain]:
+    return [cell.dump() for cell in cells]

@@ -1,0 +1,163 @@
+"""What a window query says, checked.
+
+`of` takes it from a `topology.description.QueryConfig`; what the description does not name
+has defaults here. All bounds are per query and partition:
+
+* `max_windows`: windows (of sliding ones: slices) that are open or kept for corrections, over
+  all keys; of a count window: keys. At the bound what is kept for corrections is given up
+  first, oldest first; if all are open, what would open one more is left out. Both are counted.
+* `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
+  window is told by reference time alone and without bounds.
+* `max_recount`: events per key that a count window keeps for corrections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topology.window.custom import Function
+
+MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
+"""Of a window; longer ones are a slip."""
+MAX_SLICES: Final = 10_000
+"""Windows that one event may belong to."""
+MAX_AGGREGATES: Final = 1_000
+
+IGNORE: Final = "ignore"
+THESIS3: Final = "thesis3"
+EXPECTED: Final = "expected"
+BOUNDS: Final = "bounds"
+
+TUMBLING: Final = "tumbling"
+SLIDING: Final = "sliding"
+SESSION: Final = "session"
+COUNT: Final = "count"
+
+BUILT_IN: Final = frozenset(
+    ("count", "sum", "avg", "min", "max", "stddev", "quantile", "distinct", "first", "last")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One named aggregate: `path` leads to its value in the payload, empty for `count`."""
+
+    name: str
+    function: str
+    path: tuple[str, ...] = ()
+    quantile_ppm: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowConfig:
+    """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
+    tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
+    largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
+    the error of one source is not the same for all its events (`shifts`)."""
+
+    query: str
+    kind: str
+    outputs: tuple[Output, ...]
+    size_ns: int = 0
+    every_ns: int = 0
+    events: int = 0
+    key: tuple[str, ...] | None = None
+    uncertainty: str = EXPECTED
+    early_ns: int = 0
+    finals: bool = False
+    correct_for_ns: int = 600 * 10**9
+    max_error_ns: int = 20 * 10**6
+    max_skew_ppm: int = 100
+    jitter_ns: int = 0
+    max_windows: int = 1_000_000
+    max_edge_events: int = 1_000
+    max_recount: int = 10_000
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for queries whose windows are the same."""
+        what = (self.kind, self.size_ns, self.every_ns, self.events, self.key)
+        outputs = [(o.name, o.function, o.path, o.quantile_ppm) for o in self.outputs]
+        return repr((self.query, what, outputs, self.uncertainty)).encode()
+
+
+class BadQuery(ValueError):
+    """The query cannot be run as it is written; the message says what to write instead."""
+
+
+def of(name: str, query: Any, **settings: Any) -> WindowConfig:
+    """`query` is a `QueryConfig` with a window; `settings` are fields of `WindowConfig`."""
+    window = query.window
+    return WindowConfig(
+        query=name,
+        kind=window.kind,
+        outputs=tuple(
+            Output(output, each.function, path_of(each.path), each.quantile_ppm)
+            for output, each in query.aggregate.items()
+        ),
+        size_ns=window.size_ns,
+        every_ns=window.every_ns or (window.size_ns if window.kind == TUMBLING else 0),
+        events=window.events,
+        key=path_of(tuple(query.key.split("."))) if query.key else None,
+        uncertainty=query.uncertainty or EXPECTED,
+        **settings,
+    )
+
+
+def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Without the leading `payload`."""
+    return words[1:] if words and words[0] == "payload" else words
+
+
+def check(config: WindowConfig, functions: Mapping[str, Function]) -> None:
+    """Refuse what cannot work; BadQuery names the query and the remedy."""
+    fault = _of_lengths(config) or _of_outputs(config, functions) or _of_bounds(config)
+    if fault:
+        raise BadQuery(f"query {config.query!r}: {fault}")
+
+
+def _of_lengths(config: WindowConfig) -> str:
+    if config.kind == COUNT:
+        return "" if config.events > 0 else "a count window needs events; write count 100"
+    if not 0 < config.size_ns <= MAX_LENGTH_NS:
+        return f"a window of {config.size_ns} ns; write more than 0 and at most 100 years"
+    if config.kind == SESSION:
+        return ""
+    if not 0 < config.every_ns <= config.size_ns:
+        return (
+            "the step of a window is more than 0 and at most its size; write sliding 10s every 2s"
+        )
+    if config.size_ns > MAX_SLICES * config.every_ns:
+        most = f"each event would belong to more than {MAX_SLICES} windows"
+        return f"{most}; write a longer step or a shorter window"
+    if config.uncertainty in (THESIS3, BOUNDS) and config.size_ns <= 2 * config.max_error_ns:
+        least = f"no event certainly belongs to a window of at most {2 * config.max_error_ns} ns"
+        return (
+            f"{least} (twice the largest clock error); write a longer one, or uncertainty: expected"
+        )
+    return ""
+
+
+def _of_outputs(config: WindowConfig, functions: Mapping[str, Function]) -> str:
+    if not 0 < len(config.outputs) <= MAX_AGGREGATES:
+        return f"{len(config.outputs)} aggregates; write 1 to {MAX_AGGREGATES}"
+    for output in config.outputs:
+        if output.function not in BUILT_IN and output.function not in functions:
+            known = ", ".join(sorted(BUILT_IN | functions.keys()))
+            return f"{output.function!r} is no aggregate; there are: {known}"
+    if taken := BUILT_IN & functions.keys():
+        return f"{min(taken)!r} is built in; register the function under another name"
+    return ""
+
+
+def _of_bounds(config: WindowConfig) -> str:
+    for bound in ("max_windows", "max_edge_events", "max_recount"):
+        if getattr(config, bound) < 1:
+            return f"{bound} is {getattr(config, bound)}; write at least 1"
+    if min(config.early_ns, config.correct_for_ns, config.max_error_ns) < 0:
+        return "early, correct_for and max_error are not below 0"
+    if min(config.max_skew_ppm, config.jitter_ns) < 0:
+        return "max_skew and jitter are not below 0"
+    return ""

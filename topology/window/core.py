@@ -1,0 +1,140 @@
+"""Sessions, and the parts of them that are sure.
+
+Two events belong together if at most `gap` lies between them, or if a chain of such events
+joins them. Where times are not sure (reorder_drift_merge.md 4.3):
+
+* A *core* is joined in every world. An event joins a core for sure if in no world it is
+  farther than `gap` from what the core surely spans; two cores likewise. Joining only widens
+  that span, so the cores do not depend on the order of arrival.
+* A *session*, as it is told, is joined by reference times: that is one of the worlds, so it is
+  a row of whole cores.
+* An *envelope* is joined in some world. True sessions lie within envelopes and are rows of
+  whole cores.
+
+Where all three are one the session is sure. Without errors they always are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from topology.operator import Plain
+from topology.window.cells import Cells, Makers, copied, dumped, merge
+
+Place = tuple[int, str, int, int]
+"""Reference time, source, epoch, seq."""
+
+
+class Core:
+    """Of reference times `first`..`last`. It begins at `begins` at the latest and ends at
+    `ends` at the earliest, in every world; `lower` and `upper` are the extremes over worlds.
+    `head` is the first event's place in the order. `is_fresh`: it has changed since it was
+    told."""
+
+    __slots__ = ("begins", "cells", "ends", "head", "is_fresh", "last", "lower", "upper")
+
+    def __init__(self, head: Place, error_ns: int, cells: Cells) -> None:
+        self.head = head
+        ref_time_ns = self.last = head[0]
+        self.begins = self.upper = ref_time_ns + error_ns
+        self.ends = self.lower = ref_time_ns - error_ns
+        self.cells = cells
+        self.is_fresh = True
+
+    @property
+    def first(self) -> int:
+        return self.head[0]
+
+    def joins(self, other: Core, gap_ns: int) -> bool:
+        """In every world."""
+        return other.begins - self.ends <= gap_ns and self.begins - other.ends <= gap_ns
+
+    def widen(self, other: Core) -> None:
+        """All but the cells."""
+        self.head = min(self.head, other.head)
+        self.last = max(self.last, other.last)
+        self.begins = min(self.begins, other.begins)
+        self.ends = max(self.ends, other.ends)
+        self.lower = min(self.lower, other.lower)
+        self.upper = max(self.upper, other.upper)
+        self.is_fresh = True
+
+    def take(self, other: Core) -> None:
+        self.widen(other)
+        merge(self.cells, other.cells)
+
+    def dump(self) -> Plain:
+        return [
+            list(self.head),
+            self.last,
+            self.begins,
+            self.ends,
+            self.lower,
+            self.upper,
+            self.is_fresh,
+            dumped(self.cells),
+        ]
+
+
+def loaded(state: Plain, makers: Makers) -> Core:
+    head, last, begins, ends, lower, upper, is_fresh, cells = state
+    core = Core((head[0], head[1], head[2], head[3]), 0, makers.load(cells))
+    core.last, core.begins, core.ends, core.lower, core.upper = last, begins, ends, lower, upper
+    core.is_fresh = is_fresh
+    return core
+
+
+Cores = list[Core]
+
+
+def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
+    """Joined by reference times, in their order."""
+    return _joined(sorted(cores, key=head_of), gap_ns, first_of, last_of)
+
+
+def envelopes_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
+    """Joined in some world."""
+    return _joined(sorted(cores, key=lower_of), gap_ns, lower_of, upper_of)
+
+
+def _joined(
+    cores: Cores, gap_ns: int, begin: Callable[[Core], int], end: Callable[[Core], int]
+) -> list[Cores]:
+    rows: list[Cores] = []
+    reach_ns = 0
+    for core in cores:
+        if rows and begin(core) <= reach_ns:
+            rows[-1].append(core)
+            reach_ns = max(reach_ns, end(core) + gap_ns)
+        else:
+            rows.append([core])
+            reach_ns = end(core) + gap_ns
+    return rows
+
+
+def together(cores: Sequence[Core]) -> Cells:
+    cells = copied(cores[0].cells)
+    for core in cores[1:]:
+        merge(cells, core.cells)
+    return cells
+
+
+def head_of(core: Core) -> Any:
+    return core.head
+
+
+def first_of(core: Core) -> Any:
+    return core.first
+
+
+def last_of(core: Core) -> Any:
+    return core.last
+
+
+def lower_of(core: Core) -> Any:
+    return core.lower
+
+
+def upper_of(core: Core) -> Any:
+    return core.upper

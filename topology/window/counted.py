@@ -1,0 +1,186 @@
+"""The events of one key as a count window sees them: in order, some already folded away."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from topology.operator import Plain
+from topology.window.cells import Cells, Makers, add, copied, dumped
+from topology.window.edge import EdgeEvent, loaded
+from topology.window.frontier import FOR_EVER, NOT_YET
+from topology.window.numbers import packed, unpacked
+
+Place = tuple[int, str, int, int]
+"""Reference time, source, epoch, seq."""
+
+
+class Counted:
+    """`folded` events are final; those of the window that is not full yet are in `cells`, its
+    `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
+    been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
+    the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
+    Of windows before `told` all have been told; `shown` are the revisions of those not final.
+    `anew_from`: the first window to look at."""
+
+    __slots__ = (
+        "anew_from",
+        "before_ns",
+        "cells",
+        "dirty",
+        "error_ns",
+        "first_ns",
+        "floor",
+        "folded",
+        "kept",
+        "latest_ns",
+        "least_ns",
+        "shown",
+        "size",
+        "told",
+    )
+
+    def __init__(self, size: int, cells: Cells) -> None:
+        self.size = size
+        self.folded = 0
+        self.cells = cells
+        self.first_ns = NOT_YET
+        self.least_ns = FOR_EVER
+        self.latest_ns = NOT_YET
+        self.before_ns = NOT_YET
+        self.kept: list[EdgeEvent] = []
+        self.floor: Place = (NOT_YET, "", 0, 0)
+        self.error_ns = 0
+        self.told = 0
+        self.shown: dict[int, int] = {}
+        self.anew_from = 0
+        self.dirty = False
+
+    @property
+    def full(self) -> int:
+        """So many windows are full."""
+        return (self.folded + len(self.kept)) // self.size
+
+    def insert(self, event: EdgeEvent) -> None:
+        """At its place: the windows from there on are others now, and those before that may
+        have been later are less sure."""
+        at = bisect_right(self.kept, place(event), key=place)
+        self.kept.insert(at, event)
+        self.error_ns = max(self.error_ns, event.error_ns)
+        number = (self.folded + at) // self.size
+        reach_ns = earliest(event) - self.error_ns
+        least = (self.folded + bisect_left(self.kept, reach_ns, key=ref_time)) // self.size
+        for other in range(least, number):
+            if self.latest(other) > earliest(event):
+                number = other
+                break
+        self.anew_from = min(self.anew_from, number)
+
+    def members(self, number: int) -> Sequence[EdgeEvent]:
+        """Those kept; of the first window the folded ones come before."""
+        start = number * self.size - self.folded
+        return self.kept[max(0, start) : start + self.size]
+
+    def latest(self, number: int) -> int:
+        """When the last of the window's events may have been."""
+        found = max([latest(event) for event in self.members(number)])
+        return max(found, self.latest_ns) if self.has_folded(number) else found
+
+    def has_folded(self, number: int) -> bool:
+        return number * self.size < self.folded
+
+    def first(self, number: int) -> int:
+        """When its first event was."""
+        return self.first_ns if self.has_folded(number) else self.members(number)[0].ref_time_ns
+
+    def cells_of(self, number: int, makers: Makers) -> Cells:
+        cells = copied(self.cells) if self.has_folded(number) else makers.row()
+        for event in self.members(number):
+            add(cells, event.values, event)
+        return cells
+
+    def is_apart(self, number: int) -> bool:
+        """Whether its events certainly come after all before them and before all behind."""
+        start = number * self.size - self.folded
+        least_ns = min(earliest(event) for event in self.members(number))
+        before = [latest(event) for event in self.kept[: max(0, start)]]
+        if self.has_folded(number):
+            least_ns = min(least_ns, self.least_ns)
+        else:
+            before.append(self.latest_ns)
+        behind = [earliest(event) for event in self.kept[start + self.size :]]
+        return max([self.before_ns, *before]) <= least_ns and self.latest(number) <= min(
+            behind, default=FOR_EVER
+        )
+
+    def passed(self, time_ns: int) -> int:
+        """How many of the kept, from the first on, were certainly before."""
+        for at, event in enumerate(self.kept):
+            if latest(event) >= time_ns:
+                return at
+        return len(self.kept)
+
+    def fold(self, n: int, makers: Makers) -> None:
+        """The first `n` kept ones are final."""
+        for event in self.kept[:n]:
+            if self.folded % self.size == 0:
+                self.before_ns = max(self.before_ns, self.latest_ns)
+                self.first_ns = event.ref_time_ns
+                self.least_ns, self.latest_ns = FOR_EVER, NOT_YET
+                self.cells = makers.row()
+            add(self.cells, event.values, event)
+            self.least_ns = min(self.least_ns, earliest(event))
+            self.latest_ns = max(self.latest_ns, latest(event))
+            self.folded += 1
+            self.floor = place(event)
+        del self.kept[:n]
+
+    def dump(self) -> Plain:
+        times = (self.first_ns, self.least_ns, self.latest_ns, self.before_ns, self.error_ns)
+        return [
+            self.folded,
+            dumped(self.cells),
+            [packed(time_ns) for time_ns in times],
+            [event.dump() for event in self.kept],
+            [packed(part) for part in self.floor],
+            self.told,
+            sorted(self.shown.items()),
+            self.anew_from,
+        ]
+
+
+def restored(state: Plain, size: int, makers: Makers) -> Counted:
+    folded, cells, times, kept, floor, told, shown, anew_from = state
+    counted = Counted(size, makers.load(cells))
+    counted.folded = folded
+    (
+        counted.first_ns,
+        counted.least_ns,
+        counted.latest_ns,
+        counted.before_ns,
+        counted.error_ns,
+    ) = (unpacked(time_ns) for time_ns in times)
+    counted.kept = [loaded(event) for event in kept]
+    counted.floor = (unpacked(floor[0]), floor[1], floor[2], floor[3])
+    counted.told = told
+    counted.shown = dict(shown)
+    counted.anew_from = anew_from
+    return counted
+
+
+def place(event: EdgeEvent) -> Any:
+    return event.ref_time_ns, event.source, event.epoch, event.seq
+
+
+def ref_time(event: EdgeEvent) -> Any:
+    return event.ref_time_ns
+
+
+def earliest(event: EdgeEvent) -> int:
+    """Before all times it may have had; that very time where it is sure."""
+    return event.ref_time_ns - event.error_ns - (event.error_ns > 0)
+
+
+def latest(event: EdgeEvent) -> int:
+    return event.ref_time_ns + event.error_ns + (event.error_ns > 0)

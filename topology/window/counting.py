@@ -1,0 +1,208 @@
+"""Count windows: of each key every so many events, in their order.
+
+The order is that of reference times (ties by source, epoch and sequence), so a late event
+shifts the windows after it: those that were told are counted anew and updated. For that the
+events of a key are kept, with their values, until they are final; then they are folded into
+the cells of the window they are in. At most `max_recount` are kept a key: beyond, the oldest
+are folded early, and what comes before them is counted in `expired`.
+
+A window is known by its number within its key, from 0, as its first event may change; it
+lies in [first event, last event + 1 ns). It is told when it is full and the frontier has
+passed its events. What is never full is never told, at the end of the input neither.
+
+It is sure if its events certainly come after all before them and before all behind; else its
+bounds are not told (reorder_drift_merge.md 4.3).
+
+Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
+forgotten: their count would begin anew. Cost per event O(log kept), per window told O(kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from topology.operator import Plain
+from topology.window.cells import Makers
+from topology.window.config import IGNORE, WindowConfig
+from topology.window.counted import Counted, place, restored
+from topology.window.due import Due
+from topology.window.edge import edge_of
+from topology.window.frontier import Frontier
+from topology.window.journal import Journal, Part
+from topology.window.measure import Measure
+from topology.window.reading import Values
+from topology.window.telling import NEW, Teller
+
+COUNTED: Final = "count"
+
+
+class Counting:
+    """State of one query; see the module's docstring."""
+
+    def __init__(
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, teller: Teller
+    ) -> None:
+        self._config = config
+        self._size = config.events
+        self._makers = makers
+        self._frontier = frontier
+        self._teller = teller
+        self._measure = Measure(config, makers)
+        self._heeds_errors = config.uncertainty != IGNORE
+        self._keys: dict[str, Counted] = {}
+        self._touched: dict[str, None] = {}
+        self._due = Due()
+        self._due_final = Due()
+        self.journal = Journal()
+        self.kept = 0
+        self.expired = 0
+        self.refused = 0
+
+    # -- taking events in --------------------------------------------------------------------------
+
+    def add(self, event: Any, key: str, values: Values) -> None:
+        counted = self._keys.get(key)
+        if counted is None:
+            if len(self._keys) >= self._config.max_windows:
+                self.refused += 1
+                return
+            counted = self._keys[key] = Counted(self._size, self._makers.row())
+            self._note(key, counted)
+        mine = edge_of(event, values)
+        if not self._heeds_errors:
+            mine.error_ns = 0
+        if mine.ref_time_ns < self._frontier.final_ns or place(mine) < counted.floor:
+            self.expired += 1
+            return
+        counted.insert(mine)
+        self.kept += 1
+        self._touched[key] = None
+        self._note(key, counted)
+        if len(counted.kept) > self._config.max_recount:
+            if self._foldable(counted) == 0:  # for want of room, before the frontier is there
+                counted.told += 1
+            self._tell_due(key, counted)
+            self._fold(key, counted, min(1, self._foldable(counted)))
+
+    def _note(self, key: str, counted: Counted) -> None:
+        if not counted.dirty and self.journal.is_kept:
+            counted.dirty = True
+            self.journal.note(COUNTED, 0, key)
+
+    # -- telling -----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """The instant is over: tell what is full, correct what has changed, fold what is final."""
+        due = self._due.take_before(self._frontier.closed_ns + 1)
+        due |= self._due_final.take_before(self._frontier.final_ns)
+        due.update(self._touched)
+        for key in sorted(due):
+            counted = self._keys[key]
+            if self._touched.pop(key, self) is None:
+                self._note(key, counted)
+            self._tell_due(key, counted)
+            final = counted.passed(self._frontier.final_ns)
+            self._fold(key, counted, min(final, self._foldable(counted)))
+            self._await(key, counted)
+
+    def _foldable(self, counted: Counted) -> int:
+        """All but the last event of the first window that has not been told."""
+        return (counted.told + 1) * self._size - 1 - counted.folded
+
+    def _await(self, key: str, counted: Counted) -> None:
+        if counted.told < counted.full:
+            self._due.add(key, counted.latest(counted.told))
+        if counted.shown and self._config.finals:
+            self._due_final.add(key, counted.latest(min(counted.shown)))
+
+    def _tell_due(self, key: str, counted: Counted) -> None:
+        number = counted.anew_from
+        while number < counted.full:
+            if number >= counted.told and counted.latest(number) > self._frontier.closed_ns:
+                break
+            self._tell(key, counted, number, is_final=False)
+            number += 1
+        if number != counted.anew_from:
+            counted.anew_from = number
+            counted.told = max(counted.told, number)
+            self._note(key, counted)
+
+    def _tell(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
+        latest_ns = counted.latest(number)
+        is_final = is_final or latest_ns < self._frontier.final_ns
+        revision = counted.shown.get(number, NEW)
+        cells = counted.cells_of(number, self._makers)
+        is_apart = counted.is_apart(number)
+        self._teller.tell(
+            key,
+            number,
+            (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
+            revision,
+            self._measure.plain(cells) if is_apart else self._measure.blurred(cells, ()),
+            is_closed=latest_ns <= self._frontier.closed_ns,
+            is_final=is_final,
+        )
+        if is_final:
+            counted.shown.pop(number, None)
+        else:
+            counted.shown[number] = revision + 1
+        self._note(key, counted)
+
+    @property
+    def has_fresh(self) -> bool:
+        """A count window is told when it is full, not before."""
+        return False
+
+    def tell_early(self) -> None:
+        return
+
+    # -- forgetting --------------------------------------------------------------------------------
+
+    def _fold(self, key: str, counted: Counted, n: int) -> None:
+        """The first `n` kept ones are final; with the last of a window, the window is."""
+        if n <= 0:
+            return
+        for number in sorted(counted.shown):
+            if (number + 1) * self._size > counted.folded + n:
+                break
+            if self._config.finals:
+                self._tell(key, counted, number, is_final=True)
+            counted.shown.pop(number, None)
+        counted.fold(n, self._makers)
+        self.kept -= n
+        self._note(key, counted)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "windows": len(self._keys),
+            "kept": self.kept,
+            "expired": self.expired,
+            "refused": self.refused,
+            "given_up": 0,
+        }
+
+    def parts(self) -> Iterable[Part]:
+        for key in self._keys:
+            yield COUNTED, 0, key
+
+    def dump(self, part: Part) -> Plain:
+        """Now that it is saved."""
+        self._keys[part[2]].dirty = False
+        return self.peek(part)
+
+    def peek(self, part: Part) -> Plain:
+        return [self._keys[part[2]].dump(), part[2] in self._touched]
+
+    def load(self, part: Part, state: Plain) -> None:
+        counted_state, is_touched = state
+        counted = self._keys[part[2]] = restored(counted_state, self._size, self._makers)
+        self.kept += len(counted.kept)
+        if is_touched:
+            self._touched[part[2]] = None
+        self._await(part[2], counted)
+
+    def loaded(self) -> None:
+        """All parts and the frontier are there."""

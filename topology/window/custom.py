@@ -1,0 +1,63 @@
+"""Aggregates that a user brings along, registered by name.
+
+`init()` is the state of nothing, `add(state, value)` takes one value in, `combine(a, b)` is
+the state of both, `value(state)` what is told. States are plain values and are not changed
+in place; `add` and `combine` must not depend on the order, or results will. `usable` tells
+what `add` is given for a raw value of the payload, None for one to leave out.
+
+No inverse is asked for: windows that slide share their work by combining alone
+(`topology.window.sharing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from topology.operator import Plain
+from topology.window.cell import Cell
+from topology.window.numbers import number
+
+
+def as_it_is(state: Plain) -> Plain:
+    return state
+
+
+class Function(NamedTuple):
+    """See the module's docstring."""
+
+    init: Callable[[], Plain]
+    add: Callable[[Plain, Any], Plain]
+    combine: Callable[[Plain, Plain], Plain]
+    value: Callable[[Plain], Plain] = as_it_is
+    usable: Callable[[Any], Any] = number
+
+
+class Custom(Cell):
+    """No bounds are known where it is not sure what belongs."""
+
+    __slots__ = ("function", "state")
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.state = function.init()
+
+    def add(self, value: Any, event: Any) -> None:
+        self.state = self.function.add(self.state, value)
+
+    def merge(self, other: Any) -> None:
+        self.state = self.function.combine(self.state, other.state)
+
+    def copy(self) -> Custom:
+        twin = Custom(self.function)
+        twin.state = self.state
+        return twin
+
+    def value(self) -> Any:
+        return self.function.value(self.state)
+
+    def dump(self) -> Plain:
+        return self.state
+
+    def load(self, state: Plain) -> None:
+        self.state = state

@@ -1,0 +1,231 @@
+"""min, max, first, last and distinct.
+
+* `min`, `max` are of numbers; of an integer and a float that are equal, the integer. Bounds:
+  with the certain ones alone, and with all possible.
+* `first`, `last` are of scalars, by (reference time, source, epoch, seq). They are sure if
+  the event certainly belongs and no event of another source may have been before (after)
+  it: for that each keeps the two outermost edges of different sources. There is no order
+  among values, so no bounds: None if not sure.
+* `distinct` is of scalars: a set of at most `MAX_DISTINCT`. Beyond that the value stays at
+  that number as a lower bound, and `high` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from topology.operator import Plain
+from topology.window.cell import Bounds, Cell
+from topology.window.numbers import packed, text_of, told, unpacked
+
+MAX_DISTINCT: Final = 10_000
+
+
+class Least(Cell):
+    """min."""
+
+    __slots__ = ("best",)
+
+    def __init__(self) -> None:
+        self.best: Any = None
+
+    def add(self, value: Any, event: Any) -> None:
+        best = self.best
+        if best is None or value < best or (value == best and type(value) is int):
+            self.best = value
+
+    def merge(self, other: Any) -> None:
+        if other.best is not None:
+            self.add(other.best, None)
+
+    def copy(self) -> Least:
+        twin = type(self)()
+        twin.best = self.best
+        return twin
+
+    def value(self) -> Any:
+        return told(self.best) if type(self.best) is int else self.best
+
+    def bounds(self, possibles: Sequence[Any]) -> Bounds:
+        outermost = self.copy()
+        for cell in possibles:
+            outermost.merge(cell)
+        if self.best is not None:
+            return self.in_order(outermost.value(), self.value())
+        found = [cell.best for cell in possibles if cell.best is not None]
+        innermost = type(self)()
+        innermost.best = self.innermost(found) if found else None
+        return self.in_order(outermost.value(), innermost.value())
+
+    def innermost(self, found: list[Any]) -> Any:
+        return max(found)
+
+    def in_order(self, outer: Any, inner: Any) -> Bounds:
+        return outer, inner
+
+    def dump(self) -> Plain:
+        return packed(self.best)
+
+    def load(self, state: Plain) -> None:
+        self.best = unpacked(state)
+
+
+class Largest(Least):
+    """max."""
+
+    __slots__ = ()
+
+    def add(self, value: Any, event: Any) -> None:
+        best = self.best
+        if best is None or value > best or (value == best and type(value) is int):
+            self.best = value
+
+    def innermost(self, found: list[Any]) -> Any:
+        return min(found)
+
+    def in_order(self, outer: Any, inner: Any) -> Bounds:
+        return inner, outer
+
+
+class First(Cell):
+    """`near` and `far`: the ends of the best one's interval; `edges`: the earliest near ends
+    of at most two sources. All times are as `first` sees them: `last` sees them mirrored."""
+
+    __slots__ = ("best", "edges", "far", "found")
+
+    sign = 1
+
+    def __init__(self) -> None:
+        self.best: tuple[int, str, int, int] | None = None
+        self.found: Any = None
+        self.far = 0
+        self.edges: list[tuple[int, str]] = []
+
+    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
+        return one < other
+
+    def add(self, value: Any, event: Any) -> None:
+        time_ns = self.sign * event.ref_time_ns
+        place = (event.ref_time_ns, event.source, event.epoch, event.seq)
+        reach_ns = event.error_ns + 1 if event.error_ns else 0  # past all times it may have had
+        self._meet(place, value, time_ns + reach_ns)
+        self._edge(time_ns - reach_ns, event.source)
+
+    def _meet(self, place: tuple[int, str, int, int], value: Any, far: int) -> None:
+        if self.best is None or self.precedes(place, self.best):
+            self.best, self.found, self.far = place, value, far
+
+    def _edge(self, near: int, source: str) -> None:
+        edges = self.edges
+        if len(edges) == 2 and near >= edges[1][0]:
+            return
+        for at, (known, whose) in enumerate(edges):
+            if whose == source:
+                if near < known:
+                    edges[at] = (near, source)
+                break
+        else:
+            edges.append((near, source))
+        edges.sort()
+        del edges[2:]
+
+    def merge(self, other: Any) -> None:
+        if other.best is not None:
+            self._meet(other.best, other.found, other.far)
+            for near, source in other.edges:
+                self._edge(near, source)
+
+    def copy(self) -> First:
+        twin = type(self)()
+        twin.best, twin.found, twin.far = self.best, self.found, self.far
+        twin.edges = list(self.edges)
+        return twin
+
+    def value(self) -> Any:
+        return told(self.found) if type(self.found) is int else self.found
+
+    def bounds(self, possibles: Sequence[Any]) -> Bounds:
+        together = self.copy()
+        for cell in possibles:
+            together.merge(cell)
+        if together.best != self.best or not together.is_sure():
+            return None, None
+        return self.value(), self.value()
+
+    def is_sure(self) -> bool:
+        best = self.best
+        return best is None or all(
+            near >= self.far or source == best[1] for near, source in self.edges
+        )
+
+    def dump(self) -> Plain:
+        if self.best is None:
+            return None
+        edges = [list(edge) for edge in self.edges]
+        return [list(self.best), packed(self.found), self.far, edges]
+
+    def load(self, state: Plain) -> None:
+        if state is None:
+            return
+        best, found, self.far, edges = state
+        self.best = (best[0], best[1], best[2], best[3])
+        self.found = unpacked(found)
+        self.edges = [(near, source) for near, source in edges]
+
+
+class Last(First):
+    """As `First`, with time mirrored."""
+
+    __slots__ = ()
+
+    sign = -1
+
+    def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
+        return one > other
+
+
+class Distinct(Cell):
+    """`seen` is None once it was full."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        self.seen: set[str] | None = set()
+
+    def add(self, value: Any, event: Any) -> None:
+        if self.seen is not None:
+            self.seen.add(text_of(value))
+            if len(self.seen) > MAX_DISTINCT:
+                self.seen = None
+
+    def merge(self, other: Any) -> None:
+        if self.seen is None or other.seen is None:
+            self.seen = None
+            return
+        self.seen |= other.seen
+        if len(self.seen) > MAX_DISTINCT:
+            self.seen = None
+
+    def copy(self) -> Distinct:
+        twin = Distinct()
+        twin.seen = None if self.seen is None else set(self.seen)
+        return twin
+
+    def value(self) -> Any:
+        return MAX_DISTINCT if self.seen is None else len(self.seen)
+
+    def is_sure(self) -> bool:
+        return self.seen is not None
+
+    def bounds(self, possibles: Sequence[Any]) -> Bounds:
+        together = self.copy()
+        for cell in possibles:
+            together.merge(cell)
+        return self.value(), None if together.seen is None else together.value()
+
+    def dump(self) -> Plain:
+        return None if self.seen is None else sorted(self.seen)
+
+    def load(self, state: Plain) -> None:
+        self.seen = None if state is None else set(state)

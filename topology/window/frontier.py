@@ -1,0 +1,104 @@
+"""Up to where the stream is told, as a query hears it.
+
+`closed_ns`: what ends at or before it is closed: W has passed its end, and by so much that
+clock errors leave nothing to come (W - E; E is told with each watermark, and is at least the
+error of what came since). Every event in order raises W too, so that a window does not wait
+for the next announcement.
+
+`final_ns`: what ends at or before it is final: the complete frontier C has passed it in the
+same way, or W has by `correct_for`. Both never go back, and final_ns <= closed_ns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.operator import Plain
+from topology.window.numbers import packed, unpacked
+
+NOT_YET: Final = -(1 << 66)
+FOR_EVER: Final = 1 << 66
+
+
+class Frontier:
+    """Moved by `hear` and `announce`, made to count by `settle` when the instant is over."""
+
+    __slots__ = (
+        "_announced_ns",
+        "_complete_ns",
+        "_correct_for_ns",
+        "_error_ns",
+        "_heeds_errors",
+        "_watermark_ns",
+        "closed_ns",
+        "final_ns",
+    )
+
+    def __init__(self, correct_for_ns: int, *, heeds_errors: bool) -> None:
+        self._correct_for_ns = correct_for_ns
+        self._heeds_errors = heeds_errors
+        self._watermark_ns = NOT_YET
+        self._announced_ns = NOT_YET
+        self._complete_ns = NOT_YET
+        self._error_ns = 0
+        self.closed_ns = NOT_YET
+        self.final_ns = NOT_YET
+
+    def hear(self, event: Any) -> None:
+        """An event in order."""
+        if event.ref_time_ns > self._watermark_ns:
+            self._watermark_ns = event.ref_time_ns
+        if event.error_ns > self._error_ns and self._heeds_errors:
+            self._error_ns = event.error_ns
+
+    def announce(self, event: Any) -> None:
+        """A watermark record."""
+        self._watermark_ns = max(self._watermark_ns, event.ref_time_ns)
+        self._announced_ns = self._watermark_ns
+        self._complete_ns = max(self._complete_ns, event.complete_ns)
+        if self._heeds_errors:
+            self._error_ns = event.error_ns
+
+    def settle(self) -> None:
+        passed_ns = self._watermark_ns - self._error_ns
+        if passed_ns > self.closed_ns:
+            self.closed_ns = passed_ns
+        final_ns = self._complete_ns - self._error_ns
+        if passed_ns - self._correct_for_ns > final_ns:
+            final_ns = passed_ns - self._correct_for_ns
+        if final_ns > self.final_ns:
+            self.final_ns = min(final_ns, self.closed_ns)
+
+    def give_up(self, until_ns: int) -> None:
+        """What ends until there is final, as there is no room to keep it."""
+        self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
+
+    def end(self) -> None:
+        """Nothing comes any more; what is missing stays so."""
+        self._watermark_ns = self.closed_ns = self.final_ns = FOR_EVER
+
+    def is_incomplete(self, end_ns: int) -> bool:
+        """By the last announcement something is missing before there: a lost number, or a
+        source that is not waited for."""
+        return self._complete_ns < self._announced_ns and self._complete_ns < end_ns
+
+    def snapshot(self) -> Plain:
+        times = (
+            self._watermark_ns,
+            self._announced_ns,
+            self._complete_ns,
+            self._error_ns,
+            self.closed_ns,
+            self.final_ns,
+        )
+        return [packed(time_ns) for time_ns in times]
+
+    def restore(self, state: Plain) -> None:
+        (
+            self._watermark_ns,
+            self._announced_ns,
+            self._complete_ns,
+            self._error_ns,
+            self.closed_ns,
+            self.final_ns,
+        ) = (unpacked(time_ns) for time_ns in state)

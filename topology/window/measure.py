@@ -1,0 +1,177 @@
+"""From cells and unsure events to values, and how far the truth may lie from them.
+
+`values` by the query's `uncertainty`:
+
+* `ignore`, `bounds`: those inside by reference time.
+* `expected`: count, sum, avg and stddev of weighted sums, each unsure event with the
+  probability that it was inside; the others by reference time.
+* `thesis3`: the mean over three windows, shifted by -T, 0 and T, where T is the largest clock
+  error near the window, at most `max_error` (reorder_drift_merge.md 4.1); `first`, `last` and
+  what is no number by reference time.
+
+`low` and `high` under all but `ignore`: the extremes over all worlds that leave the window an
+event (4.2; None: not known). Where they are one number, that is the value: no world has
+another. A result is sure if all its values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from topology.window.cells import Cells, Makers, add, copied
+from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
+from topology.window.edge import EdgeEvent
+from topology.window.numbers import number, quotient
+from topology.window.shifts import Play, spread
+
+Named = dict[str, Any]
+
+
+class Measured(NamedTuple):
+    """By the names of the query's aggregates."""
+
+    values: Named
+    low: Named
+    high: Named
+    is_sure: bool
+
+
+class Measure:
+    """Asks the cells of windows. `cells` that come in are never changed."""
+
+    def __init__(self, config: WindowConfig, makers: Makers) -> None:
+        self._config = config
+        self._makers = makers
+        self._names = [output.name for output in config.outputs]
+        self._play = Play(config.max_skew_ppm, config.jitter_ns)
+
+    def plain(self, cells: Cells) -> Measured:
+        """Of a window with nothing unsure."""
+        values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
+        if self._config.uncertainty == IGNORE or all(cell.is_sure() for cell in cells):
+            return Measured(values, dict(values), dict(values), is_sure=True)
+        return self._measured(values, [cell.bounds(()) for cell in cells])
+
+    def span(
+        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+    ) -> Measured:
+        """Of [start, end): `cells` hold what is far from its edges, `edges` what is near."""
+        certain = copied(cells)
+        possibles: list[EdgeEvent] = []
+        for event in edges:
+            if event.is_certain(start_ns, end_ns):
+                add(certain, event.values, event)
+            elif event.is_possible(start_ns, end_ns):
+                possibles.append(event)
+        rows = [self._makers.of_one(event.values, event) for event in possibles]
+        values = self._values(cells, certain, edges, possibles, rows, start_ns, end_ns)
+        bounds = [
+            self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
+            for i in range(len(certain))
+        ]
+        return self._measured(values, bounds)
+
+    def blurred(self, cells: Cells, inside: Sequence[EdgeEvent]) -> Measured:
+        """By reference time alone, where too much was unsure to be kept."""
+        together = copied(cells)
+        for event in inside:
+            add(together, event.values, event)
+        values = {name: cell.value() for name, cell in zip(self._names, together, strict=True)}
+        nothing = dict.fromkeys(self._names)
+        return Measured(values, nothing, dict(nothing), is_sure=False)
+
+    def groups(self, cells: Cells, certain: Cells, possibles: Sequence[Cells]) -> Measured:
+        """Values of `cells`; bounds where `certain` belongs and each of `possibles` may."""
+        values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
+        bounds = [
+            cell.copy().bounds([row[i] for row in possibles]) for i, cell in enumerate(certain)
+        ]
+        return self._measured(values, bounds)
+
+    def is_possible(self, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int) -> bool:
+        """Whether any of them may belong to the window."""
+        if self._config.uncertainty == IGNORE:
+            return any(event.is_inside(start_ns, end_ns) for event in edges)
+        return any(event.is_possible(start_ns, end_ns) for event in edges)
+
+    # -- values ------------------------------------------------------------------------------------
+
+    def _values(
+        self,
+        cells: Cells,
+        certain: Cells,
+        edges: Sequence[EdgeEvent],
+        possibles: Sequence[EdgeEvent],
+        rows: Sequence[Cells],
+        start_ns: int,
+        end_ns: int,
+    ) -> Named:
+        if self._config.uncertainty == THESIS3:
+            return self._mean_of_three(cells, edges, start_ns, end_ns)
+        values = self._inside(cells, edges, start_ns, end_ns)
+        if self._config.uncertainty == EXPECTED:
+            weights = [event.weight(start_ns, end_ns) for event in possibles]
+            for i, cell in enumerate(certain):
+                if cell.weighs:
+                    weighted = [(row[i], w) for row, w in zip(rows, weights, strict=True)]
+                    values[self._names[i]] = cell.copy().weighted(weighted)
+        return values
+
+    def _inside(
+        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+    ) -> Named:
+        inside = copied(cells)
+        for event in edges:
+            if event.is_inside(start_ns, end_ns):
+                add(inside, event.values, event)
+        return {name: cell.value() for name, cell in zip(self._names, inside, strict=True)}
+
+    def _mean_of_three(
+        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+    ) -> Named:
+        shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in edges), default=0))
+        low, middle, high = (
+            self._inside(cells, edges, start_ns + by_ns, end_ns + by_ns)
+            for by_ns in (-shift_ns, 0, shift_ns)
+        )
+        return {name: mean((low[name], middle[name], high[name])) for name in self._names}
+
+    # -- bounds ------------------------------------------------------------------------------------
+
+    def _bounds(
+        self,
+        cell: Any,
+        own: Sequence[Any],
+        possibles: Sequence[EdgeEvent],
+        start_ns: int,
+        end_ns: int,
+    ) -> tuple[Any, Any]:
+        if not own or not cell.additive:
+            return cell.bounds(own)  # type: ignore[no-any-return]
+        sized = list(zip(possibles, cell.sizes(own), strict=True))
+        return cell.within(*spread(sized, start_ns, end_ns, self._play))  # type: ignore[no-any-return]
+
+    def _measured(self, values: Named, bounds: Sequence[tuple[Any, Any]]) -> Measured:
+        low = {name: bound[0] for name, bound in zip(self._names, bounds, strict=True)}
+        high = {name: bound[1] for name, bound in zip(self._names, bounds, strict=True)}
+        is_sure = True
+        for name in self._names:
+            if low[name] is None or low[name] != high[name]:
+                is_sure = is_sure and low[name] is high[name] is values[name]
+            else:
+                values[name] = low[name]
+        return Measured(values, low, high, is_sure)
+
+
+def mean(three: tuple[Any, Any, Any]) -> Any:
+    """Of those that are numbers; the middle one where it is something else."""
+    if three[1] is not None and number(three[1]) is None:
+        return three[1]
+    known = [value for value in three if number(value) is not None]
+    if not known:
+        return three[1]
+    if all(type(value) is int for value in known):
+        whole, rest = divmod(sum(known), len(known))
+        return quotient(sum(known), len(known)) if rest else whole
+    return sum(value / len(known) for value in sorted(known))

@@ -1,0 +1,111 @@
+"""Values as windows use them, and sums that do not depend on the order of arrival.
+
+A number is an int or a float of less than 2^1023; a truth value is none.
+A scalar is a number, a text of at most `MAX_TEXT_CHARS`, or a truth value. Whatever else a
+payload holds is no value for an aggregate: it is left out there, and counted.
+
+Sums are kept as integers in units of 2^-shift, which holds every double exactly: adding,
+merging and weighing are exact in any order, and only the last division rounds, to the
+nearest double. Cost: an addition of integers of about a hundred bits for values of like
+size, of two thousand bits at worst.
+"""
+
+from __future__ import annotations
+
+from math import isqrt, ldexp
+from typing import Any, Final
+
+MAX_TEXT_CHARS: Final = 1_024
+WEIGHT_BITS: Final = 32
+WHOLE_WEIGHT: Final = 1 << WEIGHT_BITS
+"""The weight of an event that certainly belongs to a window."""
+
+_LIMIT: Final = 1 << 1_023
+_FITS: Final = 1 << 63
+_ROOT_BITS: Final = 64
+_ESCAPE: Final = "\x00"
+
+
+def number(value: Any) -> Any:
+    """The value, or None if it is not a number that can be reckoned with."""
+    kind = type(value)
+    if kind is int or kind is float:
+        if not -_LIMIT < value < _LIMIT:  # NaN neither
+            return None
+        return value if value or kind is int else 0.0  # and not -0.0
+    return None
+
+
+def scalar(value: Any) -> Any:
+    """The value, or None if it cannot be told apart from others or kept at small cost."""
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= MAX_TEXT_CHARS and _is_text(value) else None
+    return value if kind is bool else number(value)
+
+
+def _is_text(value: str) -> bool:
+    """Half a surrogate pair cannot be written down."""
+    return value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def text_of(value: Any) -> str:
+    """A text that stands for a scalar: equal texts for equal values, and only for them. A
+    float that is whole is the integer, as senders do not agree on how they write it."""
+    if type(value) is str:
+        return value if not value.startswith(_ESCAPE) else f"{_ESCAPE}s{value}"
+    if type(value) is bool:
+        return f"{_ESCAPE}{'t' if value else 'f'}"
+    if type(value) is float and not value.is_integer():
+        return f"{_ESCAPE}r{value!r}"
+    return f"{_ESCAPE}i{int(value):x}"
+
+
+def scalar_of(text: str) -> Any:
+    """What `text_of` was given."""
+    if not text.startswith(_ESCAPE):
+        return text
+    kind, rest = text[1], text[2:]
+    if kind == "s":
+        return rest
+    if kind == "r":
+        return float(rest)
+    return told(int(rest, 16)) if kind == "i" else kind == "t"
+
+
+def told(value: int) -> Any:
+    """An integer as JSON can carry it: beyond 64 bit as the nearest float."""
+    return value if -_FITS <= value < _FITS else quotient(value, 1)
+
+
+def quotient(total: int, divisor: int) -> float | None:
+    """The double nearest to total / divisor; None beyond the range of doubles."""
+    try:
+        return total / divisor
+    except OverflowError:
+        return None
+
+
+def root(total: int, divisor: int) -> float | None:
+    """The square root of total / divisor (>= 0), never falling as that rises."""
+    if total <= 0:
+        return 0.0
+    # So many bits that a double's 53 are right whatever the size of the ratio.
+    bits = max(0, 2 * _ROOT_BITS - total.bit_length() + divisor.bit_length())
+    bits += bits & 1
+    whole = isqrt((total << bits) // divisor)
+    try:
+        return ldexp(whole, -bits // 2)
+    except OverflowError:
+        return None
+
+
+def packed(value: Any) -> Any:
+    """A scalar as a plain value: codecs do not carry integers of any size."""
+    if type(value) is int and not -_FITS <= value < _FITS:
+        return [hex(value)]
+    return value
+
+
+def unpacked(value: Any) -> Any:
+    return int(value[0], 16) if isinstance(value, list | tuple) else value

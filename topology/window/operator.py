@@ -1,0 +1,202 @@
+"""WINDOW: one query over the events of one stream, told as results that are corrected.
+
+Events and control events pass through unchanged; what is found goes beside them as
+`WindowResult`s. Kinds: tumbling and sliding (`spans`), session (`sessions`), count
+(`counting`); one result per window and key (`reading`).
+
+A window is told first (`emit`, revision 0) when the frontier has passed its end (`frontier`),
+again (`update`) after an instant that changed it, and is final when nothing can change it any
+more or `correct_for` has passed; then its state is dropped, so state is proportional to what
+is open and to trouble, not to traffic (reorder_drift_merge.md 6). After the last correction
+results are what an in-order run would have given, for every order of arrival within that
+time. `finals: true` tells once more what was told before it was final. `early` tells open
+windows that have changed, at multiples of it on the arrival clock. A window without events
+has no result.
+
+Everything is decided when its instant is over, in the order of the windows' starts and keys,
+and stamped with that instant. `on_end` closes all windows, in order, as final.
+
+What a query leaves out it counts: events without a key (`unkeyed`), values that an aggregate
+cannot use (`skipped`), payloads that cannot be read (`unreadable`), events that come for a
+window that is final (`expired`), and what the bounds of `config` refuse (`refused`) or make
+final before its time (`given_up`). Those events have left as they came: their balance is
+that of the operators before.
+
+Restore: state is read back as it was; no events are held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.event import DATA, WATERMARK, Event
+from topology.operator import NEVER, Changes, Figures, Plain, State
+from topology.outcome import Step
+from topology.payload import read_payload
+from topology.window.cells import Makers
+from topology.window.config import COUNT, IGNORE, SESSION, WindowConfig, check
+from topology.window.counting import Counting
+from topology.window.custom import Function
+from topology.window.frontier import Frontier
+from topology.window.journal import name_of, part_of
+from topology.window.reading import Decode, Reading
+from topology.window.sessions import Sessions
+from topology.window.spans import Spans
+from topology.window.telling import Teller
+
+QUERY: Final = "query"
+"""Key of the state that is no window's."""
+
+
+class Windows:
+    """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
+    go, so that each in order raises W; else only watermark records do. BadQuery if the query
+    cannot work."""
+
+    def __init__(
+        self,
+        stream: str,
+        config: WindowConfig,
+        *,
+        decode: Decode = read_payload,
+        functions: Mapping[str, Function] | None = None,
+        ordered: bool = True,
+    ) -> None:
+        known = functions or {}
+        check(config, known)
+        self._early_ns = config.early_ns
+        self._ordered = ordered
+        self._frontier = Frontier(config.correct_for_ns, heeds_errors=config.uncertainty != IGNORE)
+        self._reading = Reading(config, decode, known)
+        self._teller = Teller(stream, config, self._frontier)
+        makers = Makers(config.outputs, known)
+        self._windows: Any
+        if config.kind == SESSION:
+            self._windows = Sessions(config, makers, self._frontier, self._teller)
+        elif config.kind == COUNT:
+            self._windows = Counting(config, makers, self._frontier, self._teller)
+        else:
+            self._windows = Spans(config, makers, self._frontier, self._teller)
+        self._now_ns = 0
+        self._instant_open = False
+        self._early_due_ns = NEVER
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        for event in events:
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns)
+                self._teller.now_ns = self._now_ns
+            if event.kind == DATA:
+                self._take(event)
+            elif event.kind == WATERMARK:
+                self._frontier.announce(event)
+                self._instant_open = True
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns)
+        return self._step(now_ns, list(events))
+
+    def on_time(self, now_ns: int) -> Step:
+        if now_ns >= self._now_ns:
+            self._pass_time(now_ns + 1)
+            self._now_ns = now_ns
+        return self._step(now_ns, [])
+
+    def next_deadline_ns(self) -> int | None:
+        if self._instant_open:
+            return self._now_ns
+        return self._early_due_ns if self._early_due_ns < NEVER else None
+
+    def on_end(self, now_ns: int) -> Step:
+        first = self.on_time(now_ns)
+        self._teller.now_ns = self._now_ns
+        self._frontier.end()
+        self._windows.settle()
+        self._early_due_ns = NEVER
+        return self._step(now_ns, [], first.results)
+
+    def _take(self, event: Event) -> None:
+        self._instant_open = True
+        read = self._reading.read(event.value)
+        if read is not None:
+            self._windows.add(event, read[0], read[1])
+        if self._ordered and not event.late:
+            self._frontier.hear(event)
+
+    def _pass_time(self, until_ns: int) -> None:
+        """End the open instant, then fire what is due before `until_ns`."""
+        self._teller.now_ns = self._now_ns
+        if self._instant_open:
+            self._instant_open = False
+            self._frontier.settle()
+            self._windows.settle()
+            if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
+                self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
+        if self._early_due_ns < until_ns:
+            self._teller.now_ns = max(self._now_ns, self._early_due_ns)
+            self._windows.tell_early()
+            self._early_due_ns = NEVER
+        self._now_ns = until_ns
+
+    def _step(self, now_ns: int, released: list[Event], before: Sequence[Any] = ()) -> Step:
+        results = [*before, *self._teller.results]
+        self._teller.results.clear()
+        return Step(now_ns, released, [], results)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """`expired`, `refused`, `given_up`, `unreadable`, `unkeyed`, `skipped`, `emitted`,
+        `updated` and `retracted` only grow."""
+        return {
+            **self._windows.figures(),
+            "unreadable": self._reading.unreadable,
+            "unkeyed": self._reading.unkeyed,
+            "skipped": self._reading.skipped,
+            "emitted": self._teller.emitted,
+            "updated": self._teller.updated,
+            "retracted": self._teller.retracted,
+        }
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        windows = self._windows
+        state: State = {name_of(part): windows.peek(part) for part in windows.parts()}
+        state[QUERY] = self._query_state()
+        return state
+
+    def changes(self) -> Changes:
+        windows = self._windows
+        if windows.journal.is_kept:
+            parts = windows.journal.take()
+        else:
+            windows.journal.is_kept = True
+            parts = list(windows.parts())
+        changes: Changes = {name_of(part): windows.dump(part) for part in parts}
+        changes[QUERY] = self._query_state()
+        return changes
+
+    def _query_state(self) -> Plain:
+        return [
+            self._now_ns,
+            self._instant_open,
+            self._early_due_ns,
+            self._frontier.snapshot(),
+        ]
+
+    def held(self) -> Iterable[Event]:
+        return ()
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        if QUERY in state:
+            self._now_ns, self._instant_open, self._early_due_ns, frontier = state[QUERY]
+            self._frontier.restore(frontier)
+        for name, value in state.items():
+            if name != QUERY:
+                self._windows.load(part_of(name), value)
+        self._windows.loaded()
+        self._teller.now_ns = self._now_ns
+        self._windows.journal.is_kept = True

@@ -1,0 +1,131 @@
+"""All panes of a query, by slice and key, and what windows make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from topology.window.cells import Cells, Makers
+from topology.window.config import WindowConfig
+from topology.window.edge import EdgeEvent
+from topology.window.measure import Measure, Measured
+from topology.window.pane import Pane
+from topology.window.sharing import Sharing
+from topology.window.slices import Slices
+
+Held = list[tuple[int, Pane]]
+"""What one key has in the slices of one window, rising."""
+
+
+class Panes:
+    """`by_slice` is there to be read."""
+
+    def __init__(self, config: WindowConfig, makers: Makers, slices: Slices) -> None:
+        self._makers = makers
+        self._measure = Measure(config, makers)
+        self._slices = slices
+        self._sharing = Sharing()
+        self._is_sliding = slices.size_ns != slices.every_ns
+        self._row_ns: int | None = None
+        self._row: list[int] = []
+        self.by_slice: dict[int, dict[str, Pane]] = {}
+        self.count = 0
+
+    def get(self, slice_ns: int, key: str) -> Pane | None:
+        keys = self.by_slice.get(slice_ns)
+        return keys.get(key) if keys is not None else None
+
+    def open(self, slice_ns: int, key: str) -> Pane:
+        pane = Pane(self._makers.row())
+        self.put(slice_ns, key, pane)
+        return pane
+
+    def put(self, slice_ns: int, key: str, pane: Pane) -> None:
+        keys = self.by_slice.get(slice_ns)
+        if keys is None:
+            keys = self.by_slice[slice_ns] = {}
+            self._row_ns = None
+        keys[key] = pane
+        self.count += 1
+
+    def drop(self, slice_ns: int) -> Iterable[str]:
+        """The keys it had."""
+        gone = self.by_slice.pop(slice_ns)
+        self.count -= len(gone)
+        self._row_ns = None
+        return gone
+
+    def changed(self, key: str) -> None:
+        """Of a slice that windows have been told of."""
+        if self._is_sliding:
+            self._sharing.forget(key)
+
+    def settled(self, closed_ns: int) -> None:
+        """No window that begins a size before is asked for any more, but for corrections."""
+        if self._is_sliding:
+            self._sharing.forget_before(closed_ns - 2 * self._slices.size_ns)
+
+    def keys(self, start_ns: int) -> Iterable[str]:
+        """Of the window that starts there."""
+        found: set[str] = set()
+        for slice_ns in self._within(start_ns):
+            found.update(self.by_slice[slice_ns])
+        return found
+
+    def _within(self, start_ns: int) -> list[int]:
+        """The slices of a window that hold anything, rising."""
+        if not self._is_sliding:
+            return [start_ns] if start_ns in self.by_slice else []
+        if self._row_ns != start_ns:
+            end_ns = start_ns + self._slices.size_ns
+            self._row = sorted(each for each in self.by_slice if start_ns <= each < end_ns)
+            self._row_ns = start_ns
+        return self._row
+
+    def measured(self, start_ns: int, key: str) -> Measured | None:
+        """What the window is; None if no event possibly belongs to it."""
+        end_ns = start_ns + self._slices.size_ns
+        held: Held = []
+        certain = 0
+        is_blurred = has_edges = False
+        for slice_ns in self._within(start_ns):
+            pane = self.by_slice[slice_ns].get(key)
+            if pane is not None:
+                held.append((slice_ns, pane))
+                certain += pane.n
+                is_blurred = is_blurred or pane.blurred
+                has_edges = has_edges or pane.edges is not None
+        if not held:
+            return None
+        edges = edges_of(held) if has_edges else []
+        if not certain and not self._measure.is_possible(edges, start_ns, end_ns):
+            return None
+        cells = self._cells(key, held, start_ns, end_ns)
+        if is_blurred:
+            return self._measure.blurred(cells, self._own(held))
+        if edges:
+            return self._measure.span(cells, edges, start_ns, end_ns)
+        return self._measure.plain(cells)
+
+    def _cells(self, key: str, held: Held, start_ns: int, end_ns: int) -> Cells:
+        if not self._is_sliding:
+            return held[0][1].cells
+        slices = [(slice_ns, pane.cells) for slice_ns, pane in held]
+        return self._sharing.window(key, slices, start_ns, end_ns)
+
+    def _own(self, held: Held) -> list[EdgeEvent]:
+        """The unsure events, each in its slice by reference time alone."""
+        return [
+            edge
+            for slice_ns, pane in held
+            for edge in pane.edges or ()
+            if edge.is_inside(slice_ns, self._slices.after(slice_ns))
+        ]
+
+
+def edges_of(held: Held) -> list[EdgeEvent]:
+    """Each once, though it is in all panes that it may belong to."""
+    found: dict[tuple[str, int, int], EdgeEvent] = {}
+    for _, pane in held:
+        for edge in pane.edges or ():
+            found[edge.number] = edge
+    return list(found.values())

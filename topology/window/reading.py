@@ -1,0 +1,93 @@
+"""What a query takes from an event: its key, and a value for each aggregate.
+
+The payload is opaque until here. `decode` makes an object of it, or UNREADABLE
+(`topology.payload`); it is called only if the query needs a field. A payload that cannot be
+read is one without fields, and counted in `unreadable`.
+
+A key is a scalar (`numbers`); an event without one is left out of the query and counted in
+`unkeyed`. A value that its aggregate cannot use is left out there, and counted in `skipped`;
+one that is missing or null likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from topology.payload import UNREADABLE
+from topology.window.config import WindowConfig
+from topology.window.custom import Function
+from topology.window.numbers import number, scalar, text_of
+
+Decode = Callable[[Any], Any]
+Values = tuple[Any, ...]
+
+NO_KEY: Final = ""
+"""The key's text where the query has none."""
+
+NUMERIC: Final = frozenset(("sum", "avg", "min", "max", "stddev", "quantile"))
+
+
+class Reading:
+    """`unreadable`, `unkeyed` and `skipped` only grow."""
+
+    def __init__(
+        self, config: WindowConfig, decode: Decode, functions: Mapping[str, Function]
+    ) -> None:
+        self._decode = decode
+        self._key = config.key
+        wanted = [(output.path, _usable(output.function, functions)) for output in config.outputs]
+        self._fields = list(dict.fromkeys(wanted))
+        """Each is read once, however many aggregates are made of it."""
+        self._uses = [wanted.count(field) for field in self._fields]
+        self._places = [self._fields.index(field) for field in wanted]
+        self._blind = config.key is None and all(usable is None for _, usable in wanted)
+        self._ones: Values = (1,) * len(wanted)
+        self.unreadable = 0
+        self.unkeyed = 0
+        self.skipped = 0
+
+    def read(self, value: Any) -> tuple[str, Values] | None:
+        """The key's text and the values, None for those left out; None without a key."""
+        if self._blind:
+            return NO_KEY, self._ones
+        payload = self._decode(value)
+        if payload is UNREADABLE:
+            self.unreadable += 1
+        key = NO_KEY
+        if self._key is not None:
+            told = scalar(at(payload, self._key))
+            if told is None:
+                self.unkeyed += 1
+                return None
+            key = text_of(told)
+        found: list[Any] = []
+        for path, usable in self._fields:
+            if usable is None:
+                found.append(1)
+                continue
+            value = usable(at(payload, path))
+            if value is None:
+                self.skipped += self._uses[len(found)]
+            found.append(value)
+        return key, tuple([found[place] for place in self._places])
+
+
+def _usable(function: str, functions: Mapping[str, Function]) -> Callable[[Any], Any] | None:
+    """What makes a value of what the payload holds; None where none is needed."""
+    if function in functions:
+        return functions[function].usable
+    if function == "count":
+        return None
+    return number if function in NUMERIC else scalar
+
+
+def at(payload: Any, path: tuple[str, ...]) -> Any:
+    """What the path leads to; None if nothing is there."""
+    if len(path) == 1 and isinstance(payload, dict):
+        return payload.get(path[0])
+    for name in path:
+        if not isinstance(payload, dict):
+            return None
+        payload = payload.get(name)
+    return payload

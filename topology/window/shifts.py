@@ -1,0 +1,113 @@
+"""Sums over worlds: the error of a source's clock is one number for all its events.
+
+The true time of an event is ts + theta, theta being how much its source's clock is behind;
+within one segment of the clock that is one number (reorder_drift_merge.md 0, 4.2). Each event
+whose place is unsure allows the theta in [ref - err - ts, ref + err - ts]; so the clock's lies
+in all of these. As theta moves, events enter and leave a window one by one: the sum of their
+sizes is a step function, and its smallest and largest value over the allowed theta are what
+that source can make of the window. Sources are independent, so their extremes add up. Much
+narrower than letting each event choose for itself: a source that sends evenly has about as
+many leave at one edge as enter at the other.
+
+That clocks drift is allowed for by a slack: over the window, theta moves by at most
+`max_skew_ppm` of the distance from its middle, and each event by `jitter`; where an event is
+within the slack of an edge it chooses for itself. For long windows the slack grows until the
+two edges are better taken apart, which needs slack only for the width of each edge; the
+narrower of the two answers holds. Where the events of one clock allow no common theta
+(its stamps are broken) each chooses for itself.
+
+Cost: O(m log m) for m unsure events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from topology.window.edge import EdgeEvent
+
+PPM: Final = 1_000_000
+
+Sized = tuple[EdgeEvent, int]
+"""An event, and what it adds to the sum if it is in the window."""
+Spread = tuple[int, int]
+
+
+class Play(NamedTuple):
+    """How far one clock is from being one number: `skew_ppm` of time, and `jitter_ns`."""
+
+    skew_ppm: int
+    jitter_ns: int
+
+    def over(self, distance_ns: int) -> int:
+        return self.jitter_ns + -(-distance_ns * self.skew_ppm // PPM)
+
+
+def spread(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -> Spread:
+    """Smallest and largest sum of those in [start, end), over all worlds."""
+    clocks: dict[tuple[str, int, int], list[Sized]] = {}
+    for event, size in events:
+        clocks.setdefault(event.clock, []).append((event, size))
+    low = high = 0
+    for own in clocks.values():
+        least, most = _of_clock(own, start_ns, end_ns, play)
+        low += least
+        high += most
+    return low, high
+
+
+def _of_clock(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -> Spread:
+    error_ns = max(event.error_ns for event, _ in events)
+    slack_ns = play.over((end_ns - start_ns) // 2 + error_ns + 1)
+    low, high = _together(events, start_ns, end_ns, slack_ns)
+    at_start: list[Sized] = []
+    at_end: list[Sized] = []
+    at_both: list[Sized] = []
+    for event, size in events:
+        ends_inside = event.ref_time_ns + event.error_ns < end_ns
+        begins_inside = event.ref_time_ns - event.error_ns >= start_ns
+        where = at_start if ends_inside else at_end if begins_inside else at_both
+        where.append((event, size))
+    slack_ns = play.over(error_ns + 1)
+    parts = [_together(part, start_ns, end_ns, slack_ns) for part in (at_start, at_end) if part]
+    parts.append(_free(at_both))
+    return max(low, sum(part[0] for part in parts)), min(high, sum(part[1] for part in parts))
+
+
+def _free(events: Sequence[Sized]) -> Spread:
+    return sum(min(size, 0) for _, size in events), sum(max(size, 0) for _, size in events)
+
+
+def _together(events: Sequence[Sized], start_ns: int, end_ns: int, slack_ns: int) -> Spread:
+    """With one theta for all, but for the slack."""
+    least = max(event.ref_time_ns - event.error_ns - event.ts_ns for event, _ in events) - slack_ns
+    most = min(event.ref_time_ns + event.error_ns - event.ts_ns for event, _ in events) + slack_ns
+    if least > most:
+        return _free(events)
+    lower: list[tuple[int, int]] = []
+    upper: list[tuple[int, int]] = []
+    for event, size in events:
+        enters, leaves = start_ns - event.ts_ns, end_ns - event.ts_ns
+        wide, narrow = (upper, lower) if size > 0 else (lower, upper)
+        wide += [(enters - slack_ns, size), (leaves + slack_ns, -size)]
+        if enters + slack_ns < leaves - slack_ns:
+            narrow += [(enters + slack_ns, size), (leaves - slack_ns, -size)]
+    return _lowest(lower, least, most), -_lowest([(at, -size) for at, size in upper], least, most)
+
+
+def _lowest(steps: list[tuple[int, int]], first: int, last: int) -> int:
+    """The smallest value on [first, last] of the function that changes by `size` at `at`."""
+    steps.sort()
+    level = sum(size for at, size in steps if at <= first)
+    lowest = level
+    previous = first
+    for at, size in steps:
+        if at <= first:
+            continue
+        if at > last:
+            break
+        if at > previous:
+            lowest = min(lowest, level)
+            previous = at
+        level += size
+    return min(lowest, level)

@@ -1,0 +1,111 @@
+"""quantile: buckets whose edges grow by a constant factor.
+
+A positive number falls into the bucket k with GAMMA^(k-1) < v <= GAMMA^k and is told as the
+value in the middle, by which it is off by at most `RELATIVE_ERROR`; negative numbers
+likewise, and what is nearer to 0 than `SMALLEST` is 0. So order of arrival does not matter,
+and sketches merge by adding counts. (The idea is DDSketch's: Masson, Rim, Lee, VLDB 2019.)
+
+The quantile q of n values is the one at rank floor(q (n - 1)) counted from 0. At q = 0 and 1
+that is min and max within the same error.
+
+Own and not a library's: counts by bucket are plain values, so they are their own state, and
+an open window costs one entry per bucket in use; an array per sketch would cost kilobytes
+for each key. At most `MAX_BUCKETS`, all that doubles can fall into.
+
+Bounds: which values belong may be free, so the lowest possible ones are taken in as long as
+they lie at or below the quantile, which only lowers it; and mirrored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log
+from typing import Any, Final
+
+from topology.operator import Plain
+from topology.window.cell import Bounds, Cell
+
+RELATIVE_ERROR: Final = 0.01
+GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+SMALLEST: Final = 1e-300
+_LOG_GAMMA: Final = log(GAMMA)
+_OFFSET: Final = 1 << 20
+"""Between the index of the bucket of v and that of -v; larger than any index."""
+MAX_BUCKETS: Final = 4 * ceil(710 / _LOG_GAMMA)
+_PPM: Final = 1_000_000
+
+
+def bucket_of(value: float) -> int:
+    """Indices rise with the value; 0 has index 0."""
+    size = abs(value)
+    if size < SMALLEST:
+        return 0
+    index = ceil(log(size) / _LOG_GAMMA) + _OFFSET
+    return index if value > 0 else -index
+
+
+def value_in(bucket: int) -> float:
+    if bucket == 0:
+        return 0.0
+    sign = 1 if bucket > 0 else -1
+    exponent = abs(bucket) - _OFFSET
+    # At the top of the range the edge is beyond what a double holds, the middle is not.
+    return float(sign * GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA)))
+
+
+class Quantile(Cell):
+    """`counts` by bucket; `ppm` is the share wanted."""
+
+    __slots__ = ("counts", "ppm")
+
+    def __init__(self, ppm: int) -> None:
+        self.ppm = ppm
+        self.counts: dict[int, int] = {}
+
+    def add(self, value: Any, event: Any) -> None:
+        bucket = bucket_of(value)
+        self.counts[bucket] = self.counts.get(bucket, 0) + 1
+
+    def merge(self, other: Any) -> None:
+        counts = self.counts
+        for bucket, n in other.counts.items():
+            counts[bucket] = counts.get(bucket, 0) + n
+
+    def copy(self) -> Quantile:
+        twin = Quantile(self.ppm)
+        twin.counts = dict(self.counts)
+        return twin
+
+    def value(self) -> Any:
+        bucket = self._bucket()
+        return None if bucket is None else value_in(bucket)
+
+    def _bucket(self) -> int | None:
+        rank = (sum(self.counts.values()) - 1) * self.ppm // _PPM
+        for bucket in sorted(self.counts):
+            rank -= self.counts[bucket]
+            if rank < 0:
+                return bucket
+        return None
+
+    def bounds(self, possibles: Sequence[Any]) -> Bounds:
+        pooled = Quantile(self.ppm)
+        for cell in possibles:
+            pooled.merge(cell)
+        return self._extreme(pooled.counts, 1), self._extreme(pooled.counts, -1)
+
+    def _extreme(self, possibles: dict[int, int], sign: int) -> Any:
+        grown = self.copy()
+        found = grown._bucket()
+        for bucket in sorted(possibles, reverse=sign < 0):
+            if found is not None and sign * bucket > sign * found:
+                break
+            grown.counts[bucket] = grown.counts.get(bucket, 0) + possibles[bucket]
+            found = grown._bucket()
+        return grown.value()
+
+    def dump(self) -> Plain:
+        return [[bucket, n] for bucket, n in sorted(self.counts.items())]
+
+    def load(self, state: Plain) -> None:
+        self.counts = {bucket: n for bucket, n in state}  # noqa: C416

@@ -1,0 +1,299 @@
+"""Tumbling and sliding windows: of a fixed size, at fixed times.
+
+Per key and slice of time (`slices`) one pane is kept; a window is its panes taken together, so
+an event costs the same whatever the number of windows it belongs to. A window is told when
+the frontier has passed its end; told again at the end of an instant that brought it more;
+and forgotten, pane by pane, when it is final. A window exists if an event possibly belongs
+to it.
+
+Bounds: `max_windows` panes. At the bound the oldest panes whose windows have all been told
+are given up (`given_up`), as if `correct_for` were shorter; if there are none, the event
+that would open one more is left out (`refused`): other keys and windows are not touched by
+one key too many. What comes for windows that are final is counted in `expired`.
+
+Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost per window
+told: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
+unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what
+sliding windows share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from topology.operator import Plain
+from topology.window.agenda import Agenda
+from topology.window.cells import Makers
+from topology.window.config import IGNORE, THESIS3, WindowConfig
+from topology.window.frontier import NOT_YET, Frontier
+from topology.window.journal import Journal, Part
+from topology.window.pane import Pane, restored
+from topology.window.panes import Panes
+from topology.window.reading import Values
+from topology.window.slices import Slices
+from topology.window.telling import NEW, Teller
+
+PANE: Final = "pane"
+SHOWN: Final = "shown"
+TOUCHED: Final = "touched"
+MAX_TOUCHED_SLICES: Final = 1_000
+"""Of one event: one that is less sure than that blurs the pane it is in by reference time."""
+
+
+class Spans:
+    """State of one query; see the module's docstring."""
+
+    def __init__(
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, teller: Teller
+    ) -> None:
+        self._config = config
+        self._makers = makers
+        self._frontier = frontier
+        self._teller = teller
+        self._slices = Slices(config.size_ns, config.every_ns)
+        self._panes = Panes(config, makers, self._slices)
+        self._heeds_errors = config.uncertainty != IGNORE
+        self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
+
+        self._shown: dict[int, dict[str, int]] = {}
+        self._touched: dict[tuple[int, str], None] = {}
+        self._closed_ns = NOT_YET
+        self._told_ns = NOT_YET  # the latest end of a window that was told
+        self._agenda = Agenda(self._slices)
+        self.journal = Journal()
+        self.expired = 0
+        self.refused = 0
+        self.given_up = 0
+
+    # -- taking events in --------------------------------------------------------------------------
+
+    def add(self, event: Any, key: str, values: Values) -> None:
+        ref_ns = event.ref_time_ns
+        if self._heeds_errors:
+            reach_ns = max(event.error_ns, self._zone_ns)
+            if reach_ns:
+                touched = self._slices.within(
+                    ref_ns - reach_ns, ref_ns + reach_ns, MAX_TOUCHED_SLICES
+                )
+                if len(touched) > 1:
+                    self._add_unsure(event, key, values, touched)
+                    return
+        slice_ns = self._slices.at(ref_ns)
+        pane = self._pane(slice_ns, key)
+        if pane is None:
+            return
+        pane.add(event, values)
+        if self._mark(slice_ns, key, pane):
+            self.expired += 1
+
+    def _add_unsure(self, event: Any, key: str, values: Values, touched: list[int]) -> None:
+        too_many = len(touched) == MAX_TOUCHED_SLICES
+        own_ns = self._slices.at(event.ref_time_ns)
+        expired = False
+        for slice_ns in [own_ns] if too_many else touched:
+            pane = self._pane(slice_ns, key)
+            if pane is None:
+                continue
+            span_ns = slice_ns, self._slices.after(slice_ns)
+            if too_many and not pane.blurred:
+                pane.blur(span_ns)
+            pane.add_edge(event, values, span_ns, self._config.max_edge_events)
+            expired = self._mark(slice_ns, key, pane) or expired
+        if expired:
+            self.expired += 1
+
+    def _pane(self, slice_ns: int, key: str) -> Pane | None:
+        pane = self._panes.get(slice_ns, key)
+        return pane if pane is not None else self._open(slice_ns, key)
+
+    def _open(self, slice_ns: int, key: str) -> Pane | None:
+        last_end_ns = self._slices.last_end(slice_ns)
+        if self._panes.count >= self._config.max_windows and last_end_ns > self._frontier.final_ns:
+            self._make_room()
+        if last_end_ns <= self._frontier.final_ns:
+            self.expired += 1
+            return None
+        if self._panes.count >= self._config.max_windows:
+            self.refused += 1
+            return None
+        if slice_ns not in self._panes.by_slice:
+            self._agenda.expect(slice_ns, self._closed_ns)
+        return self._panes.open(slice_ns, key)
+
+    def _make_room(self) -> None:
+        oldest_ns = self._slices.last_end(min(self._panes.by_slice))
+        if oldest_ns <= self._closed_ns:
+            self._tell_touched()
+            before = self._panes.count
+            self._frontier.give_up(oldest_ns)
+            self._retire()
+            self.given_up += before - self._panes.count
+
+    def _mark(self, slice_ns: int, key: str, pane: Pane) -> bool:
+        """Note what has to be told and saved. True if a window it belongs to is final."""
+        if not pane.dirty and self.journal.is_kept:
+            pane.dirty = True
+            self.journal.note(PANE, slice_ns, key)
+        closed_ns = self._closed_ns
+        if slice_ns < self._told_ns:
+            self._panes.changed(key)
+        is_early = self._config.early_ns > 0
+        if not is_early and self._slices.after(slice_ns) > closed_ns:
+            return False
+        expired = False
+        for start_ns in self._slices.windows(slice_ns):
+            end_ns = start_ns + self._config.size_ns
+            if end_ns <= self._frontier.final_ns:
+                expired = True
+            elif (end_ns <= closed_ns or is_early) and (start_ns, key) not in self._touched:
+                self._touched[start_ns, key] = None
+                self.journal.note(TOUCHED, start_ns, key)
+        return expired
+
+    # -- telling -----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """The instant is over: close what the frontier has passed, correct what has changed."""
+        frontier = self._frontier
+        due: list[tuple[int, str]] = []
+        if self._touched:
+            due = [window for window in self._touched if self._end(window) <= self._closed_ns]
+        if frontier.closed_ns > self._closed_ns:
+            before_ns, self._closed_ns = self._closed_ns, frontier.closed_ns
+            for start_ns in self._agenda.closing(self._panes.by_slice, before_ns, self._closed_ns):
+                due += [(start_ns, key) for key in self._panes.keys(start_ns)]
+        for window in sorted(due):
+            self._untouch(window)
+            self._tell(window, is_closed=True)
+        if frontier.final_ns >= self._agenda.next_final_ns:
+            self._retire()
+
+    def tell_early(self) -> None:
+        for window in sorted(self._touched):
+            self._untouch(window)
+            self._tell(window, is_closed=False)
+
+    @property
+    def has_fresh(self) -> bool:
+        """Something is to be told early."""
+        return bool(self._touched)
+
+    def _tell_touched(self) -> None:
+        for window in sorted(self._touched):
+            if self._end(window) <= self._closed_ns:
+                self._untouch(window)
+                self._tell(window, is_closed=True)
+
+    def _untouch(self, window: tuple[int, str]) -> None:
+        if self._touched.pop(window, self) is None:
+            self.journal.note(TOUCHED, *window)
+
+    def _end(self, window: tuple[int, str]) -> int:
+        return window[0] + self._config.size_ns
+
+    def _tell(self, window: tuple[int, str], *, is_closed: bool) -> None:
+        start_ns, key = window
+        end_ns = start_ns + self._config.size_ns
+        self._told_ns = max(self._told_ns, end_ns)
+        measured = self._panes.measured(start_ns, key)
+        if measured is None:
+            return
+        is_final = end_ns <= self._frontier.final_ns
+        revision = self._shown.get(start_ns, {}).get(key, NEW)
+        self._teller.tell(
+            key,
+            start_ns,
+            (start_ns, end_ns),
+            revision,
+            measured,
+            is_closed=is_closed,
+            is_final=is_final,
+        )
+        if is_final:
+            self._forget(start_ns, key)
+        else:
+            self._shown.setdefault(start_ns, {})[key] = revision + 1
+            self._agenda.expect_final(end_ns)
+            self.journal.note(SHOWN, start_ns, key)
+
+    def _forget(self, start_ns: int, key: str) -> None:
+        if self._shown.get(start_ns, {}).pop(key, NEW) != NEW:
+            self.journal.note(SHOWN, start_ns, key)
+
+    # -- forgetting --------------------------------------------------------------------------------
+
+    def _retire(self) -> None:
+        """Forget what is final; where the query asks for it, say so."""
+        final_ns = self._frontier.final_ns
+        for start_ns in sorted(self._shown):
+            if start_ns + self._config.size_ns > final_ns:
+                continue
+            for key in sorted(self._shown[start_ns]):
+                if self._config.finals:
+                    self._tell((start_ns, key), is_closed=True)
+                else:
+                    self._forget(start_ns, key)
+            del self._shown[start_ns]
+        for slice_ns in sorted(self._panes.by_slice):
+            if self._slices.last_end(slice_ns) <= final_ns:
+                gone = self._panes.drop(slice_ns)
+                if self.journal.is_kept:
+                    for key in gone:
+                        self.journal.note(PANE, slice_ns, key)
+        self._panes.settled(self._closed_ns)
+        self._agenda.renew(self._panes.by_slice, self._shown)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "windows": self._panes.count,
+            "told_not_final": sum(len(keys) for keys in self._shown.values()),
+            "expired": self.expired,
+            "refused": self.refused,
+            "given_up": self.given_up,
+        }
+
+    def parts(self) -> Iterable[Part]:
+        for slice_ns, panes in self._panes.by_slice.items():
+            for key in panes:
+                yield PANE, slice_ns, key
+        for start_ns, shown in self._shown.items():
+            for key in shown:
+                yield SHOWN, start_ns, key
+        for start_ns, key in self._touched:
+            yield TOUCHED, start_ns, key
+
+    def dump(self, part: Part) -> Plain:
+        """Now that it is saved."""
+        if part[0] == PANE and (pane := self._panes.get(part[1], part[2])) is not None:
+            pane.dirty = False
+        return self.peek(part)
+
+    def peek(self, part: Part) -> Plain:
+        """None if the part is gone."""
+        kind, number, key = part
+        if kind == PANE:
+            pane = self._panes.get(number, key)
+            return None if pane is None else pane.dump()
+        if kind == SHOWN:
+            return self._shown.get(number, {}).get(key)
+        return 1 if (number, key) in self._touched else None
+
+    def load(self, part: Part, state: Plain) -> None:
+        kind, number, key = part
+        if kind == PANE:
+            self._panes.put(number, key, restored(state, self._makers))
+        elif kind == SHOWN:
+            self._shown.setdefault(number, {})[key] = state
+        else:
+            self._touched[number, key] = None
+
+    def loaded(self) -> None:
+        """All parts and the frontier are there."""
+        self._closed_ns = self._frontier.closed_ns
+        for slice_ns in self._panes.by_slice:
+            self._agenda.expect(slice_ns, self._closed_ns)
+        for start_ns in self._shown:
+            self._agenda.expect_final(start_ns + self._config.size_ns)
