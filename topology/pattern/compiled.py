@@ -20,6 +20,7 @@ from topology.pattern.match import Match
 from topology.pattern.normal_form import Alternative, Blocker, NormalForm, normalise
 from topology.pattern.syntax import Expr, Query
 from topology.pattern.tactics import tactic_for
+from topology.pattern.tactics.greedy import goes_on
 from topology.pattern.uncertain.grade import Grading
 from topology.pattern.uncertain.layout import timed_apart
 from topology.pattern.uncertain.possible import Possible
@@ -44,12 +45,13 @@ class Shape:
     """What of a query decides who is affected by an event.
 
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
-    decided up to its first event's time and the window. `holds_back`: it is not told before that
-    (a negation at the end). `strict`: entries of any kind matter."""
+    decided up to its first event's time and the window. `looks_ahead`: what comes after its end
+    may forbid it. `strict`: entries of any kind matter."""
 
     by_end: bool
     has_start_negation: bool
     has_end_negation: bool
+    looks_ahead: bool
     open_tail: bool
     strict: bool
     everywhere: bool
@@ -58,7 +60,7 @@ class Shape:
     def doubles(self) -> bool:
         """An event matters for two windows: one until the match is decided, one before it."""
         if self.by_end:
-            return self.has_end_negation
+            return self.looks_ahead
         return self.has_start_negation and self.open_tail
 
 
@@ -168,6 +170,7 @@ def shape_of(form: NormalForm) -> Shape:
     ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
     lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
     grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
+    goes = query.matches != "one" and any(map(goes_on, form.alternatives))
     strict = any(
         component.edge == "strict" or component.loop == "strict"
         for alternative in form.alternatives
@@ -177,7 +180,8 @@ def shape_of(form: NormalForm) -> Shape:
         by_end=query.strategy == "any",
         has_start_negation=starts,
         has_end_negation=ends,
-        open_tail=ends or grows,
+        looks_ahead=ends or goes,
+        open_tail=ends or goes or grows,
         strict=strict,
         everywhere=strict and not form.by_partition and bool(form.same),
     )

@@ -1,9 +1,9 @@
 """Which groups are free: of them a maximal match holds all entries there are.
 
 Source: patterns.md 3.3. A group is free if nothing relates its elements to each other, to another
-group, or to how many they are: no maximum, no UNTIL, no predicate with an index or an aggregate
-over it, every step from, to and within it under skip-till-any. An element may depend on singles
-(`b.x > a.x`): whether it fits is then its own affair.
+group, or to how many they are: no maximum, no UNTIL, not greedy, no predicate with an index or an
+aggregate over it, every step from, to and within it under skip-till-any. An element may depend on
+singles (`b.x > a.x`): whether it fits is then its own affair.
 
 So for given singles the whole of the eligible entries between the neighbours is a match if any
 subset of it is, as it has the earliest first and the latest last entry, and so the smallest gaps
@@ -19,7 +19,9 @@ from topology.pattern.walk import aliases, walk
 
 
 def is_free(alternative: Alternative, component: Component) -> bool:
-    """A single is, being no group."""
+    """A single is, being no group. What is greedy must take what another could leave out."""
+    if component.greedy:
+        return False
     if not component.is_group:
         return True
     if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":

@@ -72,18 +72,21 @@ class Pattern:
 
     def _take(self, event: Event) -> None:
         if self._max_ahead_ns is not None:
-            event.epoch = max(event.epoch, 0)
             if event.ref_time_ns > event.at_ns + self._max_ahead_ns:
                 self._ahead += 1
                 return
             newest_ns = max(self._engine.clock_ns, event.ref_time_ns)
             self._engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
+        if self._engine.accept(self._entry(event), event.at_ns) == STORED:
+            event.held_by = self._position
+
+    def _entry(self, event: Event) -> Entry:
+        event.epoch = max(event.epoch, 0)  # on the raw topic nobody has settled it
         payload = self._decode(event.value)
         if payload is UNREADABLE:
             self._unreadable += 1
             payload = None
-        if self._engine.accept(Entry(event, payload), event.at_ns) == STORED:
-            event.held_by = self._position
+        return Entry(event, payload)
 
     def on_time(self, now_ns: int) -> Step:
         self._engine.on_time(now_ns)
@@ -129,10 +132,7 @@ class Pattern:
         return (entry.event for entry in self._engine.entries())
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        entries = []
-        for event in held:
-            payload = self._decode(event.value)
-            entries.append(Entry(event, None if payload is UNREADABLE else payload))
+        entries = [self._entry(event) for event in held]
         self._engine.restore(state, entries)
         self._step(0, [])
 

@@ -125,7 +125,7 @@ class Run:
     def _affected_in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
         wiring, shape = self._wiring, self.query.shape
         if shape.by_end:
-            if shape.has_end_negation and mine & wiring.blockers:
+            if shape.looks_ahead and mine & wiring.blockers:
                 return self._anchors(entry.time_ns - self._span_ns, entry.time_ns)
             return [entry] if mine & wiring.anchors else []
         if self.query.query.matches == "one":
@@ -139,11 +139,8 @@ class Run:
 
     def _undecided(self, entry: Entry) -> list[Entry]:
         """Units with a match that an event of this time can still change."""
-        return [
-            unit.anchor
-            for unit in self.units.values()
-            if any(found.decided_ns >= entry.time_ns for found in unit.found.values())
-        ]
+        time_ns = entry.time_ns
+        return [unit.anchor for unit in self.units.values() if _is_undecided(unit, time_ns)]
 
     @property
     def _span_ns(self) -> int:
@@ -153,7 +150,7 @@ class Run:
         shape, time_ns, span_ns = self.query.shape, entry.time_ns, self._span_ns
         margin_ns = self._doubt.margin_ns
         if shape.by_end:
-            since_ns = time_ns - (span_ns if shape.has_end_negation else margin_ns)
+            since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
             anchors = self._anchors(since_ns, time_ns + span_ns)
         else:
             until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
@@ -162,8 +159,9 @@ class Run:
 
     def _reaches(self, anchor: Entry, entry: Entry) -> bool:
         unit = self.units.get(anchor.key)
-        early_ns = entry.time_ns - self._doubt.margin_ns
-        return unit is None or early_ns <= unit.hi_ns or anchor is entry
+        if unit is None or entry.time_ns <= unit.hi_ns or anchor is entry:
+            return True
+        return self._doubt.margin_ns > 0 and _is_undecided(unit, entry.time_ns)
 
     def _anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
         found: dict[Key, Entry] = {}
@@ -348,7 +346,7 @@ class Run:
                 if found.decided_ns < now.floor_ns and not self._barrier.drops(found.match):
                     self._barrier = self._barrier.behind(self._after(found.match))
         shape = self.query.shape
-        opens = not shape.by_end or shape.has_end_negation or self.query.query.skip != "none"
+        opens = not shape.by_end or shape.looks_ahead or self.query.query.skip != "none"
         open_ns = self._span_ns if opens else self._doubt.margin_ns
         for key, unit in list(self.units.items()):
             if unit.anchor.time_ns + open_ns < now.floor_ns:
@@ -443,6 +441,10 @@ class Run:
             unit.said[id_].live, unit.said[id_].final = live, final
         if self.query.query.matches == "one" and not self.query.shape.by_end:
             self._wait(unit, None if waits is None else frozenset(map(tuple, waits)))
+
+
+def _is_undecided(unit: Unit, time_ns: int) -> bool:
+    return any(found.decided_ns >= time_ns for found in unit.found.values())
 
 
 def spelled(partition: Sequence[Any]) -> bytes:

@@ -66,7 +66,7 @@ class Teller:
             if newest is not None and entries[0].key < newest.key:
                 in_order = False
             newest = entries[-1]
-            if isinstance(entries, Stretch):
+            if type(entries) is Stretch:
                 members += self._members_of_whole(entries, alias)[entries.low : entries.high]
             else:
                 members += [member(entry, alias) for entry in entries]
@@ -82,7 +82,7 @@ class Teller:
         return found
 
     def _payloads_of(self, entries: Sequence[Entry]) -> list[Any]:
-        if not isinstance(entries, Stretch):
+        if type(entries) is not Stretch:
             return [entry.payload for entry in entries]
         whole = self._payloads.get(id(entries.whole))
         if whole is None:

@@ -10,8 +10,9 @@ from topology.pattern.lateness import Lateness
 
 
 class Wiring:
-    """`kinds` are numbers in the hall. `number`: the query's place among all. Matches that start
-    before `since_ns` are not the query's: it was added after."""
+    """`kinds` are numbers in the hall. `number`: the query's place among all. `blockers`: kinds of
+    what may forbid a match, negations and greedy groups at its end. Matches that start before
+    `since_ns` are not the query's: it was added after."""
 
     __slots__ = (
         "anchors",
@@ -36,9 +37,12 @@ class Wiring:
         untils = {kinds.index(kind) for kind in query.untils.values()}
         self.kinds = frozenset(self.slots_of.keys() | untils)
         self.anchors = frozenset(kinds.index(query.kinds[slot]) for slot in query.anchors)
-        self.enders = frozenset(kinds.index(query.kinds[slot]) for slot in end_slots(query.form))
-        self.blockers = frozenset(
-            kinds.index(query.kinds[a.number, len(a.components) + k])
+        ends = end_slots(query.form)
+        self.enders = frozenset(kinds.index(query.kinds[slot]) for slot in ends)
+        forbidding = [
+            (a.number, len(a.components) + k)
             for a in query.form.alternatives
             for k in range(len(a.blockers))
-        )
+        ]
+        forbidding += [(a, j) for a, j in ends if query.form.alternatives[a].components[j].greedy]
+        self.blockers = frozenset(kinds.index(query.kinds[slot]) for slot in forbidding)

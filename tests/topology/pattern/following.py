@@ -47,7 +47,7 @@ class Reader:
             assert before is not None, f"nothing to {result.op}: {result}"
         if result.op != RETRACT:
             if before is not None:
-                assert result.final or content(before) != content(result), "an update of nothing"
+                assert result.final or told(before) != told(result), "an update of nothing"
             self.standing[id_] = result
         if result.final:
             self.final.add(id_)
@@ -58,6 +58,10 @@ class Reader:
 
 def content(result: MatchResult) -> Content:
     return tuple(sorted((m.alias, (m.source, m.epoch, m.seq)) for m in result.members))
+
+
+def told(result: MatchResult) -> tuple[Content, str]:
+    return content(result), result.confidence
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:

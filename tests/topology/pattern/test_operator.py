@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from topology.description import QueryConfig, Topology, parse, query_of
-from topology.event import WATERMARK, Event
+from topology.event import NO_EPOCH, WATERMARK, Event
 from topology.outcome import Step
 from topology.result import MatchResult
 from topology.stage import Stage
@@ -140,6 +140,38 @@ def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
     assert told(give(running, event("A", 20, 20), event("B", 21, 21))) == [
         ("two", "emit", False, [20, 21])
     ]
+
+
+def test_before_the_merge_the_engine_alone_corrects_also_after_a_restart() -> None:
+    of = topology(
+        f"patterns_read: raw\ncorrect_for: 50ms\nqueries: {{ab: {{pattern: {json.dumps(AB)}}}}}"
+    )
+    running = stage(of)
+
+    def raw(type_: str, ms: int, seq: int) -> Event:
+        made = event(type_, ms, seq)
+        made.epoch = NO_EPOCH
+        made.at_ns = 100 * MS
+        return made
+
+    assert told(give(running, raw("B", 5, 5), raw("A", 1, 1))) == [("ab", "emit", False, [1, 5])]
+    again = stage(of)
+    state, held = running.snapshot(), kept(running)
+    for one in held:
+        one.epoch = NO_EPOCH  # as it is read from the topic
+    again.restore(state, held)
+    assert told(give(again, raw("B", 5, 5), raw("B", 4, 4))) == [("ab", "update", False, [1, 4])]
+    assert told(give(again, raw("B", 60, 6), raw("B", 3, 3))) == [], "it is behind correct_for"
+    ahead = raw("A", 3_600_101, 7)
+    assert told(give(again, ahead, raw("A", 61, 8), raw("B", 62, 9))) == [
+        ("ab", "emit", False, [8, 9])
+    ]
+    figures = again.chains["default"].figures()
+    assert (figures["pattern_copies"], figures["pattern_late"], figures["pattern_refused"]) == (
+        1,
+        1,
+        1,
+    )
 
 
 def checkpoint(running: Stage, table: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ def test_long_groups_share_their_entries() -> None:
     groups = [match.bound[1] for match in evaluation.matches]
     assert len(groups) == 100
     assert all(isinstance(group, Stretch) and len(group) == 500 for group in groups)
-    assert len({id(group._entries) for group in groups if isinstance(group, Stretch)}) == 1
+    assert len({id(group.whole) for group in groups if isinstance(group, Stretch)}) == 1
 
 
 def test_a_negation_without_ties_costs_the_same_however_many_there_are() -> None:

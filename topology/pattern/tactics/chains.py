@@ -20,9 +20,10 @@ from topology.pattern.walk import aliases, walk
 
 def chains(alternative: Alternative) -> list[bool]:
     """By component."""
-    if not alternative.is_linear or any(part.edge != "any" for part in alternative.components):
-        return [False] * len(alternative.components)
-    return [_is_chain(alternative, component) for component in alternative.components]
+    parts = alternative.components
+    if not alternative.is_linear or any(part.edge != "any" or part.greedy for part in parts):
+        return [False] * len(parts)
+    return [_is_chain(alternative, component) for component in parts]
 
 
 def _is_chain(alternative: Alternative, component: Component) -> bool:

@@ -4,6 +4,8 @@ MAXIMAL is taken literally: all valid matches that end in the anchor, and of the
 no other contains. That is exponential in the length of a group whose members depend on each
 other. Where they do not, `slices` finds the same without; where they depend on their neighbours
 only, `chains` spare most of it.
+
+What leaves out an entry that a greedy group could take is no valid match (`greedy`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from topology.pattern.normal_form import Alternative, NormalForm
 from topology.pattern.tactics.blockers import Gaps
 from topology.pattern.tactics.budget import Budget
 from topology.pattern.tactics.chains import chains
+from topology.pattern.tactics.greedy import goes_on
 from topology.pattern.tactics.maximal import maximal
 from topology.pattern.tactics.rules import Rules
 from topology.pattern.tactics.search import Search
@@ -44,6 +47,7 @@ class Enumeration:
         self._limit = query.limit
         self._by_end = query.strategy == "any"
         waits = not self._by_end or any(finder.gaps.has_end for finder in finders)
+        waits = waits or any(map(goes_on, form.alternatives))
         self._reach_ns = query.within_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:

@@ -21,6 +21,7 @@ from topology.pattern.index import Index
 from topology.pattern.match import Match
 from topology.pattern.tactics.blockers import Gaps
 from topology.pattern.tactics.budget import Budget
+from topology.pattern.tactics.greedy import Greed
 from topology.pattern.tactics.rules import Rules
 
 
@@ -54,6 +55,7 @@ class Search:
         "_everything",
         "_frames",
         "_gaps",
+        "_greed",
         "_indexes",
         "_place",
         "_rules",
@@ -79,6 +81,7 @@ class Search:
         self._budget = budget
         self._wanted = wanted
         self._chains = chains
+        self._greed = Greed(rules, place, budget)
         self._bound = rules.empty()
         self._frames: list[Frame] = []
         self._ceilings: list[int] = []
@@ -151,6 +154,8 @@ class Search:
         self._start = start
         if self._chains[j] and self._misses_before(j, start):
             return
+        if self._greed.groups and self._greed.forbids(self._bound, j, start, start):
+            return
         self._bound[j].append(start)
         if rules.holds(self._bound, j):
             if start is self._end:
@@ -193,6 +198,8 @@ class Search:
         first = self._start
         if first is None or self._gaps.blocked(self._place, bound, first, last, self._budget):
             return
+        if self._greed.groups and self._greed.forbids_end(bound, first):
+            return
         members = tuple([tuple(entries) for entries in bound[: rules.count]])
         self.found.append(Match(rules.number, members, first, last))
 
@@ -213,14 +220,25 @@ class Search:
                 if rules.holds(bound, j) and not self._misses(frame, j, entry):
                     if frame.once:
                         frame.low = frame.high
-                    self._current = j
-                    return entry
+                    if not self._greed.groups or not self._is_greedy_elsewhere(j, entry):
+                        self._current = j
+                        return entry
                 bound[j].pop()
                 if self._budget.is_spent:
                     return None
             frame.open.pop()
             self._begin(frame)
         return None
+
+    def _is_greedy_elsewhere(self, j: int, entry: Entry) -> bool:
+        """Whether the step just made into j closes a greedy group that could take more."""
+        first = self._start
+        if first is None:
+            return False
+        self._bound[j].pop()
+        forbids = self._greed.forbids(self._bound, j, entry, first)
+        self._bound[j].append(entry)
+        return forbids
 
     # -- runs that lead to no maximal match ---------------------------------------------------
 

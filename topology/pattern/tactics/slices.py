@@ -54,7 +54,7 @@ def can_slice(form: NormalForm, alternative: Alternative) -> bool:
         return False
     if sum(part.is_optional for part in parts) > MAX_OPTIONAL:
         return False
-    return all(is_free(alternative, part) for part in groups)
+    return all(is_free(alternative, part) for part in parts)
 
 
 class Slices:

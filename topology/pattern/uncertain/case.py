@@ -231,17 +231,25 @@ class Case:
     ) -> int:
         """Does it end the group, or did another event since the group began?"""
         until, begun = self.layout.untils[j], [*sure[j], *open_[j]]
-        since_ns = min((one.time_ns for one in begun), default=entry.time_ns)
-        found = list(self.around(self.enders(j), since_ns, entry.time_ns))
-        if until is not None and until.alone is None:
-            if until.looks_at_time or not is_settled([*self.members, *found, entry]):
-                return MAYBE
-            passed = [e for e in found if begun and begun[-1].key < e.key < entry.key]
-            return YES if any(self.ends(one, j) for one in (*passed, entry)) else NO
-        worst = self.ends_alone(entry, j)
-        for other in found if begun else ():
+        found = []
+        for other in (
+            self.around(self.enders(j), min(map(_time, begun)), entry.time_ns) if begun else ()
+        ):
             since = max(before_by_key(one, other) for one in begun)
             since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
-            if other is not entry and since > worst:
-                worst = max(worst, min(since, self.ends_alone(other, j)))
+            if other is not entry and since:
+                found.append((other, since))
+        if until is not None and until.alone is None:
+            passed = [one for one, _ in found]
+            if until.looks_at_time or not is_settled([*self.members, *passed, entry]):
+                return MAYBE
+            later = [e for e in passed if e.key > begun[-1].key]
+            return YES if any(self.ends(one, j) for one in (*later, entry)) else NO
+        worst = self.ends_alone(entry, j)
+        for other, since in found:
+            worst = max(worst, min(since, self.ends_alone(other, j)))
         return worst
+
+
+def _time(entry: Entry) -> int:
+    return entry.time_ns

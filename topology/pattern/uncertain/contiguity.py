@@ -3,7 +3,8 @@
 In a world the walk from a start takes exactly the match if, event by event in the order of that
 world, each member is eligible when its turn comes (which follows from its being a match), fits no
 component that goes before its own, and no other event fits any. MATCHES ALL asks this of each
-step, for the component that the step leads into.
+step, for the component that the step leads into; and of a greedy group that it leaves out no event
+it could have had last.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from topology.pattern.entry import Entry
 from topology.pattern.grading import MAYBE, NO, YES
 from topology.pattern.uncertain.case import Case
-from topology.pattern.uncertain.order import before_by_key, negated
+from topology.pattern.uncertain.order import before, before_by_key, negated
 
 GREEDY_LOOP, SUCCESSOR, LOOP = 0, 1, 2
 """Which component an event goes to that fits several: the lower."""
@@ -24,7 +25,11 @@ def taken_otherwise(case: Case) -> int:
         return worst
     if case.layout.matches == "one":
         return max(worst, _walks_otherwise(case))
-    return max(worst, _skips_next(case))
+    worst = max(worst, _skips_next(case))
+    for j, part in enumerate(case.layout.components):
+        if part.greedy and worst < YES:
+            worst = max(worst, _leaves_out(case, j))
+    return worst
 
 
 def _breaks_strict(case: Case) -> int:
@@ -77,6 +82,28 @@ def _skips_next(case: Case) -> int:
                     worst = max(worst, min(grade, case.fits(other, j)))
                 if worst == YES:
                     return worst
+    return worst
+
+
+def _leaves_out(case: Case, j: int) -> int:
+    """Does the greedy group do without an event that lies behind it and before what follows it;
+    or does what follows begin with one that fits?"""
+    layout, worst = case.layout, NO
+    order = before_by_key if layout.by_key else before
+    behind = [one for k in layout.after[j] for one in case.bound[k]]
+    ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
+    over_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
+    if behind:
+        over_ns = max(one.time_ns for one in behind)
+    for entry in case.around(case.component(j), case.first.time_ns, over_ns):
+        own = case.slots_of.get(entry)
+        if own is None:
+            grade = min((order(entry, one) for one in behind), default=YES)
+        else:
+            grade = YES if own in layout.after[j] else NO
+        grade = min([grade, *(before_by_key(one, entry) for one in ahead)])
+        if grade > worst:
+            worst = max(worst, min(grade, case.fits(entry, j), _may_step(case, entry, j)))
     return worst
 
 

@@ -20,18 +20,19 @@ def _ended(case: Case, j: int) -> int:
     until, group = case.layout.untils[j], case.bound[j]
     if until is None or not group:
         return NO
-    found = list(case.around(case.enders(j), group[0].time_ns, group[-1].time_ns))
+    around = case.around(case.enders(j), group[0].time_ns, group[-1].time_ns)
+    found = [(entry, inside) for entry in around if (inside := _is_inside(case, j, entry))]
     if until.alone is not None:
-        return max((_ends_alone(case, j, entry) for entry in found), default=NO)
-    if until.looks_at_time or not is_settled([*case.members, *found]):
+        return max((min(inside, case.ends_alone(e, j)) for e, inside in found), default=NO)
+    entries = [entry for entry, _ in found]
+    if until.looks_at_time or not is_settled([*case.members, *entries]):
         return MAYBE
-    within = [entry for entry in found if group[0].key <= entry.key <= group[-1].key]
-    return YES if any(case.ends(entry, j) for entry in within) else NO
+    return YES if any(case.ends(entry, j) for entry in entries) else NO
 
 
-def _ends_alone(case: Case, j: int, entry: Entry) -> int:
-    group, inside = case.bound[j], YES
-    if case.slots_of.get(entry) != j:
-        inside = max(before_by_key(one, entry) for one in group)
-        inside = min(inside, max(before_by_key(entry, one) for one in group))
-    return min(inside, case.ends_alone(entry, j)) if inside else NO
+def _is_inside(case: Case, j: int, entry: Entry) -> int:
+    group = case.bound[j]
+    if case.slots_of.get(entry) == j:
+        return YES
+    behind = max(before_by_key(one, entry) for one in group)
+    return min(behind, max(before_by_key(entry, one) for one in group))

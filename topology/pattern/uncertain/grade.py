@@ -15,13 +15,14 @@ negation; for the rest O(members) for each event around that its components are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topology.pattern.entry import Entry
 from topology.pattern.evaluation import Place
 from topology.pattern.expression import Function
 from topology.pattern.grading import MAYBE, NO, YES
+from topology.pattern.index import Index
 from topology.pattern.match import Match
 from topology.pattern.normal_form import NormalForm
 from topology.pattern.uncertain.case import Case
@@ -30,7 +31,7 @@ from topology.pattern.uncertain.endings import ended
 from topology.pattern.uncertain.joining import joined
 from topology.pattern.uncertain.layout import Layout
 from topology.pattern.uncertain.negations import blocked
-from topology.pattern.uncertain.order import at_most, is_settled, negated
+from topology.pattern.uncertain.order import at_most, before_by_key, is_settled, negated
 from topology.result import CONFIRMED, UNCERTAIN
 
 
@@ -80,12 +81,11 @@ def valid(case: Case, *, is_nominal: bool) -> int:
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
-    """Is there an event for all that the alternative must have?"""
-    span_ns = case.first.time_ns, case.last.time_ns
-    indexes = case.place.components[layout.number]
+    """Is there an event for all that the alternative must have, by the end of the match?"""
     return all(
-        layout.minimum[j] == 0 or any(True for _ in case.around(indexes[j], *span_ns))
-        for j in range(layout.count)
+        layout.minimum[j] == 0
+        or any(before_by_key(case.last, e) != YES for e in _since(case, index))
+        for j, index in enumerate(case.place.components[layout.number])
     )
 
 
@@ -94,10 +94,24 @@ def _is_cut(entries: set[Entry], within_ns: int) -> bool:
     return all(at_most(one, other, within_ns) != MAYBE for one in entries for other in entries)
 
 
-def _relevant(case: Case, layout: Layout) -> list[Entry]:
+def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
+    """What the alternative's walk from the first event may depend on."""
     within_ns, place = layout.within_ns, case.place
-    since_ns, until_ns = case.first.time_ns - within_ns, case.first.time_ns + within_ns
-    indexes = [*place.components[layout.number], *place.blockers[layout.number]]
+    for index in place.components[layout.number]:
+        yield from _since(case, index)
+    for gap, index in zip(layout.gaps, place.blockers[layout.number], strict=True):
+        yield from _since(case, index)
+        for each in (index, place.everything) if gap.strict else (index,):
+            if each is not None and all(layout.minimum[j] == 0 for j in gap.left):
+                found = case.around(each, case.first.time_ns - within_ns, case.first.time_ns)
+                yield from (e for e in found if at_most(case.first, e, within_ns))
     if place.everything is not None:
-        indexes.append(place.everything)
-    return [entry for index in indexes for entry in case.around(index, since_ns, until_ns)]
+        yield from _since(case, place.everything)
+
+
+def _since(case: Case, index: Index) -> Iterator[Entry]:
+    """Events that may be in the window that the first event begins."""
+    first, within_ns = case.first, case.layout.within_ns
+    for entry in case.around(index, first.time_ns, first.time_ns + within_ns):
+        if before_by_key(entry, first) != YES and at_most(entry, first, within_ns):
+            yield entry

@@ -67,7 +67,7 @@ class Possible:
         return Evaluation(
             matches[: self._limit],
             overflow=len(matches) > self._limit or budget.is_spent,
-            hi_ns=anchor.time_ns + self._within_ns,
+            hi_ns=anchor.time_ns + self._within_ns + 2 * error_ns,
             waits=frozenset(),
             steps=budget.steps,
         )
