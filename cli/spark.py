@@ -6,8 +6,8 @@ Spark is an extra (`make spark-setup`) and needs Java 17.
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
-from types import FrameType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,10 +19,21 @@ from infra import spark as infra_spark
 from infra.maven import JarsUnavailable
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from cli.spark_job import Asked
 
 JOBS: Final = ("rates", "disorder", "clocks", "results", "truth", "archive")
-TO: Final = ("parquet", "console", "kafka")
+TO: Final = ("parquet", "jdbc", "kafka", "console")
+LATE: Final = ("apart", "include")
+POSTGRES: Final = "org.postgresql.Driver"
+
+master_option = click.option(
+    "--master", metavar="URL", help="Of Spark; without: local, or as spark-submit says."
+)
+conf_option = click.option(
+    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."
+)
 
 
 @click.group("spark")
@@ -69,66 +80,138 @@ def command() -> None:
 @click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")
 @click.option("--schema", metavar="DDL", help="Of JSON values: 'player INT, v DOUBLE'.")
 @click.option("--results", multiple=True, metavar="TOPIC", help="For the job results.")
-@click.option("--to", type=click.Choice(TO), default="parquet", show_default=True)
+@click.option(
+    "--late",
+    type=click.Choice(LATE),
+    default="apart",
+    show_default=True,
+    help="With --batch, include: windows count marked events where their time says.",
+)
+@click.option(
+    "--to",
+    multiple=True,
+    type=click.Choice(TO),
+    default=("parquet",),
+    show_default=True,
+    help="May be given more than once.",
+)
 @click.option("--to-topic", metavar="TOPIC", help="With --to kafka; it ought to be compacted.")
-@click.option("--master", metavar="URL", help="Of Spark; without: local, or as spark-submit says.")
-@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark.")
+@click.option(
+    "--jdbc-url",
+    metavar="URL",
+    help="With --to jdbc: jdbc:postgresql://HOST/DATABASE. INORDER_JDBC_USER and"
+    " INORDER_JDBC_PASSWORD come from the environment.",
+)
+@click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True)
+@click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
+@master_option
+@conf_option
 def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **rest: Any) -> None:
     """Run JOB until SIGTERM; with --batch or --until-caught-up to the end of the topics."""
     topology = load(topology_path)
     access = security(kafka_path)
-    absent = infra_spark.missing()
-    if absent is not None:
-        raise click.ClickException(absent)
+    _require_spark()
     from cli.spark_job import Asked
 
     asked = Asked(job, topology, brokers, access, **rest)
-    try:
+    with _told_plainly(job):
         _run(asked)
-    except (JarsUnavailable, BrokersUnavailable) as error:
-        raise click.ClickException(str(error)) from None
+
+
+@command.command("compact")
+@click.option("--archive", required=True, metavar="DIR", help="What the job archive has written.")
+@master_option
+@conf_option
+def compact(archive: str, master: str | None, conf: tuple[str, ...]) -> None:
+    """Make one file of the many of each finished hour of an archive."""
+    _require_spark()
+    from cli.spark_job import settings_of
+    from spark_analytics import archive as archives
+    from spark_analytics.session import new_session
+
+    settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
+    with (
+        _told_plainly("compact"),
+        _session(lambda: new_session("inorder compact", (), settings)) as spark,
+    ):
+        hours = archives.compact(spark, archive.rstrip("/"))
+    click.echo(f"{hours} hours rewritten", err=True)
+
+
+def _require_spark() -> None:
+    absent = infra_spark.missing()
+    if absent is not None:
+        raise click.ClickException(absent)
 
 
 def _run(asked: Asked) -> None:
-    from py4j.protocol import Py4JError
+    from cli.spark_job import guard, ids_of, output, session, tables, topics_of
+    from spark_analytics.running import Running, claim, run_bounded
+
+    brokers = None if asked.archive else asked.brokers_now()
+    with _session(lambda: session(asked)) as spark:
+        topics = topics_of(asked, spark)
+        found = tables(asked, topics)
+        there = output(asked, found)
+        ids = ids_of(asked, brokers, sorted(topics.asked)) if brokers else {}
+        if asked.batch or brokers is None:
+            run_bounded(found, there, asked.folder)
+            return
+        left = [table.name for table in found if there.holds(spark, table.name)]
+        claim(spark, asked.checkpoints, asked.about(ids), left)
+        watched = guard(asked, brokers, ids)
+        running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
+        with _signals(running.stop):
+            running.wait()
+
+
+@contextmanager
+def _told_plainly(job: str) -> Iterator[None]:
+    """Errors as one line, each of its kind."""
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from cli.spark_job import output, session, tables
     from spark_analytics.jobs import JobRefused
     from spark_analytics.payload import SchemaRefused
-    from spark_analytics.running import (
-        CheckpointRefused,
-        JobFailed,
-        Running,
-        claim,
-        first_line,
-        run_bounded,
-    )
+    from spark_analytics.running import CheckpointRefused, JobFailed, first_line
 
-    about = {} if asked.batch else asked.about()
-    spark = session(asked)
     try:
-        found = tables(asked, spark)
-        if asked.batch:
-            run_bounded(found, output(asked), asked.folder)
-            return
-        claim(spark, asked.checkpoints, about)
-        running = Running(found, output(asked), asked.folder, asked.checkpoints, asked.interval)
-
-        def stop(_: int, __: FrameType | None) -> None:
-            running.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
-        running.wait()
-    except (JobRefused, SchemaRefused, CheckpointRefused) as error:
+        yield
+    except (JobRefused, SchemaRefused, CheckpointRefused, FileNotFoundError) as error:
         raise Refused(str(error)) from None
-    except JobFailed as error:
+    except (JarsUnavailable, BrokersUnavailable, JobFailed) as error:
         raise click.ClickException(str(error)) from None
-    except PySparkException as error:
-        raise click.ClickException(f"{asked.job}: {first_line(error)}") from None
+    except (PySparkException, Py4JJavaError) as error:
+        raise click.ClickException(f"{job}: {first_line(error)}") from None
     except (Py4JError, ConnectionError):
-        raise click.ClickException(f"{asked.job}: the Java process of Spark has ended") from None
+        raise click.ClickException(f"{job}: the Java process of Spark has ended") from None
+
+
+@contextmanager
+def _session(made: Callable[[], SparkSession]) -> Iterator[SparkSession]:
+    """Ended at the end, unless this process had one before."""
+    from py4j.protocol import Py4JError
+    from pyspark.sql import SparkSession
+
+    was_there = SparkSession.getActiveSession() is not None
+    spark = made()
+    try:
+        yield spark
     finally:
-        with suppress(Py4JError, ConnectionError):
-            spark.stop()
+        if not was_there:
+            with suppress(Py4JError, ConnectionError):
+                spark.stop()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `stop`, as long as this lasts."""
+    before = {
+        number: signal.signal(number, lambda *_: stop())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,26 +1,37 @@
-"""What `inorder spark run` was asked for, turned into a session, topics, tables, an output."""
+"""What `inorder spark run` was asked for, turned into a session, topics, tables, outputs.
+
+What a checkpoint is good for (`about`) holds all that settles what the tables will be, the
+topics' ids and where the tables go; not how fast.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from agents.brokers import brokers_at
+from agents.brokers import Brokers, BrokersUnavailable, brokers_at
 from agents.security import Security
 from cli.spark_kafka import java_settings
 from cli.topology_file import Refused
-from infra.spark import jars
+from infra.spark import jars, postgres_jars
 from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs import JOBS, Table, Wanted
-from spark_analytics.outputs import Console, Folder, Output, Topic
+from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic
 from spark_analytics.payload import schema_of
+from spark_analytics.running import JobFailed
 from spark_analytics.session import new_session
 from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
 from topology.description import QueryConfig, Topology
+
+POSTGRES: Final = "jdbc:postgresql:"
+JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}
+"""From the environment, as others on the machine can read command lines."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +56,12 @@ class Asked:
     table: Sequence[str]
     schema: str | None
     results: Sequence[str]
-    to: str
+    late: str
+    to: Sequence[str]
     to_topic: str | None
+    jdbc_url: str | None
+    jdbc_driver: str
+    jar: Sequence[str]
     master: str | None
     conf: Sequence[str]
     kafka: dict[str, str] = field(init=False)
@@ -60,28 +75,37 @@ class Asked:
         object.__setattr__(self, "interval", _interval(self))
         if self.archive is not None and not self.batch:
             raise Refused("--archive is read as a whole; add --batch")
-        if (self.to == "kafka") != (self.to_topic is not None):
+        if self.late == "include" and not self.batch:
+            raise Refused("--late include: a stream cannot go back to closed windows; add --batch")
+        if ("kafka" in self.to) != (self.to_topic is not None):
             raise Refused("--to kafka and --to-topic go together")
-        for pair in self.conf:
-            name, equals, value = pair.partition("=")
-            if not (name and equals and value):
-                raise Refused(f"--conf {pair}: write NAME=VALUE, like spark.driver.memory=2g")
-        if self.to == "kafka" and self.job == "archive":
-            raise Refused("--to kafka: an archive is Parquet; leave --to out")
+        if ("jdbc" in self.to) != (self.jdbc_url is not None):
+            raise Refused("--to jdbc and --jdbc-url go together")
+        if self.jdbc_url is not None and not self.jdbc_url.startswith("jdbc:"):
+            raise Refused("--jdbc-url: write jdbc:postgresql://HOST:PORT/DATABASE or the like")
+        if self.job == "archive" and tuple(self.to) != ("parquet",):
+            raise Refused(f"--to {' '.join(self.to)}: an archive is Parquet; leave --to out")
+        settings_of(self.conf)
 
     @property
     def folder(self) -> str:
-        """A bounded run and a stream have tables of their own: neither replaces the other's."""
-        return f"{self.out.rstrip('/')}/{self.job}{'-batch' if self.batch else ''}"
+        return f"{self.out.rstrip('/')}/{self.name}"
 
     @property
     def checkpoints(self) -> str:
         return self.checkpoint or f"{self.out.rstrip('/')}/checkpoints/{self.job}"
 
-    def about(self) -> dict[str, Any]:
+    @property
+    def name(self) -> str:
+        """Of the job's folder and of its tables in a database: a bounded run and a stream
+        have tables of their own, neither replaces the other's."""
+        return f"{self.job}-batch" if self.batch else self.job
+
+    def brokers_now(self) -> Brokers:
+        return brokers_at(self.brokers, self.security)
+
+    def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
         """What a checkpoint is good for."""
-        topics = sorted({topic for s in self.topology.streams.values() for topic in _of(s)})
-        found = brokers_at(self.brokers, self.security)
         return {
             "job": self.job,
             "window": self.window,
@@ -90,23 +114,76 @@ class Asked:
             "quantiles": list(self.quantile),
             "schema": self.schema,
             "results": list(self.results),
-            "topics": found.topic_ids(topics),
+            "topics": topic_ids,
+            "to": sorted(self.to),
+            "folder": self.folder if "parquet" in self.to else None,
+            "to topic": self.to_topic,
+            "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
         }
 
 
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """Those of `--conf`."""
+    settings = {}
+    for pair in conf:
+        name, _, value = pair.partition("=")
+        if not (name and value):
+            raise Refused(f"--conf {pair}: write NAME=VALUE, like spark.driver.memory=2g")
+        settings[name] = value
+    return settings
+
+
 def session(asked: Asked) -> SparkSession:
-    settings = {name: value for name, _, value in (pair.partition("=") for pair in asked.conf)}
+    settings = settings_of(asked.conf)
     if asked.master is not None:
         settings["spark.master"] = asked.master
-    return new_session(f"inorder {asked.job}", jars(), settings)
+    needed = [*jars(), *asked.jar]
+    if (asked.jdbc_url or "").startswith(POSTGRES):
+        needed += postgres_jars()
+    return new_session(f"inorder {asked.job}", needed, settings)
 
 
-def tables(asked: Asked, spark: SparkSession) -> list[Table]:
-    topics: Topics = KafkaTopics(
-        spark, asked.brokers, not asked.batch, asked.kafka, asked.max_per_batch
-    )
+def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, str]:
+    """The ids of the topics that a job reads; Refused if one is not there, or the one that
+    it is to write to."""
+    if not brokers.is_embedded:
+        needed = [*topics, *filter(None, [asked.to_topic])]
+        absent = [name for name, count in brokers.partitions(needed).items() if not count]
+        if absent:
+            raise Refused(
+                f"{asked.brokers} has no topic {', '.join(absent)}; write inorder topics create,"
+                " or name those that are there"
+            )
+    return brokers.topic_ids(topics)
+
+
+def guard(asked: Asked, brokers: Brokers, topic_ids: dict[str, str]) -> Callable[[], None]:
+    """Sees that the topics are still those that the job began with. Brokers that do not
+    answer are for Spark to wait for."""
+
+    def look() -> None:
+        try:
+            there = {name for name, count in brokers.partitions(topic_ids).items() if count}
+            now = brokers.topic_ids(sorted(there))
+        except BrokersUnavailable:
+            return
+        other = [name for name, known in topic_ids.items() if now.get(name) != known]
+        if other:
+            raise JobFailed(
+                f"{', '.join(other)}: deleted, or made again, while {asked.job} ran; what its"
+                " tables hold is of the old topic. Remove checkpoint and tables to begin anew"
+            )
+
+    return look
+
+
+def topics_of(asked: Asked, spark: SparkSession) -> Topics:
     if asked.archive is not None:
-        topics = ArchivedTopics(spark, asked.archive.rstrip("/"))
+        return ArchivedTopics(spark, asked.archive.rstrip("/"))
+    return KafkaTopics(spark, asked.brokers, not asked.batch, asked.kafka, asked.max_per_batch)
+
+
+def tables(asked: Asked, topics: Topics) -> list[Table]:
     found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
     names = [table.name for table in found]
     strange = [name for name in asked.table if name not in names]
@@ -115,10 +192,27 @@ def tables(asked: Asked, spark: SparkSession) -> list[Table]:
     return [table for table in found if not asked.table or table.name in asked.table]
 
 
-def output(asked: Asked) -> Output:
-    if asked.to_topic is not None:
-        return Topic(asked.brokers, asked.to_topic, asked.kafka)
-    return Console() if asked.to == "console" else Folder(asked.folder)
+def output(asked: Asked, tables: Sequence[Table]) -> Lasting:
+    outputs = [_output(asked, kind, tables) for kind in dict.fromkeys(asked.to)]
+    return outputs[0] if len(outputs) == 1 else Several(outputs)
+
+
+def _output(asked: Asked, kind: str, tables: Sequence[Table]) -> Lasting:
+    if kind == "kafka":
+        return Topic(asked.brokers, str(asked.to_topic), asked.kafka)
+    if kind == "console":
+        return Console()
+    if kind == "parquet":
+        return Folder(asked.folder)
+    try:
+        names = [table_name(asked.name, table.name) for table in tables]
+    except NameRefused as error:
+        raise Refused(f"--to jdbc: {error}") from None
+    if len(set(names)) < len(names):
+        raise Refused("--to jdbc: two streams would have one table; give one another name")
+    secrets = {name: os.environ.get(said) for name, said in JDBC_SECRETS.items()}
+    properties = {name: value for name, value in secrets.items() if value}
+    return Jdbc(str(asked.jdbc_url), asked.name, properties, asked.jdbc_driver)
 
 
 def _wanted(asked: Asked) -> Wanted:
@@ -127,6 +221,7 @@ def _wanted(asked: Asked) -> Wanted:
         keys=tuple(asked.key),
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),
         schema=None if asked.schema is None else schema_of(asked.schema),
+        late_included=asked.late == "include",
     )
     if not asked.results:
         return wanted
@@ -159,7 +254,3 @@ def _spelled(length_ns: int) -> str:
     if length_ns % 1_000:
         raise Refused(f"{length_ns} ns: Spark counts in microseconds; write whole ones")
     return f"{length_ns // 1_000} microseconds"
-
-
-def _of(stream: Any) -> tuple[str, str]:
-    return stream.input, stream.output

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from agents.security import Security
+from cli.topology_file import Refused
 
+PKCS_8: Final = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
 PREFIX: Final = "kafka."
 LOGIN: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -16,7 +18,7 @@ LOGIN: Final = {
 
 def java_settings(security: Security) -> dict[str, str]:
     """Options of the connector. PEM texts go by value: a key and its certificate in files of
-    their own have no other spelling there. The key has to be PKCS 8."""
+    their own have no other spelling there. The key has to be PKCS 8: Refused if it is not."""
     settings: dict[str, str] = {"security.protocol": security.protocol}
     if security.encrypts:
         named = security.identification
@@ -27,7 +29,13 @@ def java_settings(security: Security) -> dict[str, str]:
         if security.certificate_file is not None and security.key_file is not None:
             settings["ssl.keystore.type"] = "PEM"
             settings["ssl.keystore.certificate.chain"] = security.certificate_file.read_text()
-            settings["ssl.keystore.key"] = security.key_file.read_text()
+            key = security.key_file.read_text()
+            if not any(begin in key for begin in PKCS_8):
+                raise Refused(
+                    f"{security.key_file}: Java reads private keys of PKCS 8 only; write"
+                    " openssl pkcs8 -topk8 -in OLD -out NEW, and name the new one"
+                )
+            settings["ssl.keystore.key"] = key
         if security.key_password is not None:
             settings["ssl.key.password"] = security.key_password.get_secret_value()
     if security.authenticates:

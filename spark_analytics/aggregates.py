@@ -16,7 +16,8 @@ follows in the partition has a smaller time. Two conditions:
   must then cover by how much they can be apart.
 * Events marked late are out of order by their mark. They have no part in the windows
   (`unmarked`) and are counted in a table of their own (`late`), in batch as in a stream, so
-  that both agree; nothing is dropped in silence.
+  that both agree; nothing is dropped in silence. Bounded rows need no `unmarked`: with the
+  marked ones among them, each counts where its time says (`--late include`).
 
 Control records pass through the aggregation as groups of their own, which `grouped`
 removes: they carry the watermark of a quiet stream and are no events.

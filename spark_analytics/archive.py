@@ -14,11 +14,16 @@ to `max_rows` rows: how large files grow is settled by how often a batch is due
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics import folders
 from topology.description import HeaderConfig
 
 HOUR: Final = "yyyy-MM-dd'T'HH"
@@ -27,7 +32,7 @@ PARTITIONED: Final = ("stream", "hour", "batch")
 SCHEMA: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
     " timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>,"
-    " stream STRING, hour STRING, batch BIGINT"
+    " stream STRING, hour STRING, batch STRING"
 )
 COLUMNS: Final = (
     "key",
@@ -70,4 +75,94 @@ def write(rows: DataFrame, path: str, batch: int = 0, max_rows: int = MAX_ROWS) 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
     """The records again, with the columns of the Kafka source."""
-    return spark.read.schema(SCHEMA).parquet(path).select(*COLUMNS)
+    found = list_batches(spark, path)
+    places = [each.place for each in live(found)]
+    if len(places) == len(found):
+        return spark.read.schema(SCHEMA).parquet(path).select(*COLUMNS)
+    return spark.read.option("basePath", path).schema(SCHEMA).parquet(*places).select(*COLUMNS)
+
+
+# -- compaction ------------------------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """The folder `place` below `hour`, which holds the batches `first` to `last`."""
+
+    hour: str
+    first: int
+    last: int
+    place: str
+
+    def covers(self, other: Batch) -> bool:
+        """All that the other holds is here, and more is."""
+        within = self.first <= other.first and other.last <= self.last
+        return self.hour == other.hour and within and self != other
+
+
+def list_batches(spark: SparkSession, path: str) -> list[Batch]:
+    """Of a topic's archive, or of several by a pattern (`<path>/*`). AnalysisException if
+    there is none."""
+    files = spark.read.schema(SCHEMA).parquet(path).inputFiles()
+    return sorted({_batch_of(file) for file in files})
+
+
+def live(batches: Iterable[Batch]) -> list[Batch]:
+    """Without those that another one covers."""
+    by_hour: dict[str, list[Batch]] = {}
+    for batch in batches:
+        by_hour.setdefault(batch.hour, []).append(batch)
+    return [
+        batch
+        for of_hour in by_hour.values()
+        for batch in of_hour
+        if not any(other.covers(batch) for other in of_hour)
+    ]
+
+
+def compact(spark: SparkSession, path: str) -> int:
+    """Compact all that lies below `path`, a folder of topics' archives; how many hours were
+    rewritten. FileNotFoundError if there is no archive."""
+    try:
+        found = list_batches(spark, f"{path}/*")
+    except AnalysisException as error:
+        raise FileNotFoundError(f"there is no archive at {path}") from error
+    newest: dict[str, str] = {}
+    for batch in found:
+        stream = _parent(batch.hour)
+        newest[stream] = max(batch.hour, newest.get(stream, ""))
+    written = 0
+    for hour in sorted({batch.hour for batch in found} - set(newest.values())):
+        here = [batch for batch in found if batch.hour == hour]
+        parts = live(here)
+        if len(parts) > 1:
+            whole = f"{min(p.first for p in parts)}-{max(p.last for p in parts)}"
+            _rewrite(spark, [part.place for part in parts], f"{hour}/batch={whole}")
+            written += 1
+            parts = []
+        for batch in here:
+            if batch not in parts:
+                folders.remove(spark, batch.place)
+    return written
+
+
+def _rewrite(spark: SparkSession, places: Iterable[str], target: str) -> None:
+    """In one file, so that it is there at once."""
+    rows = spark.read.parquet(*places).coalesce(1)
+    rows = rows.sortWithinPartitions("topic", "partition", "offset")
+    rows.write.mode("overwrite").option("maxRecordsPerFile", 0).parquet(target)
+
+
+def _batch_of(file: str) -> Batch:
+    """`file` as Spark lists it, a URI."""
+    place = _parent(unquote(file))
+    named = _BATCH.search(place)
+    assert named is not None, f"{file} lies in no folder of a batch"
+    first = int(named[1])
+    return Batch(_parent(place), first, int(named[2] or first), place)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+_BATCH: Final = re.compile(r"/batch=(\d+)(?:-(\d+))?\Z")

@@ -21,7 +21,8 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
 
 A fault is `<field>_<word>`, the words being those of `topology.headers`, the first that
-applies; `stamp_missing` and `stamp_unreadable` for what only stages write. `split` parts
+applies; `stamp_missing` and `stamp_unreadable` for what only stages write, `unknown_stream`
+by `of_streams`. `split` parts
 the rows into events, control records and bad ones; bad rows keep coordinates and reason,
 never the payload, which lies in the topic.
 
@@ -138,6 +139,23 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 def sound(rows: DataFrame) -> DataFrame:
     """Events and control records, without the bad rows."""
     return rows.where(F.col("fault").isNull()).drop("fault", "detail")
+
+
+def of_streams(rows: DataFrame, streams: Sequence[str]) -> DataFrame:
+    """Decoded rows, of either kind, in which an event of no such stream is a bad one."""
+    strange = F.col("fault").isNull() & (F.col("kind") == "") & ~F.col("stream").isin(*streams)
+    known = ", ".join(sorted(streams))
+    detail = F.concat(
+        F.lit("stream `"),
+        F.substring("stream", 1, SHOWN_CHARS),
+        F.lit(f"` is not in the topology file (it has: {known}); add it under `streams:`"),
+    )
+    return rows.withColumns(
+        {
+            "detail": F.when(strange, detail).otherwise(F.col("detail")),
+            "fault": F.when(strange, F.lit("unknown_stream")).otherwise(F.col("fault")),
+        }
+    )
 
 
 def split(rows: DataFrame) -> Decoded:

@@ -3,18 +3,22 @@
 | job        | tables                                                               | mode   |
 |------------|----------------------------------------------------------------------|--------|
 | `rates`    | `windows-<stream>`, `late`, `bad`                                    | both   |
-| `disorder` | `ordered-<stream>`; in batch `raw`, `waits`, `gaps`, `compared`      | both   |
+| `disorder` | `ordered-<stream>`, `bad`; in batch `raw`, `waits`, `gaps`,          | both   |
+|            | `compared`                                                           |        |
 | `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
 | `results`  | `latest`, `bad`; in batch also `histories`, `queries`                | both   |
-| `truth`    | `differences`, `balance`                                             | batch  |
+| `truth`    | `differences`, `balance`, `bad`                                      | batch  |
 | `archive`  | a folder of its own for each topic                                   | both   |
 
 `latest` is folded batch by batch: of each id the newest record of that batch. Its readers
 take the highest revision over all batches (`results.latest`).
 
-Every row of the topics ends in a table: what a window does not count lies in `late`, what
-cannot be read in `bad`. Spark drops rows that a watermark has passed; by `aggregates` there
-are none, and a query that drops one all the same is stopped with an error.
+Every row of the topics ends in a table: what a window does not count lies in `late` of
+`rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
+`Wanted.late_included` (batch only) windows count marked events too, each where its time
+says: what the stream's windows would be had nothing been late. Spark drops rows that a
+watermark has passed; by `aggregates` there are none, and a query that drops one all the
+same is stopped with an error.
 """
 
 from __future__ import annotations
@@ -58,72 +62,77 @@ class Wanted:
     measures: Measures = field(default_factory=Measures)
     schema: StructType | None = None
     results: Sequence[str] = ("results.windows", "results.matches")
+    late_included: bool = False
 
 
 PLACE: Final = ("topic", "partition", "offset")
 
 
 def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    tables = []
+    if wanted.late_included and topics.streaming:
+        raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
+    tables, bad = [], []
     keys = ("stream", *wanted.keys)
     named = ["start", *map(aggregates.named, keys)]
     for topic, names in _outputs(topology).items():
         rows = _ordered(topics, topology, topic, names, wanted.schema)
         usable = decode.sound(rows)
+        counted = usable if wanted.late_included else aggregates.unmarked(usable)
         for name in names:
-            own = aggregates.unmarked(aggregates.of_stream(usable, name))
+            own = aggregates.of_stream(counted, name)
             windows = aggregates.aggregate(own, wanted.windows, keys, wanted.measures)
             tables.append(Table(f"windows-{name}", windows, named))
-        suffix = _suffix(topology, topic)
         late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
-        tables.append(Table(f"late{suffix}", late, PLACE))
-        tables.append(Table(f"bad{suffix}", decode.split(rows).bad, PLACE))
-    return tables
+        tables.append(Table(f"late{_suffix(topology, topic)}", late, PLACE))
+        bad.append(decode.split(rows).bad)
+    return [*tables, _bad(bad)]
 
 
 def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    tables = []
+    tables, bad = [], []
     named = ["start", "stream", "source"]
     for topic, names in _outputs(topology).items():
-        rows = decode.sound(_ordered(topics, topology, topic, names))
+        rows = _ordered(topics, topology, topic, names)
+        bad.append(decode.split(rows).bad)
         for name in names:
-            audited = disorder.of_ordered(aggregates.of_stream(rows, name), wanted.windows)
+            own = aggregates.of_stream(decode.sound(rows), name)
+            audited = disorder.of_ordered(own, wanted.windows)
             tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
     if topics.streaming:
-        return tables
+        return [*tables, _bad(bad)]
     declared = disorder.gap_records(topics.records(topology.topics.gaps))
+    bad.append(declared.bad)
     for topic, names in _inputs(topology).items():
-        raw = decode.split(decode.raw(topics.records(topic), _headers(topology, names))).events
-        raw = raw.where(raw["stream"].isin(names))
+        raw = _raw(topics, topology, topic, names)
+        bad.append(raw.bad)
         ordered = _decoded(topics, topology, names).events
         suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
         tables += [
-            Table(f"raw{suffix}", disorder.of_raw(raw, wanted.windows), named),
-            Table(f"waits{suffix}", disorder.waits(raw, ordered, wanted.windows), named),
-            Table(f"compared{suffix}", disorder.compared(raw, ordered), named[1:]),
+            Table(f"raw{suffix}", disorder.of_raw(raw.events, wanted.windows), named),
+            Table(f"waits{suffix}", disorder.waits(raw.events, ordered, wanted.windows), named),
+            Table(f"compared{suffix}", disorder.compared(raw.events, ordered), named[1:]),
             Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
         ]
-    return [*tables, Table("bad", declared.bad, PLACE)]
+    return [*tables, _bad(bad)]
 
 
 def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     words = clocks.samples(topics.records(topology.topics.clock))
-    tables = [
-        Table("rounds", words.rounds, PLACE),
-        Table("declared", words.declared, PLACE),
-        Table("bad", words.bad, PLACE),
-    ]
+    tables = [Table("rounds", words.rounds, PLACE), Table("declared", words.declared, PLACE)]
     if not topics.streaming:
         summed = clocks.offsets(words.rounds, wanted.windows)
         tables.append(Table("offsets", summed, ("start", "source", "server", "segment")))
+    bad = [words.bad]
     for topic, names in _outputs(topology).items():
-        rows = decode.sound(_ordered(topics, topology, topic, names))
+        rows = _ordered(topics, topology, topic, names)
+        bad.append(decode.split(rows).bad)
+        unmarked = aggregates.unmarked(decode.sound(rows))
         for name in names:
             max_error_ns = topology.stream(name).clock.max_error_ns
-            own = aggregates.unmarked(aggregates.of_stream(rows, name))
+            own = aggregates.of_stream(unmarked, name)
             stamped = clocks.stamps(own, wanted.windows, max_error_ns)
             tables.append(Table(f"stamps-{name}", stamped, ("start", "stream", "source")))
-    return tables
+    return [*tables, _bad(bad)]
 
 
 def results_audit(topics: Topics, _: Topology, wanted: Wanted) -> list[Table]:
@@ -153,19 +162,19 @@ def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
         )
     names = topology.topics
     dead = truth.dead_letters(topics.records(names.dead))
-    tables = []
+    tables, bad = [], []
     for topic, streams in _inputs(topology).items():
-        headers = _headers(topology, streams)
-        raw = decode.split(decode.raw(topics.records(topic), headers)).events
-        aside = decode.split(decode.raw(topics.records(names.late), headers)).events
+        raw = _raw(topics, topology, topic, streams)
+        aside = _raw(topics, topology, names.late, streams)  # other streams' are no concern here
+        bad.append(raw.bad)
         ordered = _decoded(topics, topology, streams)
-        found = truth.differences(raw, ordered, streams, aside, dead)
+        found = truth.differences(raw.events, ordered, streams, aside.events, dead)
         suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
         tables += [
             Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
-            Table(f"balance{suffix}", truth.balance(raw, ordered, streams), ("stream",)),
+            Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
         ]
-    return tables
+    return [*tables, _bad(bad)]
 
 
 def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
@@ -229,6 +238,19 @@ def _headers(topology: Topology, names: Sequence[str]) -> HeaderConfig:
     return topology.stream(names[0]).headers
 
 
+def _bad(parts: Sequence[DataFrame]) -> Table:
+    """One table of what the topics of a job hold that it cannot read."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.unionByName(part, allowMissingColumns=True)
+    return Table("bad", found, PLACE)
+
+
+def _raw(topics: Topics, topology: Topology, topic: str, names: Sequence[str]) -> decode.Decoded:
+    rows = decode.raw(topics.records(topic), _headers(topology, names))
+    return decode.split(decode.of_streams(rows, names))
+
+
 def _ordered(
     topics: Topics,
     topology: Topology,
@@ -237,6 +259,7 @@ def _ordered(
     schema: StructType | None = None,
 ) -> DataFrame:
     rows = decode.ordered(topics.records(topic), _headers(topology, names))
+    rows = decode.of_streams(rows, names)
     return rows if schema is None else payload.with_payload(rows, schema)
 
 

@@ -6,30 +6,45 @@ Spark repeats a batch that was cut short, with the same number, input and state.
 |-----------|------------------------------------------------|-------------------------------------|
 | `Folder`  | Parquet in `<path>/<table>/batch=<number>`     | replaces the folder of that number  |
 | `Topic`   | records keyed by the table's keys, value JSON  | same key, same value: an upsert     |
-| `Jdbc`    | rows of `<table>`, with a column `batch`       | replaces the rows of that number    |
+| `Jdbc`    | rows of a table, with a column `batch`         | replaces the rows of that number    |
 | `Console` | printed                                        | it is read by people                |
 
-A table whose rows replace one another (`update` mode, results) holds several rows of one
-key in a `Folder` or `Jdbc` table: the one of the highest batch counts (`newest`). A `Folder`
-is read by `read`, which sees whole batches only.
+(`Jdbc` has a module of its own.) `Several` writes each batch to all of its outputs in turn;
+a batch that only some of them have is repeated for all.
+
+A table whose rows replace one another (results) holds several rows of one key in a `Folder`
+or `Jdbc` table: the one of the highest batch counts (`newest`). A `Folder` is read by
+`read`, which sees whole batches only.
+
+Batches are numbered by the checkpoint. Without it they begin again at 0 and would mix with
+those of an earlier run: `holds` tells whether there are any, and `running.claim` refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_analytics import folders
+
 SHOWN_ROWS: Final = 20
 BATCH: Final = "batch"
+MICROSECONDS: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+"""Spark would write milliseconds."""
 
 
 class Output(Protocol):
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         """Write one batch of a table, whole or again."""
+
+
+class Lasting(Output, Protocol):
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        """Whether batches of an earlier run lie there, with which new ones would mix."""
 
 
 @dataclass(frozen=True)
@@ -48,43 +63,32 @@ class Folder:
         finally:
             kept.unpersist()
 
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        return folders.exists(spark, f"{self.path}/{table}")
+
 
 @dataclass(frozen=True)
 class Topic:
-    """Records to `topic`; a table of several keys joins them with a line feed. The topic
-    ought to be compacted. `options` as in `topics.KafkaTopics`."""
+    """Records to `topic`, which ought to be compacted. The key is a JSON list of the table's
+    name and the row's keys, so several tables may share a topic. `options` as in
+    `topics.KafkaTopics`."""
 
     brokers: str
     topic: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        named = [F.coalesce(F.col(key).cast("string"), F.lit("")) for key in keys]
-        key = F.concat_ws("\n", F.lit(table), *named)
-        value = F.to_json(F.struct(F.lit(table).alias("table"), *rows.columns))
+        named = [F.col(key).cast("string") for key in keys]
+        key = F.to_json(F.array(F.lit(table), *named))
+        whole = F.struct(F.lit(table).alias("table"), *rows.columns)
+        value = F.to_json(whole, {"timestampFormat": MICROSECONDS})
         records = rows.select(key.alias("key"), value.alias("value"))
         options = {"kafka.bootstrap.servers": self.brokers, "topic": self.topic}
         records.write.format("kafka").options(**self.options, **options).save()
 
-
-@dataclass(frozen=True)
-class Jdbc:
-    """Rows to a database by its JDBC driver, whose jar is among the session's.
-
-    `clear` removes the rows of a batch before it is written (`DELETE FROM table WHERE batch =
-    n`) and does nothing where there is no such table yet: Spark's writer itself cannot. A
-    column that JDBC has no type for becomes JSON text.
-    """
-
-    url: str
-    clear: Callable[[str, int], None]
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        name = table.replace("-", "_")
-        self.clear(name, batch)
-        flat = flattened(rows).withColumn(BATCH, F.lit(batch).cast("long"))
-        flat.coalesce(1).write.mode("append").jdbc(self.url, name, properties=dict(self.properties))
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        """Keys take no number of a batch: an older run's rows are replaced by the same."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -102,15 +106,26 @@ class Console:
         finally:
             kept.unpersist()
 
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        return False
 
-def flattened(rows: DataFrame) -> DataFrame:
-    """Structs, arrays and maps as JSON text."""
-    composed = ("struct", "array", "map")
-    columns: list[Any] = [
-        F.to_json(name).alias(name) if kind.startswith(composed) else F.col(name)
-        for name, kind in rows.dtypes
-    ]
-    return rows.select(*columns)
+
+@dataclass(frozen=True)
+class Several:
+    """The batch is computed once."""
+
+    outputs: Sequence[Lasting]
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        kept = rows.persist()
+        try:
+            for output in self.outputs:
+                output.write(kept, table, keys, batch)
+        finally:
+            kept.unpersist()
+
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        return any(output.holds(spark, table) for output in self.outputs)
 
 
 def read(spark: SparkSession, path: str, table: str) -> DataFrame:

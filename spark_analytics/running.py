@@ -4,31 +4,36 @@
 checkpoint of its own below the job's, and waits. A batch is written by `foreachBatch`, so a
 restart repeats at most the last batch, which the outputs bear (`outputs`).
 
-A checkpoint belongs to what it was made for: job, topics with their ids, table, window,
-keys, schema. That is written beside it (`about`), and another job, or a topic that was
-deleted and made again, is refused.
+A checkpoint belongs to what it was made for: job, topics with their ids, window, keys,
+schema, outputs. That is written beside it (`about`), and another job, or a topic that was
+deleted and made again, is refused. So is a new checkpoint where tables of an earlier one
+lie: its batches begin at 0 again and would mix with theirs.
+
+What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
+every GUARD_S, when a query fails, and at the end.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.jobs import Table
 from spark_analytics.outputs import Output
 
-POLL_S: Final = 0.5
-STOP_TIMEOUT_S: Final = 60.0
+POLL_S: Final = 0.1
+GUARD_S: Final = 5.0
+MAX_TOLD_CHARS: Final = 500
 
 
 class JobFailed(RuntimeError):
-    """A query ended by itself; the message says which and why."""
+    """A query ended by itself, or must not go on; the message says which and why."""
 
 
 class CheckpointRefused(ValueError):
@@ -50,8 +55,11 @@ def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: in
         output.write(rows, table.name, table.keys, batch)
 
 
-def claim(spark: SparkSession, checkpoint: str, about: Mapping[str, Any]) -> None:
-    """Write down what the checkpoint is for; CheckpointRefused if it says otherwise."""
+def claim(
+    spark: SparkSession, checkpoint: str, about: Mapping[str, Any], there: Sequence[str] = ()
+) -> None:
+    """Write down what the checkpoint is for; CheckpointRefused if it says otherwise, or if it
+    is new and there are tables already (`there`)."""
     path = f"{checkpoint}/about"
     try:
         line = spark.read.text(path).head()
@@ -60,6 +68,11 @@ def claim(spark: SparkSession, checkpoint: str, about: Mapping[str, Any]) -> Non
             raise
         line = None
     mine = json.loads(json.dumps(about))
+    if line is None and there:
+        raise CheckpointRefused(
+            f"there is no checkpoint at {checkpoint}, but of an earlier run there is"
+            f" {', '.join(there)}; remove that too, or name the --checkpoint it was made with"
+        )
     if line is None:
         spark.createDataFrame([(json.dumps(mine),)], "value string").coalesce(1).write.mode(
             "overwrite"
@@ -70,14 +83,14 @@ def claim(spark: SparkSession, checkpoint: str, about: Mapping[str, Any]) -> Non
     if other:
         told = "; ".join(f"{key}: {theirs.get(key)} there, {mine.get(key)} now" for key in other)
         raise CheckpointRefused(
-            f"{checkpoint} belongs to something else ({told}); name another --checkpoint, or"
-            " remove it to start from the beginning of the topics"
+            f"{checkpoint} belongs to something else ({told}); name another --checkpoint and"
+            " --out, or remove it and its tables to start from the beginning of the topics"
         )
 
 
 class Running:
     """The queries of a job. `interval` is the time between batches (`10 seconds`); None: do
-    what there is and end."""
+    what there is and end. `guard` raises JobFailed if the job must not go on."""
 
     def __init__(
         self,
@@ -86,20 +99,31 @@ class Running:
         folder: str,
         checkpoint: str,
         interval: str | None,
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self._stopping = False
+        self._failures: dict[str, Exception] = {}
+        """Of writing a batch, by table: Java would tell of them in a stack of its own."""
+
+        self._guard = guard or (lambda: None)
         self.queries: list[StreamingQuery] = []
         for table in tables:
-            self.queries.append(_start(table, output, folder, checkpoint, interval))
+            write = self._writer(table, output, folder)
+            self.queries.append(_start(table, write, checkpoint, interval))
 
     def wait(self) -> None:
         """Until all have ended, or `stop` was called; JobFailed if one ends with an error
-        or has dropped a row."""
+        or has dropped a row, or by the guard."""
+        due_s = time.monotonic() + GUARD_S
         try:
             while not self._stopping and any(query.isActive for query in self.queries):
                 self._examine()
+                if time.monotonic() > due_s:
+                    self._guard()
+                    due_s = time.monotonic() + GUARD_S
                 time.sleep(POLL_S)
             self._examine()
+            self._guard()
         finally:
             for query in self.queries:
                 query.stop()
@@ -108,13 +132,26 @@ class Running:
         """Let `wait` return: what is not committed is done again next time."""
         self._stopping = True
 
+    def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
+        def write(rows: DataFrame, batch: int) -> None:
+            try:
+                _write(table, rows, output, folder, batch)
+            except Exception as error:
+                self._failures[table.name] = error
+                raise
+
+        return write
+
     def _examine(self) -> None:
         for query in self.queries:
             error = query.exception()
             if error is not None:
-                raise JobFailed(f"{query.name}: {first_line(error)}") from error
+                self._guard()  # it may know the reason
+                known = self._failures.get(query.name, error)
+                raise JobFailed(f"{query.name}: {first_line(known)}") from known
             dropped = dropped_rows(query)
             if dropped:
+                self._guard()
                 raise JobFailed(
                     f"{query.name}: the watermark had passed {dropped} rows, which are in no"
                     " window; is the topic written by this topology's merge? Run it with --batch"
@@ -122,11 +159,8 @@ class Running:
 
 
 def _start(
-    table: Table, output: Output, folder: str, checkpoint: str, interval: str | None
+    table: Table, write: Callable[..., None], checkpoint: str, interval: str | None
 ) -> StreamingQuery:
-    def write(rows: DataFrame, batch: int) -> None:
-        _write(table, rows, output, folder, batch)
-
     writer = table.rows.writeStream.queryName(table.name).foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{checkpoint}/{table.name}")
     if interval is None:
@@ -144,8 +178,11 @@ def dropped_rows(query: StreamingQuery) -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """What Spark says, without its stack."""
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
-    text = str(error.desc if isinstance(error, StreamingQueryException) else error)  # type: ignore[attr-defined]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " ".join(part for part in (condition, lines[0] if lines else "") if part)[:500]
+    """What Spark or a driver says, in one line and without its stack."""
+    text = str(getattr(error, "java_exception", None) or error)
+    said = []
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith(("at ", "===", "JVM stacktrace")):
+            break
+        said.append(line)
+    return " ".join(filter(None, said))[:MAX_TOLD_CHARS]

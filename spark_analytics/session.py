@@ -16,6 +16,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Inferring constraints from the rows of `decode` takes the planner ten seconds a batch.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Telling Java which line of Python each expression came from triples what it costs to
+    # write one; the errors in which Spark would repeat it are not those that data cause.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Options of sources hold certificates and passwords.
+    "spark.sql.redaction.options.regex": "(?i)url|jaas|password|keystore|ssl[.]key",
     # A batch that brings nothing new still closes windows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }

@@ -1,8 +1,9 @@
 """Where records come from: a topic in Kafka, as it stands or as it grows, or its archive.
 
 All give the columns of Spark's Kafka source with `headers`. Readers see what is committed
-only. A topic that has lost records which were not yet read, or that was made anew, ends
-the query (`failOnDataLoss`); `jobs` says so.
+only. A topic that has lost records which were not yet read ends the query
+(`failOnDataLoss`). One that was made anew does so only if it is shorter than what was read
+of the old: who runs queries compares the topics' ids (`asked` has their names).
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_analytics import archive
+from spark_analytics import archive, folders
 
 
 class Topics(Protocol):
-    """Gives the records of a topic by its name."""
+    """Gives the records of a topic by its name; `asked` are those that were asked for."""
 
     @property
     def streaming(self) -> bool: ...
+
+    @property
+    def asked(self) -> set[str]: ...
 
     def records(self, topic: str) -> DataFrame: ...
 
@@ -36,8 +40,10 @@ class KafkaTopics:
     streaming: bool
     options: Mapping[str, str] = field(default_factory=dict)
     max_per_batch: int = 500_000
+    asked: set[str] = field(default_factory=set, compare=False)
 
     def records(self, topic: str) -> DataFrame:
+        self.asked.add(topic)
         options = {
             "kafka.bootstrap.servers": self.brokers,
             "subscribe": topic,
@@ -55,11 +61,19 @@ class KafkaTopics:
 
 @dataclass(frozen=True)
 class ArchivedTopics:
-    """What the job `archive` has written below `path`, bounded."""
+    """What the job `archive` has written below `path`, bounded. A topic without a folder had
+    no records; FileNotFoundError if there is no archive at all."""
 
     spark: SparkSession
     path: str
     streaming: bool = False
+    asked: set[str] = field(default_factory=set, compare=False)
 
     def records(self, topic: str) -> DataFrame:
-        return archive.read(self.spark, f"{self.path}/{topic}")
+        self.asked.add(topic)
+        folder = f"{self.path}/{topic}"
+        if folders.exists(self.spark, folder):
+            return archive.read(self.spark, folder)
+        if not folders.exists(self.spark, self.path):
+            raise FileNotFoundError(f"there is no archive at {self.path}")
+        return self.spark.createDataFrame([], archive.SCHEMA).select(*archive.COLUMNS)

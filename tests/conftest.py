@@ -51,6 +51,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         factory = getattr(config, "_tmp_path_factory", None)
         if factory is not None:
             sweep(factory.getbasetemp())
+        for broker in _outliving:
+            broker.kill()  # gone already: this waits for its end
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,10 @@ SETTINGS = {
     # Compiling costs more than these few rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # The usual one starts chmod and stat as processes, some for each file of a checkpoint.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 
@@ -40,7 +44,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    session = new_session("inorder tests", infra.spark.jars(), {**SETTINGS, **own})
+    jars = [*infra.spark.jars(), *infra.spark.postgres_jars()]
+    session = new_session("inorder tests", jars, {**SETTINGS, **own})
     gateway: Any = session.sparkContext._gateway
     yield session
     session.stop()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-SPARK = [
-    pytest.mark.spark,
+BOTH = [
     pytest.mark.slow,
     # pyspark leaves the sockets by which it collects rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
+"""Of `spark` and of `spark_long`."""
+
+SPARK = [pytest.mark.spark, *BOTH]
+SPARK_LONG = [pytest.mark.spark_long, *BOTH]
+"""Takes minutes: `make spark-long`."""

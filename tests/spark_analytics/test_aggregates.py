@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
 from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
-from spark_analytics.jobs import Table
+from spark_analytics.jobs import Table, Wanted, rates
 from spark_analytics.outputs import Folder, read
 from spark_analytics.running import JobFailed, Running
 from tests.spark_analytics.marks import SPARK
@@ -26,18 +27,31 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
-from topology.description import HeaderConfig
+from topology.description import HeaderConfig, parse
 from topology.event import Event
 
 pytestmark = SPARK
 
 SOURCES = 4
+TOPOLOGY = parse("streams: {default: {}, other: {}}\n")
 WINDOWS = {
     "tumbling": Windows("tumbling", "1 second"),
     "sliding": Windows("sliding", "2 seconds", "500 milliseconds"),
     "session": Windows("session", "60 milliseconds"),
 }
 MEASURES = Measures(sums=("payload.v",), quantiles=("payload.v",), ranks=(0.0, 0.5, 1.0))
+
+
+@dataclass(frozen=True)
+class GivenTopics:
+    """The same records whichever topic is asked for."""
+
+    given: DataFrame
+    streaming: bool = False
+    asked: set[str] = field(default_factory=set)
+
+    def records(self, topic: str) -> DataFrame:
+        return self.given
 
 
 def seeded_events(seed: int, count: int) -> list[Event]:
@@ -128,6 +142,26 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         got = told(read(spark, output.path, kind))
         assert 0 < before[kind] < len(got)
         assert got == told(windowed(frame(spark, records), windows))
+
+
+def test_windows_that_late_events_correct(spark: SparkSession) -> None:
+    """In batch: marked events counted where their time says are what nothing late would be."""
+    events = seeded_events(3, 200)
+    punctual = [event for event in events if not event.kind]
+
+    def said(told: list[Event], *, late_included: bool) -> list[tuple[object, ...]]:
+        topics = GivenTopics(frame(spark, ordered_records(told)))
+        wanted = Wanted(WINDOWS["session"], late_included=late_included)
+        tables = {table.name: table.rows for table in rates(topics, TOPOLOGY, wanted)}
+        assert tables["late"].count() == sum(bool(event.late) for event in told)
+        return sorted(map(tuple, tables["windows-default"].collect()))
+
+    apart = said(events, late_included=False)
+    included = said(events, late_included=True)
+    for event in punctual:
+        event.late = ""
+    punctual.sort(key=lambda event: event.ref_time_ns)
+    assert included == said(punctual, late_included=False) != apart
 
 
 def test_late_events_are_in_a_table_of_their_own(spark: SparkSession) -> None:

@@ -1,102 +1,186 @@
-"""End to end: a real broker and a real worker; Spark reads what they wrote.
+"""End to end: a real broker and a real worker; Spark reads what they wrote, by the command.
 
-The judge is the plain sort of `spark_analytics.truth`. The streaming job is a process of
-its own, killed between two batches; the tests' session goes on from its checkpoint.
+The judge of the ordered topic is the plain sort of `spark_analytics.truth`; the judge of
+each streaming job is the same job in batch, of results the oracle of the sinks.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+import json
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from confluent_kafka import Message, Producer
+from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads import crowd
-from infra.process import Process
-from spark_analytics import jobs
-from spark_analytics.aggregates import Windows
-from spark_analytics.jobs import Table, Wanted
-from spark_analytics.outputs import Folder, read
-from spark_analytics.running import Running
-from spark_analytics.topics import KafkaTopics
-from tests.command import ROOT
+from sinks.result import Result
+from spark_analytics import results
+from spark_analytics.outputs import read
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
-from tests.spark_analytics.conftest import SETTINGS
+from tests.sinks.results import MemorySink, result
+from tests.sinks.topic import ResultsProducer, history, never_committed
 from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
+from tests.spark_analytics.topics import done, run, write_ordered
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(500)]
 
-ROWS = crowd(5_000).rows
-PER_BATCH = 1_000
-START_TIMEOUT_S = 90.0
-WINDOW = Windows("tumbling", "20000 microseconds")
-TABLE = "windows-default"
+ROWS = crowd(2_000).rows
+IDS = 40
+UNREADABLE: dict[str, Headers] = {
+    "seq_missing": [("sourceId", b"s")],
+    "seq_not_integer": [("sourceId", b"s"), ("seqNum", b"1.5")],
+    "source_undecodable": [("sourceId", b"\xff"), ("seqNum", b"1")],
+    "seq_negative": [("sourceId", b"s"), ("seqNum", b"-1")],
+    "unknown_stream": [*contract("s", 1, ROWS[0].ts_ns), ("streamId", b"nobody's")],
+}
+"""Dead letters, of which none has a place in a sequence: that would have a time, the broker's,
+and the events, which are years older, would all be late."""
 
 
-def streaming_job(setting: Setting, folder: Path) -> Process:
-    """`inorder spark run rates`, without an end of its own."""
-    conf = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-    command = [
-        *(sys.executable, "-m", "cli", "spark", "run", "rates", "--out", str(folder)),
-        *("--topology", str(setting.path), "--brokers", setting.bootstrap, "--table", TABLE),
-        *("--window", "tumbling 20ms", "--max-per-batch", str(PER_BATCH), "--every", "100ms"),
-        *conf,
+class Written(NamedTuple):
+    setting: Setting
+    results: list[Result]
+
+    @property
+    def results_topic(self) -> str:
+        return f"{self.setting.ordered}-results"
+
+
+@pytest.fixture(scope="module")
+def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Disordered events, doubled and lost ones, and what cannot be read, put in order by a
+    worker; rounds of time sync; results with updates, retracts, finals, and of a producer
+    that began again."""
+    folder = tmp_path_factory.mktemp("written")
+    setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1, state="memory")
+    send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
+    play(setting, folder, ROWS, None, worker_count=1)
+    late_ns = time.time_ns() + 3_600 * S
+    write_ordered(setting, [watermark(late_ns, late_ns)])  # so that all windows close
+    tell_clocks(setting)
+    changes = list(history(5, IDS, 200))
+    last = {each.id: each for each in changes}
+    finals = [
+        result(each.id, each.revision + 1, "retract" if each.retracted else "update", final=True)
+        for each in list(last.values())[::3]
     ]
-    return Process("job", command, folder, {"PYTHONPATH": str(ROOT)})
+    found = Written(setting, [*changes, *finals])
+    kafka.create_topic(found.results_topic)
+    with ResultsProducer(kafka.bootstrap, found.results_topic) as producer:
+        producer.results(changes)
+        producer.records([never_committed("r1")], abort=True)
+        producer.results(changes[-60:-30])
+        producer.records([(b"", None, {"kind": b"frontier"}), (b"r2", b"{", {})])
+        producer.results(finals)
+    return found
 
 
-def test_the_plain_sort_agrees_and_a_killed_job_goes_on(
-    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
-) -> None:
-    """Disordered events, doubled and lost ones, put in order by a worker."""
-    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, state="memory")
-    play(setting, tmp_path, ROWS, None, worker_count=1)
-    job = streaming_job(setting, tmp_path)
-    commits = tmp_path / "checkpoints" / "rates" / TABLE / "commits"
-    job.start()
-    try:
-        check_truth(spark, setting)
-        job.wait_until((commits / "1").exists, START_TIMEOUT_S)
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)  # Python and its Java at once
-        job.kill()
-    written = read(spark, str(tmp_path / "rates"), TABLE).count()
+def tell_clocks(setting: Setting) -> None:
+    """Two sources, a declared offset, and a word that is none."""
+    failed = []
 
-    go_on(spark, setting, tmp_path)
-    streamed = read(spark, str(tmp_path / "rates"), TABLE)
-    expected = windows(spark, setting, streaming=False).rows
-    names = ["start", "source", "n", "rate"]
-    closed = streamed.agg({"end": "max"}).collect()[0][0]
-    got = sorted(map(tuple, streamed.select(names).collect()))
-    want = sorted(map(tuple, expected.where(expected["end"] <= closed).select(names).collect()))
-    assert 0 < written <= len(got)
-    assert len(got) > 100
-    assert got == want
+    def confirmed(error: object, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer({"bootstrap.servers": setting.bootstrap})
+    said: list[tuple[str, dict[str, object]]] = [("s03", {"at": BEGIN_NS, "offset": 5, "error": 1})]
+    for number in range(40):
+        t1 = BEGIN_NS + number * 50 * MS
+        times = {"t1": t1, "t2": t1 + 3 * S, "t3": t1 + 3 * S, "t4": t1 + MS + number}
+        said.append((f"s{number % 2:02}", {**times, "server": "a"}))
+    said.append(("s01", {"t1": 1}))
+    for source, word in said:
+        value = json.dumps(word).encode()
+        producer.produce(setting.topology.topics.clock, value, source, on_delivery=confirmed)
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+    assert not failed
 
 
-def check_truth(spark: SparkSession, setting: Setting) -> None:
-    topics = KafkaTopics(spark, setting.bootstrap, streaming=False)
-    tables = {t.name: t.rows for t in jobs.JOBS["truth"](topics, setting.topology, Wanted())}
-    assert tables["differences"].collect() == []
-    (row,) = tables["balance"].collect()
+def test_the_plain_sort_agrees(spark: SparkSession, written: Written, tmp_path: Path) -> None:
+    done(run(written.setting, tmp_path, "truth", "--batch"))
+    tables = str(tmp_path / "truth-batch")
+    assert read(spark, tables, "differences").collect() == []
+    (row,) = read(spark, tables, "balance").collect()
     different = len({(row.source, row.seq) for row in ROWS})
-    assert (row.raw, row.different, row.ordered) == (len(ROWS), different, different)
-    assert different < len(ROWS)
+    readable = len(ROWS)
+    assert (row.raw, row.different, row.ordered) == (readable, different, different)
+    assert row.late < different // 2
+    assert different < readable
+    bad = {row.offset: row.reason for row in read(spark, tables, "bad").collect()}
+    assert bad == dict(enumerate(UNREADABLE))
+    letters = read_all(written.setting.bootstrap, written.setting.topology.topics.dead)
+    dead = [json.loads(record.value or b"") for record in letters]
+    assert {letter["offset"]: letter["reason"] for letter in dead} == bad
 
 
-def windows(spark: SparkSession, setting: Setting, *, streaming: bool) -> Table:
-    topics = KafkaTopics(spark, setting.bootstrap, streaming, max_per_batch=PER_BATCH)
-    found = jobs.rates(topics, setting.topology, Wanted(windows=WINDOW))
-    return next(table for table in found if table.name == TABLE)
+@pytest.mark.parametrize(
+    ("job", "tables", "shown"),
+    [
+        ("disorder", ["ordered-default", "bad"], ["raw", "waits", "gaps", "compared"]),
+        ("clocks", ["rounds", "declared", "bad", "stamps-default"], ["offsets"]),
+    ],
+)
+def test_a_job_says_as_a_stream_what_it_says_in_batch(
+    spark: SparkSession,
+    written: Written,
+    tmp_path: Path,
+    job: str,
+    tables: list[str],
+    shown: list[str],
+) -> None:
+    window = ["--window", "tumbling 20ms"]
+    batches = ["--max-per-batch", "2000"]
+    done(run(written.setting, tmp_path, job, *window, *batches, "--until-caught-up"))
+    done(run(written.setting, tmp_path, job, *window, "--batch"))
+    for table in tables:
+        streamed = read(spark, str(tmp_path / job), table)
+        at_once = read(spark, str(tmp_path / f"{job}-batch"), table)
+        if table == "bad" and job == "disorder":  # the raw topic is read in batch only
+            assert streamed.count() == 0
+            assert at_once.count() == len(UNREADABLE)
+            continue
+        assert_same(streamed, at_once)
+    for table in shown:
+        assert read(spark, str(tmp_path / f"{job}-batch"), table).count() or table == "gaps"
 
 
-def go_on(spark: SparkSession, setting: Setting, folder: Path) -> None:
-    """From the checkpoint of the one that was killed, to the end of the topic."""
-    table = windows(spark, setting, streaming=True)
-    output, checkpoint = Folder(str(folder / "rates")), str(folder / "checkpoints" / "rates")
-    Running([table], output, "", checkpoint, None).wait()
+def assert_same(streamed: DataFrame, at_once: DataFrame) -> None:
+    """Windows: those the stream has closed, which are most."""
+    columns = [name for name in at_once.columns if name != "batch"]
+    whole = at_once.count()
+    if "end" in columns:
+        closed = streamed.agg({"end": "max"}).collect()[0][0]
+        at_once = at_once.where(at_once["end"] <= closed)
+    got = sorted(map(repr, streamed.select(columns).collect()))
+    assert got == sorted(map(repr, at_once.select(columns).collect()))
+    assert len(got) > whole // 2
+
+
+def test_results_fold_to_what_stands(spark: SparkSession, written: Written, tmp_path: Path) -> None:
+    topic = ["--results", written.results_topic]
+    setting = written.setting
+    done(run(setting, tmp_path, "results", *topic, "--max-per-batch", "100", "--until-caught-up"))
+    done(run(setting, tmp_path, "results", *topic, "--batch"))
+    oracle = MemorySink()
+    oracle.write(written.results)
+    want = {id_: (each.revision, each.op, each.final) for id_, each in oracle.known.items()}
+    streamed = read(spark, str(tmp_path / "results"), "latest").drop("standing", "batch")
+    at_once = read(spark, str(tmp_path / "results-batch"), "latest")
+    assert streamed.count() > len(want)  # an id for each batch that spoke of it
+    for found in (results.latest(streamed), at_once):
+        rows = found.collect()
+        assert {row.id: (row.revision, row.op, row.final) for row in rows} == want
+        assert {row.id for row in rows if row.standing} == oracle.truth().keys()
+    for folder in ("results", "results-batch"):
+        (bad,) = read(spark, str(tmp_path / folder), "bad").collect()
+        assert bad.reason == "result_unreadable"
+    (query,) = read(spark, str(tmp_path / "results-batch"), "queries").collect()
+    assert query.standing + query.retracted == len(want)

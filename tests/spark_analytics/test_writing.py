@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_analytics import archive
-from spark_analytics.outputs import Folder, flattened, newest, read
+from spark_analytics.outputs import Folder, newest, read
 from spark_analytics.running import CheckpointRefused, claim
 from spark_analytics.topics import ArchivedTopics
 from tests.spark_analytics.marks import SPARK
@@ -47,6 +47,52 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
     assert any(name.startswith("stream=__HIVE_DEFAULT_PARTITION__") for name in folders)
 
 
+def test_finished_hours_become_one_file_each(spark: SparkSession, tmp_path: Path) -> None:
+    """At each step, cut short or done again, readers see every record once."""
+    sent = [
+        Record(
+            b"k", b"v", [("streamId", (b"a/b", b"c")[offset % 2])], offset, offset * HOUR_MS // 8
+        )
+        for offset in range(32)
+    ]
+    whole = sorted(map(repr, frame(spark, sent).collect()))
+    path = str(tmp_path / "t")
+
+    def seen() -> list[str]:
+        return sorted(map(repr, ArchivedTopics(spark, str(tmp_path)).records("t").collect()))
+
+    def folders() -> list[str]:
+        found = {file.parent for file in Path(path).rglob("*.parquet")}
+        return sorted(str(each.relative_to(path)) for each in found)
+
+    def archived(begin: int, end: int, batch: int) -> None:
+        rows = archive.placed(frame(spark, sent[begin:end]), HeaderConfig())
+        archive.write(rows, path, batch)
+
+    archived(0, 6, 0)
+    archived(6, 12, 1)
+    archived(12, 31, 2)
+    first = folders()[0].rpartition("/")[0]
+    assert archive.compact(spark, str(tmp_path)) == 2 * 2
+    compacted = folders()
+    assert f"{first}/batch=0-1" in compacted
+    assert len([name for name in compacted if name.startswith(first)]) == 1
+    assert archive.compact(spark, str(tmp_path)) == 0  # done again
+    assert folders() == compacted
+
+    archived(6, 12, 1)  # Spark repeats a batch, or removing was cut short: covered
+    archived(31, 32, 3)
+    late = sent[0]._replace(offset=99)  # a late one, for an old hour
+    archive.write(archive.placed(frame(spark, [late]), HeaderConfig()), path, 4)
+    want = sorted([*whole, *map(repr, frame(spark, [late]).collect())])
+    assert seen() == want
+    archive.compact(spark, str(tmp_path))
+    assert seen() == want
+    assert f"{first}/batch=0-4" in folders()
+    with pytest.raises(FileNotFoundError, match="there is no archive"):
+        archive.compact(spark, str(tmp_path / "none"))
+
+
 def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     output = Folder(str(tmp_path))
     rows = spark.createDataFrame([("a", 1), ("b", 2)], "id STRING, n INT")
@@ -61,8 +107,8 @@ def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path:
         ("b", 2, 0),
     ]
     assert {(row.id, row.n) for row in newest(found, ["id"]).collect()} == {("a", 11), ("b", 2)}
-    nested = spark.sql("SELECT 1 AS n, named_struct('x', 2) AS s, array(3) AS l")
-    assert tuple(flattened(nested).collect()[0]) == (1, '{"x":2}', "[3]")
+    assert output.holds(spark, "t")
+    assert not output.holds(spark, "u")
 
 
 def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,3 +120,5 @@ def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) ->
         claim(spark, path, {**about, "window": "session 5s"})
     with pytest.raises(CheckpointRefused, match="topics"):
         claim(spark, path, {**about, "topics": {"raw": "id-2"}})
+    with pytest.raises(CheckpointRefused, match="of an earlier run there is windows"):
+        claim(spark, str(tmp_path / "new"), about, ["windows"])

@@ -1,0 +1,159 @@
+"""End to end: what is wrong with input, topics and checkpoints gets a table or one clear line."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from agents.topics import create, declared
+from infra.poll import wait_until
+from infra.ports import free_ports
+from spark_analytics.outputs import read
+from tests.cli.invoking import Answer
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.services import SharedKafka
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
+from tests.spark_analytics.topics import done, run
+from topology.event import Event
+
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(500)]
+
+TIMEOUT_S = 60.0
+SCHEMA = ("--schema", "v BIGINT", "--sum", "payload.v")
+STAMPS = {"refTs", "err", "segment", "at"}
+
+
+@pytest.fixture
+def setting(kafka: SharedKafka, tmp_path: Path) -> Setting:
+    return settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+
+
+def fill(setting: Setting, count: int = 20) -> list[str]:
+    """Sound events, a marked one, and each kind of bad one; the reasons of these."""
+    events = [Event("default", "s", 0, seq, BEGIN_NS + seq * MS, BEGIN_NS) for seq in range(count)]
+    events[5].late = "gap"
+    sound = ordered_records([*events, watermark(BEGIN_NS + 3_600 * 10**9, BEGIN_NS)])
+    like = sound[0]
+    told = dict(like.headers)
+    spoilt: list[tuple[str, bytes | None, Headers]] = [
+        ("stamp_missing", b'{"v": 1}', [h for h in like.headers if h[0] not in STAMPS]),
+        ("stamp_unreadable", b'{"v": 1}', list({**told, "refTs": b"\xfe"}.items())),
+        ("seq_not_integer", b'{"v": 1}', list({**told, "seqNum": b"one"}.items())),
+        ("unknown_stream", b'{"v": 1}', list({**told, "streamId": b"nobody's"}.items())),
+        ("payload_unreadable", b'{"v": "much"}', list(told.items())),
+        ("payload_unreadable", b"\xff\xfe", list(told.items())),
+    ]
+    records = [(record.value, list(record.headers)) for record in sound[:-1]]
+    records += [(value, headers) for _, value, headers in spoilt]
+    records.append((sound[-1].value, list(sound[-1].headers)))
+    records[3][1].append(("x-strange", b"\xff"))  # which is nobody's concern
+    producer = new_producer(setting.bootstrap)
+    for value, headers in records:
+        producer.produce(
+            setting.ordered, value, b"s", partition=0, headers=dict(headers), timestamp=1
+        )
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+    return [reason for reason, _, _ in spoilt]
+
+
+def make_again(setting: Setting) -> None:
+    """The ordered topic deleted, and made anew."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+
+    def is_there() -> bool:
+        return setting.ordered in admin.list_topics(timeout=TIMEOUT_S).topics
+
+    admin.delete_topics([setting.ordered])[setting.ordered].result(TIMEOUT_S)
+    wait_until(lambda: not is_there(), TIMEOUT_S, "the topic to be gone")
+    create(declared(setting.topology), setting.bootstrap, 1)
+    wait_until(is_there, TIMEOUT_S, "the topic to be there")
+
+
+def assert_refused(answer: Answer, code: int, *told: str) -> None:
+    assert answer.code == code, answer.err
+    for each in told:
+        assert each in answer.err
+    assert "Traceback" not in answer.err
+    assert "\tat " not in answer.err
+
+
+def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
+    spark: SparkSession, setting: Setting, tmp_path: Path
+) -> None:
+    reasons = fill(setting)
+    done(run(setting, tmp_path, "rates", *SCHEMA, "--until-caught-up"))
+    tables = str(tmp_path / "rates")
+    bad = read(spark, tables, "bad").orderBy("offset").collect()
+    assert [row.reason for row in bad] == reasons
+    assert all(row.detail and row.topic == setting.ordered for row in bad)
+    assert [row.seq for row in read(spark, tables, "late").collect()] == [5]
+    counted = read(spark, tables, "windows-default").agg({"n": "sum"}).collect()[0][0]
+    assert counted == 20 - 1
+
+    again = ("--until-caught-up",)
+    other = run(setting, tmp_path, "rates", *SCHEMA, *again, "--window", "session 5s")
+    assert_refused(other, 2, "window: tumbling 10s there, session 5s now")
+    rates = str(tmp_path / "checkpoints" / "rates")
+    clocks = run(setting, tmp_path, "clocks", *again, "--checkpoint", rates)
+    assert_refused(clocks, 2, "job: rates there, clocks now")
+    astray = str(tmp_path / "elsewhere")
+    anew = run(setting, tmp_path, "rates", *SCHEMA, *again, "--checkpoint", astray)
+    assert_refused(anew, 2, "of an earlier run there is windows-default, late, bad")
+    done(run(setting, tmp_path, "rates", *SCHEMA, *again))
+
+    make_again(setting)
+    fill(setting)
+    after = run(setting, tmp_path, "rates", *SCHEMA, *again)
+    assert_refused(after, 2, "belongs to something else", setting.ordered)
+
+
+def test_a_topic_made_again_while_the_job_runs_ends_it(
+    spark: SparkSession, setting: Setting, tmp_path: Path
+) -> None:
+    """Of more records than the old one had, so that offsets alone would not tell."""
+    fill(setting)
+    commits = tmp_path / "checkpoints" / "rates" / "late" / "commits" / "0"
+    failed: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            wait_until(commits.exists, TIMEOUT_S, "the first batch")
+            make_again(setting)
+            fill(setting, 100)
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            failed.append(error)
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    ended = run(setting, tmp_path, "rates", "--every", "100ms", "--table", "late")
+    thread.join(TIMEOUT_S)
+    assert not failed
+    assert_refused(ended, 1, setting.ordered, "deleted, or made again")
+
+
+def test_what_is_not_there_is_named(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+    absent = run(setting, tmp_path, "results", "--batch", "--results", "results.nowhere")
+    assert_refused(absent, 2, "has no topic results.nowhere", "inorder topics create")
+    nowhere = ["--to", "kafka", "--to-topic", "tables.nowhere"]
+    target = run(setting, tmp_path, "rates", "--batch", *nowhere)
+    assert_refused(target, 2, "has no topic tables.nowhere")
+    archive = run(setting, tmp_path, "rates", "--batch", "--archive", str(tmp_path / "none"))
+    assert_refused(archive, 2, "there is no archive at")
+    url = f"jdbc:postgresql://127.0.0.1:{free_ports(1)[0]}/none"
+    jdbc = ["--to", "jdbc", "--jdbc-url", url]
+    shut = run(setting, tmp_path, "rates", "--batch", "--table", "late", *jdbc)
+    assert_refused(shut, 1, "Connection to 127.0.0.1")
+
+
+def test_a_table_is_printed(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
+    fill(setting)
+    shown = run(setting, tmp_path, "rates", "--batch", "--to", "console", "--key", "type")
+    assert "-- windows-default, batch 0" in done(shown).out
+    assert "|2023-11-14 22:13:20|" in shown.out
+    assert "unknown_stream" in shown.out

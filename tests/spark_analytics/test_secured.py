@@ -1,0 +1,60 @@
+"""End to end: Spark reaches brokers that want TLS or SASL, both to read and to write."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from agents.security import read_security
+from cli.spark_kafka import java_settings
+from cli.topology_file import Refused
+from infra.kafka import create_topic
+from tests.cli.invoking import inorder
+from tests.end_to_end.records import read_all
+from tests.end_to_end.setting import FUSED, settle
+from tests.end_to_end.test_security import LISTENERS, OPENSSL_TIMEOUT_S, SECRET, Secured, secured
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import BEGIN_NS
+from tests.spark_analytics.topics import done, words, write_ordered
+from topology.event import Event
+
+__all__ = ["secured"]
+
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(180)]
+
+
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_spark_gets_in(
+    spark: SparkSession, secured: Secured, listener: str, tmp_path: Path
+) -> None:
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text(secured.settings(listener))
+    setting = settle(secured.broker.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    create_topic(setting.bootstrap, f"{setting.ordered}-late", 1)
+    event = Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)
+    event.late = "gap"
+    write_ordered(setting, [event])
+    there = secured.broker.address(listener)
+    asked = words(setting, tmp_path, "rates", "--batch", "--table", "late")
+    asked[asked.index("--brokers") + 1] = there
+    asked += ["--kafka", str(kafka), "--to", "kafka", "--to-topic", f"{setting.ordered}-late"]
+    secret = {"INORDER_SASL_PASSWORD": SECRET} if listener == "SCRAM" else {}
+    answer = done(inorder(*asked, env=secret))
+    assert SECRET not in answer.err + answer.out
+    (record,) = read_all(secured.broker.bootstrap, f"{setting.ordered}-late")
+    assert b'"late":"gap"' in (record.value or b"")
+
+
+def test_a_key_that_java_cannot_read_is_refused(secured: Secured, tmp_path: Path) -> None:
+    """Java wants PKCS 8; certificates and keys go by value."""
+    settings = secured.settings("MUTUAL")
+    own = java_settings(read_security(settings, {}))
+    assert own["kafka.ssl.truststore.certificates"] == (secured.folder / "ca.crt").read_text()
+    new, old = secured.folder / "client.key", tmp_path / "old.key"
+    command = ["openssl", "pkey", "-in", str(new), "-traditional", "-out", str(old)]
+    subprocess.run(command, check=True, capture_output=True, timeout=OPENSSL_TIMEOUT_S)
+    with pytest.raises(Refused, match=r"old\.key: Java reads .* openssl pkcs8 -topk8"):
+        java_settings(read_security(settings.replace(str(new), str(old)), {}))

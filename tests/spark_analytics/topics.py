@@ -1,0 +1,142 @@
+"""Topics of a test, filled; `inorder spark` on them, in this process and in one of its own.
+
+What reorder and merge make of a workload comes from the core in this process and is written
+by the header writer that the stages use: a million events in seconds. In this process the
+command finds the tests' own session.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.workloads import to_events
+from benchmarks.workloads.rows import Row
+from infra.poll import wait_until
+from infra.process import Process
+from tests.cli.invoking import Answer, inorder
+from tests.command import ROOT
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer
+from tests.end_to_end.setting import Setting
+from tests.spark_analytics.conftest import SETTINGS
+from tests.spark_analytics.records import MS, S, watermark
+from topology.description import HeaderConfig
+from topology.event import NO_EPOCH, WATERMARK, Event
+from topology.header_writer import HeaderWriter
+from topology.headers import Headers
+from topology.stage import Stage
+
+BATCH = 10_000
+LATER_NS = 3_600 * S
+DIFFERENT_VALUES = 1_000
+KILL_TIMEOUT_S = 900.0
+END_TIMEOUT_S = 900.0
+
+
+def in_order(setting: Setting, rows: Sequence[Row]) -> list[Event]:
+    """What the stage lets go, to the last event; and a watermark beyond all windows."""
+    stage = Stage(setting.topology, setting.topology.stages[0].operators)
+    events = to_events(rows, epoch=NO_EPOCH)
+    released: list[Event] = []
+    for begin in range(0, len(events), BATCH):
+        part = events[begin : begin + BATCH]
+        released += stage.on_batch(part, part[-1].arrival_ns).released
+    end_ns = events[-1].arrival_ns + LATER_NS
+    released += stage.on_time(end_ns).released
+    return [*released, watermark(released[-1].ref_time_ns + LATER_NS, end_ns)]
+
+
+def write_ordered(setting: Setting, events: Sequence[Event]) -> None:
+    """To the ordered topic, as the merge does; values are `{"v": …}`."""
+    writer = HeaderWriter(HeaderConfig())
+    producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
+    for event in events:
+        headers, value = _written(writer, event)
+        stamp_ms = event.ref_time_ns // MS
+        while True:
+            try:
+                producer.produce(
+                    setting.ordered,
+                    value,
+                    event.source.encode(),
+                    partition=0,
+                    timestamp=stamp_ms,
+                    headers=list(headers),
+                )
+                break
+            except BufferError:
+                producer.poll(POLL_S)
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
+
+
+def _written(writer: HeaderWriter, event: Event) -> tuple[Headers, bytes | None]:
+    if event.kind == WATERMARK:
+        return writer.control(event, 0), None
+    original: Headers = [
+        ("sourceId", event.source.encode()),
+        ("seqNum", b"%d" % event.seq),
+        ("ts", b"%d" % event.ts_ns),
+    ]
+    return writer.ordered(event, original), b'{"v": %d}' % (event.seq % DIFFERENT_VALUES)
+
+
+def words(setting: Setting, folder: Path, job: str, *more: str) -> list[str]:
+    there = ["--topology", str(setting.path), "--brokers", setting.bootstrap]
+    return ["spark", "run", job, "--out", str(folder), *there, *more]
+
+
+def run(setting: Setting, folder: Path, job: str, *more: str) -> Answer:
+    """`inorder spark run`, in this process and its session."""
+    return inorder(*words(setting, folder, job, *more))
+
+
+def done(answer: Answer) -> Answer:
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def killed(
+    setting: Setting,
+    folder: Path,
+    job: str,
+    *more: str,
+    until: Callable[[], bool],
+    conf: Mapping[str, str] = SETTINGS,
+) -> None:
+    """`inorder spark run` as a process of its own, which goes on until that is so; then it and
+    its Java die at once."""
+    process = _process(setting, folder, job, more, conf)
+    process.start()
+    try:
+        process.wait_until(until, KILL_TIMEOUT_S)
+    finally:
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+
+
+def run_apart(
+    setting: Setting, folder: Path, job: str, *more: str, conf: Mapping[str, str] = SETTINGS
+) -> None:
+    """`inorder spark run` as a process of its own, to its end."""
+    process = _process(setting, folder, job, more, conf)
+    process.start()
+    try:
+        wait_until(lambda: not process.is_alive(), END_TIMEOUT_S, f"the end of {job}")
+        assert process.kill() == 0, process.tail()
+    finally:
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+
+
+def _process(
+    setting: Setting, folder: Path, job: str, more: Sequence[str], conf: Mapping[str, str]
+) -> Process:
+    settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    command = [sys.executable, "-m", "cli", *words(setting, folder, job, *more), *settings]
+    folder.mkdir(parents=True, exist_ok=True)
+    return Process("job", command, folder, {"PYTHONPATH": str(ROOT)})
