@@ -1,32 +1,20 @@
-"""End to end: windows through Kafka, workers killed in mid-flow, equal those of the topic."""
+"""The judge of windows: what the events of the ordered topic come to, and what is told of them."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from benchmarks.workloads import crowd
-from tests.end_to_end.judge import judge
 from tests.end_to_end.records import Reader, read_all
-from tests.end_to_end.setting import Setting, settle
-from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka
+from tests.end_to_end.setting import Setting
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
-
-EVENTS = 14_000
-SPEED = 0.2
 TIMEOUT_S = 60.0
 SIZE_NS = 500_000_000
 STEP_NS = 250_000_000
 
-QUERIES = """queries:
+QUERIES = """\
   tumbling: {window: tumbling 500ms, aggregate: {n: count()}, finals: true}
   sliding: {window: sliding 500ms every 250ms, aggregate: {n: count()}}
 """
@@ -34,7 +22,7 @@ QUERIES = """queries:
 Counts = dict[tuple[str, int], int]
 
 
-def expected(setting: Setting) -> Counts:
+def windows_of(setting: Setting) -> Counts:
     """Events of the ordered topic by window; those whose window was final when they came, by the
     complete frontier told before them, do not count. Windows that the topic has not yet passed
     are open."""
@@ -55,7 +43,7 @@ def expected(setting: Setting) -> Counts:
     return {window: n for window, n in found.items() if window[1] + SIZE_NS <= passed_ns}
 
 
-class Standing:
+class StandingWindows:
     """The results topic as one who reads it to its end believes it."""
 
     def __init__(self, setting: Setting) -> None:
@@ -88,20 +76,3 @@ class Standing:
 
     def close(self) -> None:
         self._reader.close()
-
-
-def test_windows_under_kills(kafka: SharedKafka, tmp_path: Path) -> None:
-    stages = "reorder+merge, window"
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=QUERIES)
-    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
-    play(setting, tmp_path, crowd(EVENTS, seed=8).rows, SPEED, script)
-    verdict = judge(setting)
-    assert not verdict.faults, verdict
-    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
-    standing = Standing(setting)
-    with running(worker):
-        worker.wait_ready()
-        standing.await_truth(expected(setting))
-        stop_all([worker])
-    print(f"{len(standing.lines)} windows, {standing.updates} updates")
-    standing.close()

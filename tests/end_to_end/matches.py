@@ -1,0 +1,116 @@
+"""The judge of matches: what the events of the ordered topic come to, and what is told of them.
+
+It is the engine over the ordered topic in one go, in order; that the engine is right is the matter
+of tests/topology/pattern.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.end_to_end.records import Read, Reader, read_all
+from tests.end_to_end.setting import Setting
+from topology.event import Event
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.entry import Entry
+from topology.pattern.syntax import Query
+from topology.result import MatchResult
+
+TIMEOUT_S = 60.0
+
+Members = tuple[tuple[Any, ...], ...]
+Content = tuple[str, Members]
+
+
+def in_time(setting: Setting) -> list[Read]:
+    """The events of the ordered topic, but for those behind a complete frontier that it had
+    told: the first ones of a source nobody knew of. Who reads the raw topic takes these too."""
+    found, frontier_ns, behind = [], 0, 0
+    for record in read_all(setting.bootstrap, setting.ordered):
+        if record.header("kind") == "watermark":
+            frontier_ns = max(frontier_ns, record.number("complete"))
+        elif record.number("refTs") >= frontier_ns or setting.topology.patterns_read == "raw":
+            found.append(record)
+        else:
+            behind += 1
+    assert behind < len(found) / 50
+    return found
+
+
+def matches_of(records: Sequence[Read], query: Query) -> dict[Members, int]:
+    """What the events, in order, come to, and when each match starts."""
+    engine = Engine([Compiled(query)])
+    for entry in sorted(map(_entry, records), key=lambda each: each.key):
+        engine.accept(entry, 0)
+    engine.end(0)
+    found = {}
+    for finding in engine.findings:
+        assert isinstance(finding, MatchResult)
+        assert finding.revision == 0
+        members = tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)
+        found[members] = finding.start_ns
+    return found
+
+
+def in_one_go(setting: Setting) -> set[Content]:
+    """The matches of all queries of the file."""
+    records = in_time(setting)
+    return {
+        (name, members)
+        for name, query in setting.topology.queries.items()
+        if query.pattern is not None
+        for members in matches_of(records, query.pattern)
+    }
+
+
+def _entry(record: Read) -> Entry:
+    source, epoch, seq = record.name
+    event = Event("default", source, epoch, seq, record.number("refTs"), 0)
+    return Entry(event, None)
+
+
+class Standing:
+    """The results topic as one who reads it to its end believes it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._reader = Reader(setting.bootstrap, setting.topology.topics.matches)
+        self._taken = 0
+        self._revisions: dict[str, int] = {}
+        self.lines: dict[str, dict[str, Any]] = {}
+        self.corrections = 0
+
+    def poll(self) -> set[Content]:
+        self._reader.poll()
+        for record in self._reader.records[self._taken :]:
+            line = json.loads(record.value or b"")
+            assert (record.key or b"").decode() == line["id"]
+            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
+            self._revisions[line["id"]] = line["revision"]
+            self.corrections += line["op"] != "emit"
+            if line["op"] == "retract":
+                del self.lines[line["id"]]
+            else:
+                self.lines[line["id"]] = line
+        self._taken = len(self._reader.records)
+        return {
+            (
+                line["query"],
+                tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in line["events"]),
+            )
+            for line in self.lines.values()
+        }
+
+    def await_truth(self, expected: set[Content]) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (found := self.poll()) != expected:
+            assert time.monotonic() < deadline_s, (
+                f"{len(expected - found)} missing of {len(expected)}, {len(found - expected)} too"
+                f" many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
+            )
+
+    def close(self) -> None:
+        self._reader.close()

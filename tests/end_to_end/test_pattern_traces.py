@@ -1,0 +1,252 @@
+"""End to end: pattern queries over recorded disorder, through Kafka, with a worker killed.
+
+The phones go through reorder and merge; the quakes, numbered per network as they came and up to
+a week late, and the tags of a soccer match, up to four hours late, reach the engine as they
+came, so that it alone corrects. The judge is the engine over all events in order in one go;
+for a query of each trace that is not merged also loops over all pairs or triples.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
+from tests.end_to_end.judge import judge
+from tests.end_to_end.matches import Content, Members, Standing, in_one_go
+from tests.end_to_end.records import contract, send
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka, absent
+from topology.event import Event
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import STORED, Engine
+from topology.pattern.entry import Entry
+from topology.result import MatchResult
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
+
+HOUR_NS = 3_600_000_000_000
+SECOND_NS = 1_000_000_000
+
+PHONES = {
+    "between": """PATTERN SEQ(_ a, _+ b[], _ c)
+        WHERE a.source = 'dev_10' AND b.source = 'dev_2' AND c.source = 'dev_12'
+        WITHIN 30 ms USING skip_till_any MATCHES MAXIMAL""",
+    "alone": """PATTERN SEQ(_ a, !_ n, _ b)
+        WHERE a.source = 'dev_13' AND n.source = 'dev_5' AND b.source = 'dev_14'
+        WITHIN 30 ms""",
+}
+PHONE_RECORDS = 2_000
+PHONE_SECONDS = 3
+"""What they are compressed to: a second of theirs is some 20 ms here."""
+
+QUAKES = {
+    "near": """PATTERN SEQ(earthquake a, earthquake b, earthquake c)
+        WHERE a.mag >= 3 AND b.mag < a.mag AND c.mag < a.mag
+        AND abs(b.lat - a.lat) < 1 AND abs(b.lon - a.lon) < 1
+        AND abs(c.lat - a.lat) < 1 AND abs(c.lon - a.lon) < 1 WITHIN 6 h""",
+    "swarm": """PATTERN SEQ(earthquake a, earthquake+ b[], earthquake c)
+        WHERE a.mag >= 4.5 AND b.mag < 2 AND c.mag >= 4.5
+        WITHIN 4 h USING skip_till_any MATCHES MAXIMAL""",
+    "lull": """PATTERN SEQ(earthquake a, !earthquake n, earthquake b)
+        WHERE a.mag >= 4.5 AND b.mag >= 4.5 AND n.mag >= 2.5 WITHIN 6 h""",
+}
+
+SOCCER = {
+    "saved": """PATTERN SEQ(Pass p, Shot s, `Save attempt` k)
+        WHERE p.source = s.source AND k.source != s.source
+        WITHIN 10 s USING skip_till_any""",
+    "set_piece": """PATTERN SEQ(Foul f, `Free Kick` k, Shot s)
+        WHERE k.source = s.source AND f.source != k.source WITHIN 60 s""",
+    "passes": """PATTERN SEQ(Pass+ p[], Shot s)
+        WITHIN 20 s USING skip_till_any MATCHES MAXIMAL""",
+}
+
+
+def queries(patterns: Mapping[str, str]) -> str:
+    lines = [f"  {name}: {{pattern: {json.dumps(text)}}}\n" for name, text in patterns.items()]
+    return "queries:\n" + "".join(lines)
+
+
+def in_order_of_arrival(rows: Iterable[TraceRow]) -> list[TraceRow]:
+    """Numbered by each source as they came."""
+    numbers: dict[str, Any] = {}
+    return [row._replace(seq=next(numbers.setdefault(row.source, count()))) for row in rows]
+
+
+def quakes() -> list[TraceRow]:
+    def numeric(row: TraceRow) -> TraceRow:
+        numbers = {name: float(row.payload[name] or "nan") for name in ("mag", "lat", "lon")}
+        known = {name: value for name, value in numbers.items() if value == value}  # noqa: PLR0124
+        return row._replace(payload=known)
+
+    return in_order_of_arrival(map(numeric, usgs_quakes()))
+
+
+def soccer() -> list[TraceRow]:
+    path = folder() / "soccer_tagging" / "match_2058004.csv.gz"
+    if not path.is_file():
+        raise TraceAbsent(path)
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        rows = [
+            TraceRow(0, row["source"], 0, BASE_NS + int(row["event_ms"]) * MS, row["event"], {})
+            for row in csv.DictReader(lines)
+        ]
+    return in_order_of_arrival(rows)
+
+
+def entries_of(rows: Sequence[TraceRow]) -> list[Entry]:
+    entries = [
+        Entry(Event("default", r.source, 0, r.seq, r.ts_ns, 0, type=r.type), r.payload)
+        for r in rows
+    ]
+    return sorted(entries, key=lambda entry: entry.key)
+
+
+def truth(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
+    """What all events in order come to."""
+    found: set[Content] = set()
+    for name, query in setting.topology.queries.items():
+        assert query.pattern is not None
+        engine = Engine([Compiled(query.pattern)])
+        for entry in entries_of(rows):
+            engine.accept(entry, 0)
+        engine.end(0)
+        assert engine.counts[STORED] > len(rows) / 20
+        for finding in engine.findings:
+            assert isinstance(finding, MatchResult)
+            assert finding.revision == 0
+            found.add((name, tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)))
+    return found
+
+
+def members(*labelled: tuple[str, Entry]) -> Members:
+    return tuple((alias, *entry.identity) for alias, entry in labelled)
+
+
+def lulls(entries: Sequence[Entry]) -> set[Content]:
+    """Of each strong quake the next strong one, if none that counts lies between."""
+    found = set()
+    felt = [e for e in entries if e.type == "earthquake" and e.payload.get("mag", 0) >= 2.5]
+    strong = [e for e in felt if e.payload["mag"] >= 4.5]
+    for a in strong:
+        later = [b for b in strong if a.time_ns < b.time_ns <= a.time_ns + 6 * HOUR_NS]
+        if later and not any(a.time_ns < n.time_ns < later[0].time_ns for n in felt):
+            found.add(("lull", members(("a", a), ("b", later[0]))))
+    return found
+
+
+def saves(entries: Sequence[Entry]) -> set[Content]:
+    """Every pass, shot of the same team, save of the other within 10 s."""
+    passes, shots, tries = (
+        [e for e in entries if e.type == type_] for type_ in ("Pass", "Shot", "Save attempt")
+    )
+    return {
+        ("saved", members(("p", p), ("s", s), ("k", k)))
+        for p in passes
+        for s in shots
+        for k in tries
+        if p.time_ns < s.time_ns < k.time_ns <= p.time_ns + 10 * SECOND_NS
+        and p.event.source == s.event.source != k.event.source
+    }
+
+
+def records(rows: Sequence[TraceRow]) -> list[tuple[str, bytes, list[tuple[str, bytes | None]]]]:
+    return [
+        (
+            row.source,
+            json.dumps(row.payload).encode(),
+            [*contract(row.source, row.seq, row.ts_ns, 0), ("type", row.type.encode())],
+        )
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trace", "patterns", "stages", "reads", "correct_for", "by_loops"),
+    [
+        (quakes, QUAKES, "reorder+merge, pattern", "raw", "192h", lulls),
+        (soccer, SOCCER, "reorder, merge, pattern", "sequenced", "5h", saves),
+    ],
+    ids=["quakes", "soccer"],
+)
+def test_the_engine_alone_corrects(
+    kafka: SharedKafka,
+    tmp_path: Path,
+    trace: Callable[[], list[TraceRow]],
+    patterns: Mapping[str, str],
+    stages: str,
+    reads: str,
+    correct_for: str,
+    by_loops: Callable[[Sequence[Entry]], set[Content]],
+) -> None:
+    try:
+        rows = trace()
+    except TraceAbsent as missing:
+        absent(str(missing))
+    more = f"{queries(patterns)}patterns_read: {reads}\ncorrect_for: {correct_for}\n"
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=more)
+    expected = truth(setting, rows)
+    looped = by_loops(entries_of(rows))
+    assert looped
+    (judged,) = {name for name, _ in looped}
+    assert {match for match in expected if match[0] == judged} == looped
+    assert {name for name, _ in expected} == patterns.keys()
+    worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
+    standing = Standing(setting)
+    halfway = len(rows) // 2
+    with running(worker):
+        worker.wait_ready()
+        send(setting, records(rows[:halfway]))
+        await_some(standing)
+        worker.kill_all()
+        worker.start()
+        send(setting, records(rows[halfway:]))
+        standing.await_truth(expected)
+        stop_all([worker])
+    print(f"{len(expected)} matches, {standing.corrections} corrections")
+    assert standing.corrections > 0
+    standing.close()
+
+
+def await_some(standing: Standing) -> None:
+    """The first results are out."""
+    deadline_s = time.monotonic() + 60
+    while not standing.poll():
+        assert time.monotonic() < deadline_s, "no match in a minute"
+
+
+def test_phones(kafka: SharedKafka, tmp_path: Path) -> None:
+    try:
+        rows = [row.row() for row in jr_umts("d1")[:PHONE_RECORDS]]
+    except TraceAbsent as missing:
+        absent(str(missing))
+    span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder+merge+pattern",
+        partitions=1,
+        stream="reorder: {rule: fixed, max_wait: 300ms, start: zero}",
+        more=queries(PHONES),
+    )
+    script = [(0.5, Trouble.kill_worker)]
+    play(setting, tmp_path, rows, span_s / PHONE_SECONDS, script, worker_count=1)
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    expected = in_one_go(setting)
+    assert {name for name, _ in expected} == PHONES.keys()
+    standing = Standing(setting)
+    standing.await_truth(expected)
+    print(f"{len(expected)} matches, {standing.corrections} corrections")
+    standing.close()
