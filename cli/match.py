@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from cli.input_file import InputError
 from cli.lines import LineReader, dead_line, duplicate_line, late_line
@@ -22,18 +23,28 @@ from cli.progress import counting
 from cli.replay import NEWLINE, Unreadable
 from cli.rows import read_rows
 from cli.topology_file import Refused
+from topology.description.spelling import DurationNs
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import DEFAULT_STREAM, MAX_INT64
 from topology.outcome import Duplicate, Late, Malformed, dead_letter
 from topology.outcome_lines import JsonObject, result_line
 from topology.pattern.check import check
 from topology.pattern.compiled import Compiled
-from topology.pattern.engine import CONFLICT, DUPLICATE, LATE, MAX_RETAINED, REFUSED, Engine
+from topology.pattern.engine import (
+    CONFLICT,
+    DUPLICATE,
+    LATE,
+    MAX_RETAINED,
+    REFUSED,
+    UNSURE,
+    Engine,
+)
 from topology.pattern.entry import Entry
 from topology.pattern.errors import QueryRefused
 from topology.pattern.parse import parse
 from topology.result import RETRACT
 
+LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 
 
@@ -41,15 +52,18 @@ LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 @click.option("--query", required=True, metavar="FILE|TEXT", help="One or several, `;` between.")
 @click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
 @click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
-@click.option(
-    "--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query."
-)
+@click.option("--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query.")
 @click.option(
     "--max-retained",
     type=click.IntRange(min=1),
     default=MAX_RETAINED,
     show_default=True,
     help="Events kept; more are dead.",
+)
+@click.option(
+    "--max-error",
+    metavar="LENGTH",
+    help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
@@ -59,13 +73,18 @@ def command(
     final_only: bool,
     param: tuple[str, ...],
     max_retained: int,
+    max_error: str | None,
     as_json: bool,
     events: str,
 ) -> None:
     """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
     values = dict(_param(each) for each in param)
     engine = Engine(
-        compiled(query, values), DEFAULT_STREAM, params=values, max_retained=max_retained
+        compiled(query, values),
+        DEFAULT_STREAM,
+        params=values,
+        max_retained=max_retained,
+        max_error_ns=None if max_error is None else _length_ns(max_error),
     )
     matching = Matching(engine, correct=correct)
     counts: Counter[str] = Counter()
@@ -121,6 +140,14 @@ def _text(query: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{query}: cannot be read as text: {error}") from None
+
+
+def _length_ns(text: str) -> int:
+    try:
+        return LENGTH.validate_python(text)
+    except ValidationError as error:
+        fault = error.errors()[0]["ctx"]["faults"][0]
+        raise Refused(f"--max-error {text}: {fault.message}; {fault.remedy}") from None
 
 
 def _param(text: str) -> tuple[str, Any]:
@@ -192,6 +219,12 @@ class Matching:
         elif word in (DUPLICATE, CONFLICT):
             copy = Duplicate(event.at_ns, event, word == CONFLICT)
             yield duplicate_line(copy, event.offset)
+        elif word == UNSURE:
+            detail = (
+                f"`error` is {event.error_ns} ns, beyond --max-error (one hour, if it is not set)"
+            )
+            dead = dead_letter(event, event.at_ns, "error_too_large", detail)
+            yield dead_line(dead, event.offset)
         elif word == REFUSED:
             detail = "as many events are kept as --max-retained allows; raise it, or shorten WITHIN"
             dead = dead_letter(event, event.at_ns, "retention_full", detail)

@@ -21,6 +21,7 @@ from topology.pattern.normal_form import Alternative, Blocker, NormalForm, norma
 from topology.pattern.syntax import Expr, Query
 from topology.pattern.tactics import tactic_for
 from topology.pattern.tactics.greedy import goes_on
+from topology.pattern.tactics.rules import slots_of
 from topology.pattern.uncertain.grade import Grading
 from topology.pattern.uncertain.layout import timed_apart
 from topology.pattern.uncertain.possible import Possible
@@ -253,15 +254,6 @@ def _columns(
         ]
         found.append(columns)
     return found
-
-
-def slots_of(alternative: Alternative) -> tuple[dict[str, int], frozenset[int]]:
-    """Where each alias stands in a binding, and which slots are groups."""
-    slots = {component.alias: component.index for component in alternative.components}
-    for at, blocker in enumerate(alternative.blockers, start=len(slots)):
-        slots[blocker.alias] = at
-    groups = frozenset(c.index for c in alternative.components if c.is_group)
-    return slots, groups
 
 
 def entry_test(

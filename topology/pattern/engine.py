@@ -91,6 +91,7 @@ class Engine:
             Hall(group, self._everything, params, functions, tells_final, self._doubt)
             for group in _alike(queries)
         ]
+        self._patience_ns = max((hall.amend_ns for hall in self._halls), default=0)
         self._identities: dict[Identity, Entry] = {}
         self._newest: Key | None = None
         self.clock_ns = BEFORE_ALL
@@ -133,17 +134,18 @@ class Engine:
         return word
 
     def _accept(self, entry: Entry, at_ns: int) -> str:
-        self._gather_until(at_ns - 1)
-        known = self._identities.get(entry.identity)
+        if self._gathering:
+            self._gather_until(at_ns - 1)
+        identity = entry.identity
+        known = self._identities.get(identity)
         if known is not None:
             return DUPLICATE if known.is_copy_of(entry) else CONFLICT
-        floor_ns = self.frontier_ns - max((hall.amend_ns for hall in self._halls), default=0)
-        if entry.time_ns < floor_ns:
+        if entry.time_ns < self.frontier_ns - self._patience_ns:
             return LATE
         if self._heeds_errors and entry.event.error_ns:
             if not self._doubt.admits(entry.event.error_ns):
                 return UNSURE
-            self._doubt.widen(entry.event.error_ns, self.frontier_ns)
+            self._widen(entry.event.error_ns)
         if len(self._identities) >= self._max_retained:
             return REFUSED
         if entry.time_ns > self.clock_ns:
@@ -158,8 +160,16 @@ class Engine:
         self._flush(at_ns)
         if not entry.places:
             return IRRELEVANT
-        self._identities[entry.identity] = entry
+        self._identities[identity] = entry
         return STORED
+
+    def _widen(self, error_ns: int) -> None:
+        by_ns = self._doubt.widen(error_ns, self.frontier_ns)
+        if by_ns:
+            for hall in self._halls:
+                for shelf in hall.shelves.values():
+                    for run in shelf.runs:
+                        run.put_off(by_ns, self.frontier_ns - hall.amend_ns)
 
     def _offer(self, hall: Hall, entry: Entry, at_ns: int, *, in_order: bool) -> None:
         kinds = hall.kinds_of(entry)
@@ -242,10 +252,11 @@ class Engine:
         """Every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self.frontier_ns:
             return
-        self._gather_until(at_ns - 1)
-        for run, (hall, _) in list(self._gathering.items()):
-            if run.postponed_since_ns < frontier_ns - hall.amend_ns:
-                self._correct(run, hall)  # it would be decided without
+        if self._gathering:
+            self._gather_until(at_ns - 1)
+            for run, (hall, _) in list(self._gathering.items()):
+                if run.postponed_since_ns < frontier_ns - hall.amend_ns:
+                    self._correct(run, hall)  # it would be decided without
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
         self._ask_at_clock()
@@ -269,6 +280,8 @@ class Engine:
 
     def _let_go(self, hall: Hall) -> None:
         floor_ns = self.frontier_ns - hall.amend_ns
+        if not hall.strict_everywhere and not hall.is_due(floor_ns):
+            return
         gone = hall.purge(floor_ns, self._now(hall))
         if hall.strict_everywhere and self._everything is not None:
             gone += self._everything.purge(floor_ns - hall.reach_ns)
@@ -299,6 +312,8 @@ class Engine:
             run.overflowed.clear()
 
     def _flush(self, at_ns: int) -> None:
+        if not self._said and not self._overflowed:
+            return
         if len(self._said) > 1:
             self._said.sort(key=_order)
         for run, hall, change in self._said:
@@ -341,11 +356,11 @@ class Engine:
         if not everything:
             states, self._stale = self._stale, {}
         for hall in self._halls:
-            floor_ns = self.frontier_ns - hall.amend_ns
+            now = self._now(hall)
             for shelf in hall.shelves.values():
                 for run in shelf.runs:
                     due_ns = self._gathering.get(run, (hall, None))[1]
-                    states.update(run.state(floor_ns, due_ns, everything=everything))
+                    states.update(run.state(now, due_ns, everything=everything))
             if not everything:
                 states.update(hall.take_closed())
         return states

@@ -66,6 +66,13 @@ class Unit:
         open_ = {id_: new for id_, new in found.items() if new.decided_ns >= floor_ns}
         self.found = open_ if not frozen else {**open_, **frozen}
 
+    def put_off(self, by_ns: int, floor_ns: int) -> None:
+        """What is not yet decided will be so much later: errors are larger than it seemed."""
+        every = (*self.found.values(), *(said.found for said in self.said.values()))
+        for found in {id(found): found for found in every}.values():
+            if found.decided_ns >= floor_ns:
+                found.decided_ns += by_ns
+
     def forget(self, before_ns: int) -> None:
         """What was decided before that instant needs no memory: nothing changes it."""
         for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:

@@ -155,23 +155,30 @@ class Run:
         else:
             until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
             anchors = self._anchors(time_ns - span_ns, until_ns)
-        return [anchor for anchor in anchors if self._reaches(anchor, entry)]
+        if margin_ns:
+            return [anchor for anchor in anchors if self._reaches(anchor, entry)]
+        known = self.units.get
+        return [
+            anchor
+            for anchor in anchors
+            if (unit := known(anchor.key)) is None or time_ns <= unit.hi_ns or anchor is entry
+        ]
 
     def _reaches(self, anchor: Entry, entry: Entry) -> bool:
         unit = self.units.get(anchor.key)
         if unit is None or entry.time_ns <= unit.hi_ns or anchor is entry:
             return True
-        return self._doubt.margin_ns > 0 and _is_undecided(unit, entry.time_ns)
+        return _is_undecided(unit, entry.time_ns)
 
     def _anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
-        found: dict[Key, Entry] = {}
+        cuts = []
         for kind in self._wiring.anchors:
             index = self._indexes[kind]
-            for at in range(index.before_time(since_ns), index.up_to_time(until_ns)):
-                entry = index.entries[at]
-                found[entry.key] = entry
-        if len(self._wiring.anchors) == 1:
-            return list(found.values())
+            low, high = index.before_time(since_ns), index.up_to_time(until_ns)
+            cuts.append(index.entries[low:high])
+        if len(cuts) == 1:
+            return cuts[0]
+        found = {entry.key: entry for cut in cuts for entry in cut}
         return [found[key] for key in sorted(found)]
 
     def _woken(self, kinds: Iterable[int], entry: Entry) -> list[Entry]:
@@ -281,6 +288,8 @@ class Run:
             self._tell(unit, kept.get(unit.anchor.key, {}), now)
 
     def _tell(self, unit: Unit, visible: dict[str, Found], now: Now) -> None:
+        if not visible and not unit.said:
+            return
         told = list(changes(unit, visible, now.floor_ns, self._tells_final))
         if told:
             self.changes += told
@@ -337,14 +346,19 @@ class Run:
         component = aliases.index(query.skip_to) if query.skip_to in aliases else None
         return after(match, query.skip, component)
 
+    def put_off(self, by_ns: int, floor_ns: int) -> None:
+        """Errors are larger than it seemed."""
+        if self._doubt.margin_ns:
+            for key, unit in self.units.items():
+                unit.put_off(by_ns, floor_ns)
+                if unit.said:
+                    self._touched[key] = unit.anchor
+
     # -- forgetting ---------------------------------------------------------------------------
 
     def forget(self, now: Now) -> None:
         """Let go of units that nothing can change any more."""
-        if self.query.query.skip != "none":
-            for _, _, found in self._sorted(now):
-                if found.decided_ns < now.floor_ns and not self._barrier.drops(found.match):
-                    self._barrier = self._barrier.behind(self._after(found.match))
+        self._barrier = self._decided_barrier(now)
         shape = self.query.shape
         opens = not shape.by_end or shape.looks_ahead or self.query.query.skip != "none"
         open_ns = self._span_ns if opens else self._doubt.margin_ns
@@ -358,6 +372,15 @@ class Run:
             else:
                 unit.forget(now.floor_ns)
 
+    def _decided_barrier(self, now: Now) -> Barrier:
+        """What the decided matches drop of those that follow."""
+        barrier = self._barrier
+        if self.query.query.skip != "none":
+            for _, _, found in self._sorted(now):
+                if found.decided_ns < now.floor_ns and not barrier.drops(found.match):
+                    barrier = barrier.behind(self._after(found.match))
+        return barrier
+
     def take_closed(self) -> dict[str, None]:
         """The state keys of the units that were forgotten since it was asked last."""
         closed, self._closed = self._closed, {}
@@ -365,11 +388,12 @@ class Run:
 
     # -- state --------------------------------------------------------------------------------
 
-    def state(self, floor_ns: int, due_ns: int | None, *, everything: bool) -> dict[str, Any]:
+    def state(self, now: Now, due_ns: int | None, *, everything: bool) -> dict[str, Any]:
         """Revisions of what is not decided, by unit; all units, or those that changed. Of one
         that waits to be looked at (until `due_ns`) also what was said: it is not what would be
         found now."""
         states: dict[str, Any] = {}
+        floor_ns = now.floor_ns
         anchors = self._touched
         if everything:
             anchors = {key: unit.anchor for key, unit in self.units.items()} | self._postponed
@@ -384,13 +408,12 @@ class Run:
                 states[self._state_key(anchor)] = [None, rows]
             elif not everything:
                 states[self._state_key(anchor)] = None
-        if self._barrier.key != BEFORE_ALL and (
-            everything or self._barrier.key != self._told_barrier
-        ):
-            states[self._barrier_key] = [*self._barrier.key, self._barrier.includes]
+        barrier = self._decided_barrier(now)
+        if barrier.key != BEFORE_ALL and (everything or barrier.key != self._told_barrier):
+            states[self._barrier_key] = [*barrier.key, barrier.includes]
         if not everything:
             self._touched.clear()
-            self._told_barrier = self._barrier.key
+            self._told_barrier = barrier.key
         return states
 
     def _state_key(self, anchor: Entry) -> str:
@@ -421,7 +444,7 @@ class Run:
                 gathered_until_ns = due_ns
                 self._postponed[anchor.key] = anchor
                 if rows is not None:
-                    self._revive_waiting(anchor, rows, entries)
+                    self._visible(self._revive_waiting(anchor, rows, entries), now)
                 continue
             unit = self._evaluate(anchor, now)
             for row in rows:
@@ -431,7 +454,7 @@ class Run:
             self._visible(unit, now)
         return gathered_until_ns
 
-    def _revive_waiting(self, anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> None:
+    def _revive_waiting(self, anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> Unit:
         """As it was when it was evaluated last, not as it would be now."""
         unit = self.units[anchor.key] = Unit(anchor)
         unit.hi_ns, waits, found, said = state
@@ -441,6 +464,7 @@ class Run:
             unit.said[id_].live, unit.said[id_].final = live, final
         if self.query.query.matches == "one" and not self.query.shape.by_end:
             self._wait(unit, None if waits is None else frozenset(map(tuple, waits)))
+        return unit
 
 
 def _is_undecided(unit: Unit, time_ns: int) -> bool:

@@ -159,6 +159,10 @@ class Hall:
         due_ns = oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE
         heappush(self._due, (due_ns, self._serial, shelf))
 
+    def is_due(self, floor_ns: int) -> bool:
+        """A shelf has enough to let go of."""
+        return bool(self._due) and self._due[0][0] < floor_ns
+
     def purge(self, floor_ns: int, now: Now) -> list[Entry]:
         """Let go of what is beyond all reach, now that all before `floor_ns` is decided: the
         entries, each once for every index that it left."""

@@ -254,8 +254,9 @@ class EventNode:
 
     `alias` is never empty in a finished tree: a component without one has a hidden alias
     (`_1`, `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the
-    group; `greedy`: an event that fits the group and its successor goes to the group. An event of
-    the group's types for which `until` is TRUE ends the group and is no member.
+    group; `greedy`: an event that fits the group and its successor goes to the group, and MATCHES
+    ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
+    group's types for which `until` is TRUE ends the group and is no member.
     """
 
     types: tuple[str, ...]

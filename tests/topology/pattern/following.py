@@ -24,15 +24,16 @@ class Reader:
         self._revisions: dict[str, int] = {}
 
     def read(self, findings: Iterable[Finding]) -> None:
-        said: set[str] = set()
+        said: set[tuple[str, int]] = set()
         for finding in findings:
             if isinstance(finding, Overflow):
                 self.overflows += 1
                 continue
             assert isinstance(finding, MatchResult)
             self._follow(finding)
-            assert finding.id not in said, f"two words at once about {finding}"
-            said.add(finding.id)
+            word = (finding.id, finding.at_ns)
+            assert word not in said, f"two words at once about {finding}"
+            said.add(word)
 
     def _follow(self, result: MatchResult) -> None:
         id_ = result.id

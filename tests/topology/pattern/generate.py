@@ -207,10 +207,13 @@ class Draft:
     def tail(self) -> EventNode:
         """A last component that may still come, or go on, when all before it is there."""
         low, high = self.rng.choice(((0, 1), (0, UNBOUNDED), (1, UNBOUNDED), (1, UNBOUNDED)))
-        return self.counted(low, high, tuple(self.rng.sample(TYPES, 3)), until=0.7)
+        types = tuple(self.rng.sample(TYPES, 3))
+        return self.counted(low, high, types, until=0.7, greedy=0.3)
 
-    def counted(self, low: int, high: int, types: tuple[str, ...], until: float) -> EventNode:
-        """`until`: how probably a group has one."""
+    def counted(
+        self, low: int, high: int, types: tuple[str, ...], until: float, greedy: float = 0.1
+    ) -> EventNode:
+        """`until`, `greedy`: how probably a group has one, is it."""
         rng = self.rng
         alias = f"t{len(self.nodes)}"
         group = high != 1
@@ -220,7 +223,7 @@ class Draft:
             minimum=low,
             maximum=high,
             loop=rng.choice(self.edges) if group else None,
-            greedy=group and rng.random() < 0.1,
+            greedy=group and rng.random() < greedy,
             until=self.until(alias) if group and rng.random() < until else None,
         )
         self.nodes.append(node)

@@ -32,6 +32,7 @@ OPEN_ENDED: tuple[tuple[Strategy, Matches], ...] = (
     ("next", "one"),
     ("strict", "one"),
     ("next", "all"),
+    ("any", "all"),
     ("any", "maximal"),
 )
 """Modes of queries whose matches may still grow, or must not go on."""
@@ -126,19 +127,22 @@ def test_nothing_final_changes_and_what_is_purged_is_not_missed(
 @parts
 @pytest.mark.parametrize("emit", ["as it is", "slack"])
 def test_a_restart_is_not_seen(part: int, emit: str) -> None:
-    """Nor is it where late events are gathered before they are looked at."""
+    """Nor is it where late events are gathered before they are looked at; but for when they are: a
+    start that a strict step has closed may still be woken, and brings what was gathered."""
     for world in worlds(part, {"emit": emit} if emit == "slack" else None):
         behind_ns = lateness_ns(world.arrivals)
-        calm, cut, reader = Engine([world.query]), Engine([world.query]), Reader()
+        calm, cut = Engine([world.query]), Engine([world.query])
+        readers = Reader(), Reader()
+        is_exact = emit != "slack" or not world.query.shape.strict
         rng, at_ns, state = Random(world.seed), 0, State()
         for entry in world.arrivals:
             at_ns += rng.choice((0, 1, 3))
             for engine in (calm, cut):
                 engine.accept(anew(entry), at_ns)
-            assert _same_words(calm, cut, reader), world
+            assert _same_words(calm, cut, readers) or not is_exact, world
             for engine in (calm, cut):
                 engine.advance(engine.clock_ns - behind_ns, at_ns)
-            assert _same_words(calm, cut, reader), world
+            assert _same_words(calm, cut, readers) or not is_exact, world
             if rng.random() < 0.5:
                 whole = cut.snapshot()
                 state.apply(cut.changes())
@@ -147,8 +151,8 @@ def test_a_restart_is_not_seen(part: int, emit: str) -> None:
                 cut.restore(rng.choice((whole, state.values)), kept)
         for engine in (calm, cut):
             engine.end(at_ns)
-        assert _same_words(calm, cut, reader), world
-        assert reader.contents() == world.truth(), world
+        assert _same_words(calm, cut, readers) or not is_exact, world
+        assert [reader.contents() for reader in readers] == [world.truth()] * 2, world
 
 
 class State:
@@ -165,10 +169,11 @@ class State:
                 self.values[key] = value
 
 
-def _same_words(calm: Engine, cut: Engine, reader: Reader) -> bool:
-    told = taken(calm)
-    reader.read(told)
-    return taken(cut) == told
+def _same_words(calm: Engine, cut: Engine, readers: tuple[Reader, Reader]) -> bool:
+    told = taken(calm), taken(cut)
+    for reader, findings in zip(readers, told, strict=True):
+        reader.read(findings)
+    return told[0] == told[1]
 
 
 @parts

@@ -359,6 +359,8 @@ def test_a_walk_that_waits_is_changed_by_nothing_else() -> None:
         ("OR(SEQ(A, B), SEQ(A, C))", "a1", {(0, 1), (1, 1)}, 11),
         ("OR(SEQ(A, B), SEQ(A, C))", "a1 c2", set(), 2),
         ("SEQ(A, B+ b UNTIL (b.x > 0), C)", "a1 b2", {(0, 2)}, 11),
+        ("SEQ(A, B+ b UNTIL (b.time > 4 ns))", "a1 b2 b6", set(), 6),
+        ("SEQ(A, B+ b UNTIL (b.time > 4 ns))", "a1 b2 b3", {(0, 1)}, 11),
     ],
 )
 def test_what_a_walk_waits_for(

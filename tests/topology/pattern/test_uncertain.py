@@ -23,19 +23,21 @@ from tests.topology.pattern.generate import (
 from tests.topology.pattern.judge import judge
 from tests.topology.pattern.true_times import worlds
 from topology.pattern.compiled import Compiled
-from topology.pattern.engine import LATE, UNSURE, Engine
+from topology.pattern.engine import LATE, STORED, UNSURE, Engine
 from topology.pattern.entry import Entry
 from topology.pattern.parse import parse_query
 from topology.pattern.syntax import Query, Uncertain
+from topology.pattern.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.unparse import unparse
-from topology.pattern.walk import components
-from topology.result import CONFIRMED, UNCERTAIN
+from topology.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 
-PARTS = 10
+PARTS = 5
 SEEDS_PER_PART = 120 * int(os.environ.get("INORDER_SEEDS", "1"))
-WORLDS = 10
+WORLDS = 18
 UNIT_NS = 4
 """Apart are the events of a stream by this or a few times as much; errors are up to 6."""
+
+UNCERTAIN_MODES: tuple[Uncertain, ...] = ("ignore", "nominal", "possible")
 
 Standing = dict[Content, str]
 """Confidence by what is in the match."""
@@ -60,12 +62,11 @@ class Stream:
         return max(one.event.error_ns for one in self.entries)
 
 
-def streams(part: int, errors: Sequence[Sequence[int]]) -> Iterator[Stream]:
-    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
+def streams(part: int, errors: Sequence[Sequence[int]], share: int = 1) -> Iterator[Stream]:
+    """`share`: one in so many of the part's seeds."""
+    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART, share):
         rng = Random(seed)
         query = random_query(rng, skips=["none"])
-        if query.matches != "one" and any(getattr(c, "greedy", False) for c in components(query.node)):
-            continue
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
         for one in entries:
@@ -126,7 +127,7 @@ def test_every_world_lies_between(part: int) -> None:
             if stream.query.matches == "maximal":
                 missing = [m for m in missing if not any(set(m) <= set(hull) for hull in hulls)]
             assert not missing, (stream, world)
-    assert min(seen.values()) > 2, seen
+    assert min(seen.values()) > 0, seen
 
 
 @parts
@@ -134,8 +135,8 @@ def test_grades_do_not_depend_on_arrival(part: int) -> None:
     """Nor on a frontier, if the largest error is known; and by reference times the matches of
     NOMINAL are those of the judge."""
     for stream in streams(part, ERRORS):
-        for uncertain in ("nominal", "possible"):
-            query = stream.compiled(uncertain)  # type: ignore[arg-type]
+        for uncertain in UNCERTAIN_MODES[1:]:
+            query = stream.compiled(uncertain)
             calm = standing(query, stream.entries)
             assert standing(query, stream.arrivals) == calm, stream
             assert standing(query, stream.arrivals, 6, follows=True) == calm, stream
@@ -144,25 +145,173 @@ def test_grades_do_not_depend_on_arrival(part: int) -> None:
 
 
 @parts
-def test_exact_times_give_the_judge_s_matches_confirmed(part: int) -> None:
+def test_exact_times_give_the_matches_of_the_judge_confirmed(part: int) -> None:
     """Even where errors are expected."""
-    for stream in streams(part, ((0,),)):
+    for stream in streams(part, ((0,),), share=3):
+        form = stream.compiled("nominal").form
         truth = dict.fromkeys(
-            contents(it := stream.compiled("nominal"), judge(it.form, stream.entries)), CONFIRMED
+            contents(stream.compiled("nominal"), judge(form, stream.entries)), CONFIRMED
         )
-        for uncertain in ("ignore", "nominal", "possible"):
-            query = stream.compiled(uncertain)  # type: ignore[arg-type]
-            assert standing(query, stream.arrivals) == truth, stream
+        for uncertain in UNCERTAIN_MODES:
+            query = stream.compiled(uncertain)
+            assert standing(query, stream.arrivals, follows=True) == truth, stream
 
 
 @parts
 def test_ignored_errors_do_nothing(part: int) -> None:
-    for stream in streams(part, ERRORS):
-        exact = [entry_of(one, 0) for one in stream.arrivals]
+    for stream in streams(part, ERRORS, share=3):
+        exact = [
+            entry(one.type, one.time_ns, one.event.seq, one.payload, one.event.source)
+            for one in stream.arrivals
+        ]
         query = stream.compiled("ignore")
         assert standing(query, stream.arrivals, 0, follows=True) == standing(query, exact), stream
 
 
-def entry_of(one: Entry, error_ns: int) -> Entry:
-    event = one.event
-    return entry(one.type, one.time_ns, event.seq, one.payload, event.source, error_ns)
+@parts
+@pytest.mark.parametrize("uncertain", ["nominal", "possible"])
+def test_a_restart_is_not_seen(part: int, uncertain: Uncertain) -> None:
+    """Where no bound is set, and errors grow as events come, too."""
+    for stream in streams(part, ERRORS, share=3):
+        query, rng, reader = stream.compiled(uncertain), Random(stream.seed), Reader()
+        behind_ns = lateness_ns(stream.arrivals)
+        calm, cut = Engine([query]), Engine([query])
+        table: dict[str, Any] = {}
+        for one in stream.arrivals:
+            for engine in (calm, cut):
+                engine.accept(anew(one), 0)
+                engine.advance(engine.clock_ns - behind_ns, 0)
+            told = taken(calm)
+            assert taken(cut) == told, stream
+            reader.read(told)
+            if rng.random() < 0.5:
+                table.update(cut.changes())
+                table = {key: value for key, value in table.items() if value is not None}
+                kept = [anew(one) for one in cut.entries()]
+                cut = Engine([query])
+                cut.restore(table, kept)
+        for engine in (calm, cut):
+            engine.end(0)
+        assert taken(cut) == taken(calm), stream
+
+
+# -- examples ---------------------------------------------------------------------------------
+
+
+def of_text(text: str) -> list[Entry]:
+    """`a10~2`: type, time, error; each from a clock of its own."""
+    made = []
+    for seq, word in enumerate(text.split()):
+        time, _, error = word[1:].partition("~")
+        made.append(entry(word[0].upper(), int(time), 0, {}, f"s{seq}", error_ns=int(error or 0)))
+    return made
+
+
+def steps(pattern: str, events: str) -> list[str]:
+    """What each event brings."""
+    engine = Engine([Compiled(parse_query(f"PATTERN {pattern}"))])
+    told = []
+    for one in of_text(events):
+        engine.accept(one, 0)
+        told.append(" ".join(_short(finding) for finding in taken(engine)))
+    return told
+
+
+def _short(finding: Finding) -> str:
+    assert isinstance(finding, MatchResult)
+    members = "".join(f"{m.alias}{m.ref_time_ns}" for m in finding.members)
+    doubt = "" if finding.confidence == CONFIRMED else "?"
+    return f"{finding.op} {members}{doubt}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "events", "told"),
+    [
+        # what may be in the gap, in order and late; what surely is
+        ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n7~1", ["", "emit a1b6", "update a1b6?"]),
+        ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n3~1", ["", "emit a1b6", "retract a1b6"]),
+        ("SEQ(A a, !N, B b) WITHIN 9 ns", "a1 b6~2 n9~1", ["", "emit a1b6", ""]),
+        # another may have been first
+        ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b6~2", ["", "emit a1b4", "update a1b4?"]),
+        ("SEQ(A a, B b) WITHIN 9 ns", "a1 b4~1 b7~1", ["", "emit a1b4", ""]),
+        # another may belong to it
+        (
+            "SEQ(A+ a[], B b) WITHIN 9 ns USING skip_till_any",
+            "a1 b4~1 a6~2",
+            ["", "emit a1b4", "update a1b4?"],
+        ),
+        # late evidence raises it: with c between, b is not the very next, wherever a is
+        (
+            "SEQ(A a, STRICT B? b) WITHIN 9 ns",
+            "a1 b4~1 d3~0 c2",
+            ["emit a1", "update a1b4", "update a1?", "update a1"],
+        ),
+        # what is possible is told, and gone when it is not
+        (
+            "SEQ(A a, B b) WITHIN 9 ns UNCERTAIN POSSIBLE",
+            "b4~1 a5~1 b9",
+            ["", "emit b4a5?", "emit a5b9?"],
+        ),
+        (
+            "SEQ(A a, !N, B b) WITHIN 9 ns USING skip_till_any UNCERTAIN POSSIBLE",
+            "b4~1 a3~2 n3",
+            ["", "emit a3b4?", ""],
+        ),
+        ("SEQ(A a, B b) WITHIN 9 ns UNCERTAIN IGNORE", "a4~3 b5~3", ["", "emit a4b5"]),
+    ],
+)  # fmt: skip
+def test_examples(pattern: str, events: str, told: list[str]) -> None:
+    assert steps(pattern, events) == told
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "ignored", "nominal", "possible"),
+    [
+        (0, "found", CONFIRMED, CONFIRMED),
+        (0.125, "found", CONFIRMED, CONFIRMED),
+        (1, "found", CONFIRMED, CONFIRMED),
+        (10, "found", CONFIRMED, CONFIRMED),
+        (30, "found", UNCERTAIN, UNCERTAIN),
+        (50, "none", "none", UNCERTAIN),
+    ],
+)
+def test_the_goal_of_the_thesis(delay_ms: float, ignored: str, nominal: str, possible: str) -> None:
+    """Table 5.13: a pair 44 ms apart, clocks 1 s apart and corrected, with so much delay on the
+    forward leg of one source's time synchronisation and the backward leg of the other's. Each
+    offset is wrong by half of it, in opposite directions, which is also the bound of each. Query
+    5.8 compares corrected times, 5.9 asks for what is possible."""
+    wrong_ns = int(delay_ms * 500_000)
+    shot = entry("Shot", 1_000_000_000 + wrong_ns, 0, {}, "leg", wrong_ns)
+    goal = entry("Goal", 1_044_000_000 - wrong_ns, 0, {}, "ball", wrong_ns)
+    text = "PATTERN SEQ(Shot s, Goal g) WITHIN 1 s UNCERTAIN"
+    found = [
+        [*standing(Compiled(parse_query(f"{text} {mode}")), [shot, goal]).values()]
+        for mode in ("IGNORE", "NOMINAL", "POSSIBLE")
+    ]
+    told = ["".join(confidences) or "none" for confidences in found]
+    assert told == [ignored.replace("found", CONFIRMED), nominal, possible]
+
+
+def test_an_error_beyond_the_bound_is_refused_by_name() -> None:
+    nominal, ignoring = (
+        Compiled(parse_query(f"PATTERN A a WITHIN 9 ns UNCERTAIN {mode}"))
+        for mode in ("NOMINAL", "IGNORE")
+    )
+    small, large = of_text("a1~3 a2~4")
+    engine = Engine([nominal], max_error_ns=3)
+    assert [engine.accept(one, 0) for one in (small, large)] == [STORED, UNSURE]
+    assert engine.counts[UNSURE] == 1
+    assert Engine([ignoring], max_error_ns=3).accept(large, 0) == STORED
+    assert Engine([nominal]).accept(entry("A", 1, 0, error_ns=MAX_ERROR_NS + 1), 0) == UNSURE
+
+
+def test_a_bound_that_is_set_puts_off_what_is_final() -> None:
+    """By the largest error on either side: an event that late may have been earlier."""
+    query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 9 ns EMIT FINAL"))
+    engine = Engine([query], max_error_ns=3)
+    for one in of_text("a1 b5"):
+        engine.accept(one, 0)
+    engine.advance(11, 0)
+    assert taken(engine) == []
+    engine.advance(12, 0)
+    assert [_short(finding) for finding in taken(engine)] == ["emit a1b5"]

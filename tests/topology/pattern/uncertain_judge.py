@@ -5,8 +5,8 @@ lies anywhere in [low, high], independent of all others. Rules are in three valu
 YES. A match is possible if none says NO, certain if all say YES.
 
 It is for alternatives in which the event before a step is known: linear ones of singles, or
-any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL and
-partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
+any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
+GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
 
 `worlds` draws true times, for the law of section 7: certain ⊆ judge(world) ⊆ possible.
 """
@@ -111,8 +111,8 @@ class UncertainJudge(AlternativeJudge):
         super().__init__(form, alternative, entries, entries)
         self.graded: dict[int, Callable[[expression.Binding], int]] = {}
         """Conditions by the identity of their expressions."""
-        if any(part.until for part in self.components):
-            raise Unsuited("UNTIL")
+        if any(part.until or part.greedy for part in self.components):
+            raise Unsuited("UNTIL, GREEDY")
         free = all(part.edge == part.loop == "any" for part in self.components)
         single = alternative.is_linear and not any(part.is_group for part in self.components)
         if not (free or single):

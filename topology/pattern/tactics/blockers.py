@@ -88,6 +88,10 @@ class Gaps:
         """Slots of the negations whose gap is the end of this match."""
         return [gap.slot for gap in self.gaps if _earliest(bound, gap.right) is None]
 
+    def asks_for_next(self, bound: Sequence[Sequence[Entry]]) -> bool:
+        """Whether one at the end of this match is STRICT."""
+        return any(gap.strict and _earliest(bound, gap.right) is None for gap in self.gaps)
+
     def _any_blocks(
         self,
         gap: Gap,

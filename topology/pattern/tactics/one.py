@@ -42,6 +42,7 @@ class One:
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         waits: list[tuple[int, int]] = []
         best: Walk | None = None
+        unsettled = False
         for route in self._routes:
             walk = Walk(route, place, anchor, budget)
             walk.go()
@@ -50,6 +51,7 @@ class One:
             waits += _waits(walk)
             evaluation.hi_ns = max(evaluation.hi_ns, _decided_ns(walk, until_ns))
             match = _match(walk, place, budget)
+            unsettled = unsettled or (match is None and _may_be_unblocked(walk))
             if match is not None and (best is None or walk.end < best.end):
                 best = walk
                 evaluation.matches = [match]
@@ -57,6 +59,8 @@ class One:
             ends = _waits_for_negation(best)
             waits = waits + ends if best.open else ends
             evaluation.hi_ns = until_ns if waits else _decided_ns(best, until_ns)
+        if unsettled:
+            evaluation.hi_ns = until_ns
         if budget.is_spent:
             evaluation.matches = []
             evaluation.overflow = True
@@ -93,6 +97,11 @@ def _waits(walk: Walk) -> list[tuple[int, int]]:
     return [
         (walk.route.number, j) for j in walk.open if complete or len(walk.bound[j]) < minimum[j]
     ]
+
+
+def _may_be_unblocked(walk: Walk) -> bool:
+    """A STRICT negation at the end looks at the very next event, and another may come before it."""
+    return walk.is_complete and walk.route.gaps.asks_for_next(walk.bound)
 
 
 def _waits_for_negation(walk: Walk) -> list[tuple[int, int]]:

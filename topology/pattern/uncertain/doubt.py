@@ -33,12 +33,15 @@ class Doubt:
     def admits(self, error_ns: int) -> bool:
         return error_ns <= self._max_error_ns
 
-    def widen(self, error_ns: int, frontier_ns: int) -> None:
-        """An event with this error is there, which may be more than all before."""
-        if error_ns > self.error_ns:
-            self.steps.append((frontier_ns, self.margin_ns))
-            self.error_ns = min(1 << (error_ns - 1).bit_length(), self._max_error_ns)
-            self.margin_ns = 2 * self.error_ns
+    def widen(self, error_ns: int, frontier_ns: int) -> int:
+        """An event with this error is there; by how much that is a larger margin."""
+        if error_ns <= self.error_ns:
+            return 0
+        before_ns = self.margin_ns
+        self.steps.append((frontier_ns, before_ns))
+        self.error_ns = min(1 << (error_ns - 1).bit_length(), self._max_error_ns)
+        self.margin_ns = 2 * self.error_ns
+        return self.margin_ns - before_ns
 
     def decided_ns(self, nominal_ns: int, amend_ns: int) -> int:
         """The reference time after which no event changes what, by reference times alone, none

@@ -193,8 +193,11 @@ class Search:
         candidates = self._candidates(j, owner)
         if layout.maximum[j] == 1:
             for entry in candidates:
-                if not self._skips((entry,), j, entry.high_ns):
+                passed = self._skips((entry,), j, entry.high_ns)
+                if passed is None:
                     yield (entry,)
+                elif entry.time_ns - self._error_ns > passed.high_ns:
+                    break  # so do all that are later
             return
         yield from self._groups(j, owner, candidates)
 
@@ -216,7 +219,7 @@ class Search:
             for at in range(len(candidates) - 1, since - 1, -1):
                 longer = (*group, candidates[at])
                 within = self._within(candidates[at], group)
-                if within and not self._skips(longer, j, later_ns[at]):
+                if within and self._skips(longer, j, later_ns[at]) is None:
                     waiting.append((longer, at + 1))
 
     def _within(self, entry: Entry, group: Sequence[Entry]) -> bool:
@@ -230,6 +233,8 @@ class Search:
             cut = [self._anchor]
         else:
             cut = self._cut(j, owner)
+        if j != owner:
+            cut = [entry for entry in cut if self._goes_with(self._anchor, owner, entry, j)]
         return [entry for entry in cut if self._is_compatible(entry, j)]
 
     def _cut(self, j: int, owner: int) -> list[Entry]:
@@ -245,25 +250,27 @@ class Search:
     def _is_compatible(self, entry: Entry, j: int) -> bool:
         """With all that is chosen: another event, in an order and a window that can be."""
         self._budget.steps += 1
-        layout = self._plan.layout
-        for i, entries in enumerate(self._bound):
-            for one in entries:
-                if one is entry or not self._within(entry, (one,)):
-                    return False
-                if not _may_follow(layout, one, i, entry, j):
-                    return False
-        return True
+        return all(
+            self._goes_with(one, i, entry, j)
+            for i, entries in enumerate(self._bound)
+            for one in entries
+        )
 
-    def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> bool:
-        """Does the step into the last of these surely pass over one that must be taken? What is
-        chosen after these is behind it, or at `later_ns` or later."""
+    def _goes_with(self, one: Entry, i: int, entry: Entry, j: int) -> bool:
+        if one is entry or not self._within(entry, (one,)):
+            return False
+        return _may_follow(self._plan.layout, one, i, entry, j)
+
+    def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
+        """What the step into the last of these surely passes over though it must be taken. What
+        is chosen after these is behind it, or at `later_ns` or later."""
         layout = self._plan.layout
         if not self._plan.prunes:
-            return False
+            return None
         bound = [*self._bound]
         bound[j] = entries
         if sum(map(len, bound)) < 2:
-            return False
+            return None
         case, newest = Case(layout, self._place, bound, self._error_ns), entries[-1]
         edges = case.edges(j, newest)
         if layout.matches == "one":
@@ -273,11 +280,12 @@ class Search:
         for k in ways:
             for other in self._passed(case, case.component(k), newest, later_ns):
                 if case.fits(other, k) == YES:
-                    return True
-        return edges == {"strict"} and any(
-            any(before_by_key(one, other) == YES for one in case.members)
-            for other in self._passed(case, case.everything(), newest, later_ns)
-        )
+                    return other
+        if edges == {"strict"}:
+            for other in self._passed(case, case.everything(), newest, later_ns):
+                if any(before_by_key(one, other) == YES for one in case.members):
+                    return other
+        return None
 
     def _may_be_strict(self, k: int) -> bool:
         part = self._plan.layout.components[k]
@@ -330,13 +338,7 @@ class Search:
         return all(layout.grade(clause, bound) for clause in layout.clauses if j in clause.aliases)
 
     def _go_together(self, one: tuple[int, Entry], other: tuple[int, Entry]) -> bool:
-        i, entry = one
-        j, another = other
-        if entry is another:
-            return False
-        return self._within(entry, (another,)) and _may_follow(
-            self._plan.layout, entry, i, another, j
-        )
+        return self._goes_with(one[1], one[0], other[1], other[0])
 
     def _finish(self) -> None:
         layout = self._plan.layout
