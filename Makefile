@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos compiled lock clean distclean
+.PHONY: help setup spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,7 +64,7 @@ spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=
 	@$(PY) -m pytest -m spark_long -s $(ARGS)
 
 spark-demo: spark-setup ## the demo's topics analysed live by Spark, with plots; two minutes (ARGS=...)
-	@$(PY) -m cli.spark_demo $(ARGS)
+	@$(BIN)/inorder spark demo $(ARGS)
 
 spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR)
 	@$(PY) -m infra.spark.package $(ARGS)
@@ -98,6 +98,9 @@ bench-spark: spark-setup
 
 chaos: $(DEV) services ## kill -9, pauses and broker restarts, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
+
+laws: $(DEV) ## the laws of patterns over ten times as many seeded streams (ARGS=...)
+	@INORDER_SEEDS=10 $(PY) -m pytest -n $(JOBS) --timeout 1200 tests/topology/pattern $(ARGS)
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)

@@ -1,0 +1,65 @@
+"""Buffer, then an NFA in order: every event waits until K later ones' time has come.
+
+Each event is offered to every run that waits for its type; under skip-till-any a run that takes
+it is cloned and the one without it goes on.
+
+Cost: of an event O(runs in the window); of the buffer O(log K). A match comes K after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
+
+
+class BufferedNFA:
+    """`accept` says which matches are sure now; they are never corrected."""
+
+    def __init__(self, sequence: Sequence, slack: int) -> None:
+        self._sequence = sequence
+        self._slack = slack
+        self._clock = 0
+        self._held: list[tuple[int, str]] = []
+        self._runs: list[Members] = []
+
+    @property
+    def size(self) -> int:
+        return len(self._runs)
+
+    def accept(self, time: int, type_: str) -> list[Members]:
+        heappush(self._held, (time, type_))
+        self._clock = max(self._clock, time)
+        return list(self._release(self._clock - self._slack))
+
+    def end(self) -> list[Members]:
+        return list(self._release(self._clock + 1))
+
+    def _release(self, before: int) -> Iterator[Members]:
+        while self._held and self._held[0][0] < before:
+            time, type_ = heappop(self._held)
+            yield from self._in_order(time, type_)
+
+    def _in_order(self, time: int, type_: str) -> list[Members]:
+        sequence = self._sequence
+        since = time - sequence.within
+        found: list[Members] = []
+        runs: list[Members] = []
+        for run in self._runs:
+            if run[0][0] < since:
+                continue
+            steps = sequence.extended(run, type_, time)
+            if sequence.any:
+                runs.append(run)
+            elif steps:
+                steps = steps[:1]
+            else:
+                runs.append(run)
+            for step in steps:
+                (found if sequence.is_complete(step) else runs).append(step)
+        runs += sequence.extended((), type_, time)
+        if len(runs) > MAX_RUNS:
+            raise Exploded
+        self._runs = runs
+        return sorted(maximal(found)) if sequence.any else found

@@ -1,0 +1,131 @@
+"""Eager enumeration: all partial matches as the events come, repaired when one is late.
+
+Under skip-till-any a late event is put behind every partial match that ends before it, and what
+is new goes on through the events that were there already. For MATCHES ONE every run that a late
+event falls into is cut back to it and walks on anew.
+
+Cost: of an event O(partial matches held), of a late one in addition O(events behind it) for each
+that it makes. Held: all of the window and the slack.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+from benchmarks.baselines.sequence import MAX_RUNS, Exploded, Members, Sequence, maximal
+
+Ops = tuple[int, int]
+"""How many matches were told, and how many told before were taken back or replaced."""
+
+PURGE_EVERY = 64
+
+
+class Eager:
+    """`standing`: matches by their anchor: the start (ONE), or the end (any)."""
+
+    def __init__(self, sequence: Sequence, slack: int) -> None:
+        self._sequence = sequence
+        self._slack = slack
+        self._clock = 0
+        self._accepted = 0
+        self._events: list[tuple[int, str]] = []
+        self._runs: list[Members] = []
+        self._complete: dict[int, list[Members]] = {}
+        self.standing: dict[int, set[Members]] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self._runs)
+
+    def accept(self, time: int, type_: str) -> Ops:
+        self._clock = max(self._clock, time)
+        self._accepted += 1
+        if self._accepted % PURGE_EVERY == 0:
+            self._purge(self._clock - self._slack - self._sequence.within)
+        insort(self._events, (time, type_))
+        return self._any(time, type_) if self._sequence.any else self._one(time, type_)
+
+    def _purge(self, before: int) -> None:
+        del self._events[: bisect_right(self._events, (before, ""))]
+        self._runs = [run for run in self._runs if run[0][0] >= before]
+        for end in [end for end in self._complete if end < before]:
+            del self._complete[end]
+
+    # -- skip-till-any ------------------------------------------------------------------------
+
+    def _any(self, time: int, type_: str) -> Ops:
+        sequence = self._sequence
+        since = time - sequence.within
+        new = sequence.extended((), type_, time)
+        for run in self._runs:
+            if run[0][0] >= since and run[-1][-1] < time:
+                new += sequence.extended(run, type_, time)
+        later = self._events[bisect_right(self._events, (time, type_)) :]
+        ends: set[int] = set()
+        while new:
+            run = new.pop()
+            if sequence.is_complete(run):
+                self._complete.setdefault(run[-1][-1], []).append(run)
+                ends.add(run[-1][-1])
+                continue
+            self._runs.append(run)
+            if len(self._runs) > MAX_RUNS:
+                raise Exploded
+            for then, type_then in later:
+                if then > run[0][0] + sequence.within:
+                    break
+                if then > run[-1][-1]:
+                    new += sequence.extended(run, type_then, then)
+        told = taken_back = 0
+        for end in ends:
+            before = self.standing.get(end, set())
+            now = self.standing[end] = maximal(self._complete[end])
+            told += len(now - before)
+            taken_back += len(before - now)
+        return told, taken_back
+
+    # -- MATCHES ONE --------------------------------------------------------------------------
+
+    def _one(self, time: int, type_: str) -> Ops:
+        sequence = self._sequence
+        is_late = self._events[-1][0] > time
+        told = taken_back = 0
+        for at, run in enumerate(self._runs):
+            if not run[0][0] < time <= run[0][0] + sequence.within:
+                continue
+            if sequence.is_complete(run) and run[-1][-1] < time:
+                continue
+            walked = self._walked(_before(run, time), time)
+            if walked == run:
+                continue
+            self._runs[at] = walked
+            before = self.standing.pop(run[0][0], None)
+            taken_back += before is not None
+            told += self._stand(walked)
+        for run in sequence.extended((), type_, time):
+            walked = self._walked(run, time + 1) if is_late else run
+            self._runs.append(walked)
+            told += self._stand(walked)
+        return told, taken_back
+
+    def _stand(self, run: Members) -> int:
+        if not self._sequence.is_complete(run):
+            return 0
+        self.standing[run[0][0]] = {run}
+        return 1
+
+    def _walked(self, run: Members, since: int) -> Members:
+        """From the run on, through all events that are there."""
+        sequence = self._sequence
+        until = run[0][0] + sequence.within
+        for at in range(bisect_right(self._events, (since, "")), len(self._events)):
+            time, type_ = self._events[at]
+            if time > until or sequence.is_complete(run):
+                break
+            run = next(iter(sequence.extended(run, type_, time)), run)
+        return run
+
+
+def _before(run: Members, time: int) -> Members:
+    parts = [tuple(t for t in part if t < time) for part in run]
+    return tuple(part for part in parts if part)

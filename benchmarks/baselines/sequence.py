@@ -1,0 +1,61 @@
+"""The patterns that the baselines know, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+MAX_RUNS: Final = 300_000
+"""Partial matches, or matches, that a baseline holds; beyond it gives up (`Exploded`)."""
+
+Members = tuple[tuple[int, ...], ...]
+"""The times of a match's events, by component: a time names an event."""
+
+
+class Exploded(Exception):
+    """More partial matches than MAX_RUNS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """`types[j]` of component j; `groups[j]`: it takes one or more."""
+
+    types: tuple[str, ...]
+    groups: tuple[bool, ...]
+    within: int
+    any: bool
+
+    @classmethod
+    def of(cls, text: str, within: int, *, any_: bool) -> Sequence:
+        """From the usual short form: `ab+c`."""
+        types = tuple(letter.upper() for letter in text if letter != "+")
+        groups = tuple(f"{type_.lower()}+" in text for type_ in types)
+        return cls(types, groups, within, any_)
+
+    def steps(self, bound: Members, type_: str) -> list[Members]:
+        """The run with one more event (whose time is to be put in), a successor before a loop."""
+        j = len(bound)
+        found = []
+        if j < len(self.types) and self.types[j] == type_:
+            found.append((*bound, ()))
+        if j and self.groups[j - 1] and self.types[j - 1] == type_:
+            found.append(bound)
+        return found
+
+    def extended(self, bound: Members, type_: str, time: int) -> list[Members]:
+        return [(*step[:-1], (*step[-1], time)) for step in self.steps(bound, type_)]
+
+    def is_complete(self, bound: Members) -> bool:
+        return len(bound) == len(self.types)
+
+
+def maximal(matches: Iterable[Members]) -> set[Members]:
+    """Those that no other of the same end contains."""
+    found = set(matches)
+    if all(len(part) == 1 for match in found for part in match):
+        return found
+    sets = {
+        match: frozenset((j, t) for j, part in enumerate(match) for t in part) for match in found
+    }
+    return {m for m in found if not any(sets[m] < other for other in sets.values())}
