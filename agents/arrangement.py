@@ -29,7 +29,7 @@ from topology.description import Stage as StageDescription
 from topology.description.stages import PATTERN, WINDOW
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
-from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage
+from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
@@ -78,11 +78,12 @@ class Arrangement:
     def retains_from(self) -> int | None:
         """The place in the chains from which operators want events that they have let pass; None
         if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""
-        looking = [name for name in self.operator_names if name not in (REORDER, MERGE)]
-        if not looking:
+        names = in_chain(self.topology, self.operator_names)
+        looking = [at for at, name in enumerate(names) if name not in (REORDER, MERGE)]
+        behind = [at for at in looking if MERGE not in names[at:]]
+        if not behind:
             return None
-        before = len(self.operator_names) - len(looking) + (REORDER in self.operator_names)
-        return CHAIN_PLACE + before
+        return CHAIN_PLACE + behind[0] + (REORDER in names)
 
     @property
     def inputs(self) -> list[str]:
@@ -107,7 +108,8 @@ class Arrangement:
 
     def fingerprint(self, source: TopicPartition) -> list[str]:
         """What the state of a partition depends on beside the settings of its operators."""
-        return [*self.operator_names, *sorted(self.streams_of(source.topic))]
+        names = in_chain(self.topology, self.operator_names)
+        return [*names, *sorted(self.streams_of(source.topic))]
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -178,7 +180,7 @@ def reads(topology: Topology, stage: StageDescription) -> str:
         return RAW
     if first == MERGE:
         return SEQUENCED
-    return topology.patterns_read if first == PATTERN else ORDERED
+    return topology.patterns_read if first == PATTERN else topology.windows_read
 
 
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:

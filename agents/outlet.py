@@ -20,7 +20,7 @@ from agents.outbox import Outbox
 from topology.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.header_writer import HeaderWriter, Written
 from topology.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
-from topology.outcome_lines import JsonObject, dead_line, gap_line, result_line
+from topology.outcome_lines import JsonObject, dead_line, gap_line, line_json, result_line
 from topology.result import Finding, Overflow, WindowResult
 
 POSITIVE: Final = 0x7FFFFFFF
@@ -109,7 +109,7 @@ class ResultOutlet:
         self._matches, self._match_partitions = matches
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
-        value = orjson.dumps(result_line(finding), default=str)
+        value = line_json(result_line(finding))
         if isinstance(finding, WindowResult):
             topic, partitions = self._windows, self._window_partitions
         else:

@@ -111,10 +111,21 @@ class QueryFeed:
             query = query_of(document, self._topology)
         except TopologyError as refused:
             return str(refused)
+        if query.pattern is not None and self._differs(name, query.stream, query.pattern.amend_ns):
+            return "it has another LATE AMEND than the other patterns of its stream"
         if self.queries.get(name) != query:
             self.queries[name] = query
             self.version += 1
         return ""
+
+    def _differs(self, name: str, stream: str | None, amend_ns: int) -> bool:
+        return any(
+            other.pattern is not None
+            and other.stream == stream
+            and other.pattern.amend_ns != amend_ns
+            for known, other in self.queries.items()
+            if known != name
+        )
 
 
 async def _is_at(consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:

@@ -27,17 +27,22 @@ from topology.description.spelling import DurationNs
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import DEFAULT_STREAM, MAX_INT64
 from topology.outcome import Duplicate, Late, Malformed, dead_letter
-from topology.outcome_lines import JsonObject, result_line
+from topology.outcome_lines import JsonObject, line_json, result_line
 from topology.pattern.check import check
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import (
     CONFLICT,
     DUPLICATE,
+    FAR,
+    FARTHEST_NS,
+    IRRELEVANT,
     LATE,
     MAX_RETAINED,
     REFUSED,
+    STORED,
     UNSURE,
     Engine,
+    PatienceDiffers,
 )
 from topology.pattern.entry import Entry
 from topology.pattern.errors import QueryRefused
@@ -79,13 +84,16 @@ def command(
 ) -> None:
     """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
     values = dict(_param(each) for each in param)
-    engine = Engine(
-        compiled(query, values),
-        DEFAULT_STREAM,
-        params=values,
-        max_retained=max_retained,
-        max_error_ns=None if max_error is None else _length_ns(max_error),
-    )
+    try:
+        engine = Engine(
+            compiled(query, values),
+            DEFAULT_STREAM,
+            params=values,
+            max_retained=max_retained,
+            max_error_ns=None if max_error is None else _length_ns(max_error),
+        )
+    except PatienceDiffers as error:
+        raise Refused(f"--query: {error}") from None
     matching = Matching(engine, correct=correct)
     counts: Counter[str] = Counter()
     out = sys.stdout.buffer
@@ -97,9 +105,9 @@ def command(
                 if final_only and line["kind"] == "match":
                     _stand(standing, line)
                 else:
-                    out.write(orjson.dumps(line, option=NEWLINE))
+                    out.write(line_json(line, NEWLINE))
         for id_ in sorted(standing):
-            out.write(orjson.dumps(standing[id_] | {"final": True}, option=NEWLINE))
+            out.write(line_json(standing[id_] | {"final": True}, NEWLINE))
         out.flush()
     except InputError as error:
         raise Unreadable(str(error)) from error
@@ -229,8 +237,12 @@ class Matching:
             detail = "as many events are kept as --max-retained allows; raise it, or shorten WITHIN"
             dead = dead_letter(event, event.at_ns, "retention_full", detail)
             yield dead_line(dead, event.offset)
+        elif word == FAR:
+            detail = f"its time is beyond {FARTHEST_NS} ns from 1970; write nanoseconds"
+            dead = dead_letter(event, event.at_ns, "time_huge", detail)
+            yield dead_line(dead, event.offset)
         yield from self._told()
-        if not self._correct:
+        if not self._correct and word in (STORED, IRRELEVANT):
             engine.advance(event.ref_time_ns, event.at_ns)
             yield from self._told()
 

@@ -26,7 +26,7 @@ from topology.description import Topology
 from topology.description.stages import OPERATORS
 from topology.event import DATA, Event
 from topology.outcome import Malformed, Step
-from topology.outcome_lines import JsonObject, event_line, report_line, result_line
+from topology.outcome_lines import JsonObject, event_line, line_json, report_line, result_line
 from topology.stage import Stage
 
 KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match", "overflow")
@@ -153,10 +153,7 @@ def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
         ]
     outcomes += [(finding.at_ns, result_line(finding)) for finding in step.results]
     outcomes.sort(key=instant)
-    dumps = orjson.dumps
-    out.write(
-        b"".join([dumps(line, option=NEWLINE) for _, line in outcomes if line["kind"] in kinds])
-    )
+    out.write(b"".join([line_json(line, NEWLINE) for _, line in outcomes if line["kind"] in kinds]))
 
 
 def instant(outcome: tuple[int, JsonObject]) -> int:

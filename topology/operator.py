@@ -64,6 +64,7 @@ TOTALS: Final = frozenset(
         "irrelevant",
         "jumps",
         "late",
+        "missed",
         "overflows",
         "refused",
         "retracted",

@@ -8,13 +8,20 @@ a replay; readers of Kafka have none and add topic, partition and offset instead
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from topology.event import Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.result import Finding, MatchResult, Member, Overflow, Result, WindowResult
 
 JsonObject = dict[str, Any]
+
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+MAX_DEPTH: Final = 100
+"""Of values that could not be written as they are; what lies deeper is null."""
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -142,6 +149,26 @@ def result_line(result: Finding) -> JsonObject:
         "key": result.key,
     }
     return line | {"amended": True} if result.amended else line
+
+
+def line_json(line: JsonObject, option: int = 0) -> bytes:
+    """As JSON, whatever its payload and values: what no JSON reader of 64 bits takes is null."""
+    try:
+        return orjson.dumps(line, option=option)
+    except TypeError:  # an integer too large, or nested too deep
+        return orjson.dumps(_writable(line, 0), option=option)
+
+
+def _writable(value: Any, depth: int) -> Any:
+    if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
+        return None
+    if isinstance(value, dict | list | tuple) and depth == MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {str(name): _writable(part, depth + 1) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(part, depth + 1) for part in value]
+    return value if isinstance(value, int | float | str | None) else str(value)
 
 
 def _member(member: Member) -> JsonObject:

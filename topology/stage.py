@@ -58,7 +58,7 @@ def chain_of(
     """The operators of one stream as the stage is cut."""
     config = topology.streams[stream]
     parts: list[tuple[str, Operator]] = []
-    for name in operators:
+    for name in in_chain(topology, operators):
         place = len(parts) + CHAIN_PLACE
         if name == REORDER:
             parts.append((REORDER, Reorder(stream, config.reorder, place)))
@@ -81,8 +81,19 @@ def chain_of(
     return Chain(parts, first_place=CHAIN_PLACE)
 
 
+def in_chain(topology: Any, operators: Sequence[str]) -> list[str]:
+    """The operators of a stage as events meet them: windows that do not wait for the merge stand
+    before it."""
+    if MERGE in operators and WINDOW in operators and topology.windows_read == "sequenced":
+        names = [name for name in operators if name != WINDOW]
+        names.insert(names.index(MERGE), WINDOW)
+        return names
+    return list(operators)
+
+
 def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
-    clock = topology.streams[stream].clock
+    config = topology.streams[stream]
+    reads_ordered = topology.windows_read == "ordered"
     configs = [
         window_config(
             name,
@@ -90,16 +101,21 @@ def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
             early_ns=query.early_ns,
             finals=query.finals,
             correct_for_ns=topology.correct_for_ns,
-            max_error_ns=clock.max_error_ns,
-            max_skew_ppm=-(-clock.max_skew_ppb // PPB_PER_PPM),
+            max_error_ns=config.clock.max_error_ns,
+            max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
             max_windows=query.max_windows,
+            accuracy_ppm=query.quality.accuracy_ppm if query.quality else 0,
+            max_wait_ns=query.quality.max_wait_ns if query.quality else 0,
+            idle_ns=config.merge.idle_after_ns,
+            max_sources=config.reorder.max_sources,
         )
         for name, query in topology.queries_of(stream).items()
         if query.window is not None
     ]
-    if not configs:
-        return []
-    return [(WINDOW, SeveralWindows([(config, Windows(stream, config)) for config in configs]))]
+    if not configs and reads_ordered:
+        return []  # before the merge all streams have it, so that what is behind has one place
+    windows = [(each, Windows(stream, each, ordered=reads_ordered)) for each in configs]
+    return [(WINDOW, SeveralWindows(windows))]
 
 
 def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator]]:
@@ -142,11 +158,14 @@ class Stage:
             for stream in (topology.streams if streams is None else streams)
         }
         self._topology = topology
-        self._begins_ordered = operators[0] not in (REORDER, MERGE)
+        reads_sequenced = operators[0] == MERGE or (
+            operators[0] == WINDOW and topology.windows_read == "sequenced"
+        )
+        self._begins_ordered = operators[0] != REORDER and not reads_sequenced
         self._moved: list[Event] = []
         self._keeps_moved = False
         self.alignment: Alignment | None = None
-        if operators[0] == MERGE:
+        if reads_sequenced:
             merges = [topology.streams[name].merge for name in self.chains]
             self.alignment = Alignment(
                 lanes,

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.arrangement import ArrangementError, arrange, topics_of
-from agents.outlet import OrderedOutlet, SequencedOutlet
+from agents.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
 from topology.description import parse
 from topology.stage import Stage
 
@@ -43,6 +43,53 @@ def test_a_cut_reads_and_writes(
         assert running.chains["default"].names == operators
     assert (running.alignment is not None) == (reads == "events.sequenced")
     assert ("events.ordered" in partitions) == (outlet is OrderedOutlet)
+
+
+@pytest.mark.parametrize(
+    ("stages", "name", "reads", "outlet", "operators", "retains_from"),
+    [
+        ("[reorder, merge, window]", "window", "events.sequenced", NoOutlet, ["window"], 2),
+        (
+            "[reorder, merge+window]",
+            "merge+window",
+            "events.sequenced",
+            OrderedOutlet,
+            ["window", "merge"],
+            None,
+        ),
+        (
+            "[reorder+merge+window+pattern]",
+            "reorder+merge+window+pattern",
+            "events.raw",
+            OrderedOutlet,
+            ["reorder", "clock", "window", "merge", "pattern"],
+            6,
+        ),
+    ],
+)
+def test_windows_that_do_not_wait_for_the_merge_stand_before_it(
+    stages: str, name: str, reads: str, outlet: type, operators: list[str], retains_from: int | None
+) -> None:
+    """In a stream without windows too, so that what is behind has the same place."""
+    topology = parse(
+        f"streams: {{a: {{}}, b: {{}}}}\nstages: {stages}\nwindows_read: sequenced\nqueries:\n"
+        "  w: {stream: a, window: tumbling 1s, aggregate: {n: count()}, quality: {}}\n"
+        "  p: {stream: b, pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}\n"
+    )
+    stage = next(stage for stage in topology.stages if stage.name == name)
+    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 4))
+    source = TopicPartition(reads, 1)
+    assert arrangement.inputs == [reads]
+    assert type(arrangement.outlet(source)) is outlet
+    running = arrangement.operators(source)
+    for chain in running.chains.values():
+        assert chain.names == [each for each in operators if each in chain.names]
+    assert running.chains["a"].names == [each for each in operators if each != "pattern"]
+    assert "window" in running.chains["b"].names
+    assert arrangement.retains_from == retains_from
+    chain_order = [each for each in operators if each != "clock"]
+    assert (running.alignment is not None) == (reads == "events.sequenced")
+    assert arrangement.fingerprint(source) == [*chain_order, "a", "b"]
 
 
 def test_lanes_are_counted_over_all_inputs() -> None:

@@ -18,7 +18,7 @@ TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}
 stages: [reorder+merge, window, pattern]
 queries:
-  tumbling: {window: tumbling 1s, aggregate: {n: count()}}
+  tumbling: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%}}
   session: {window: session 1s, aggregate: {n: count()}}
   count: {window: count 9, aggregate: {n: count()}}
   pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}

@@ -48,18 +48,32 @@ QUERIES = f"""queries:
 
 
 @pytest.mark.parametrize(
-    ("stages", "partitions", "reads"),
+    ("stages", "partitions", "reads", "asked"),
     [
-        ("reorder, merge, window+pattern", 2, "ordered"),
-        pytest.param("reorder+merge+window+pattern", 1, "ordered", marks=pytest.mark.chaos),
-        pytest.param("reorder+merge, window, pattern", 1, "raw", marks=pytest.mark.chaos),
+        ("reorder, merge, window+pattern", 2, "ordered", windows.QUERIES),
+        pytest.param(
+            "reorder+merge+window+pattern", 1, "ordered", windows.QUERIES, marks=pytest.mark.chaos
+        ),
+        pytest.param(
+            "reorder+merge, window, pattern", 1, "raw", windows.QUERIES, marks=pytest.mark.chaos
+        ),
+        pytest.param(
+            "reorder, merge, window, pattern",
+            2,
+            "ordered",
+            windows.PROMISED,
+            marks=pytest.mark.chaos,
+        ),
+        pytest.param(
+            "reorder+merge+window+pattern", 1, "ordered", windows.PROMISED, marks=pytest.mark.chaos
+        ),
     ],
-    ids=["split", "fused", "raw"],
+    ids=["split", "fused", "raw", "split, promised", "fused, promised"],
 )
 def test_results_under_kills(
-    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int, reads: str
+    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int, reads: str, asked: str
 ) -> None:
-    more = f"{QUERIES}{windows.QUERIES}patterns_read: {reads}\n"
+    more = f"{QUERIES}{asked}patterns_read: {reads}\n"
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, more=more)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)

@@ -83,11 +83,24 @@ def merged(seed: int) -> list[Event]:
     for offset, event in enumerate(released):
         event.offset = offset
         event.held_by = 0
+    _fill(released, rng)
+    return copies(released)
+
+
+def _fill(events: list[Event], rng: Random) -> None:
+    for event in events:
         if event.kind == DATA:
             key = rng.choice(("a", "b", "c", 7, None))
             event.value = {"key": key, "v": rng.choice((1, 2.5, -3, 1e300, "x", None))}
             event.error_ns = rng.choice((0, 0, 0, 0, MS, 3 * MS))
-    return copies(released)
+
+
+@cache
+def accepted(seed: int) -> list[Event]:
+    """The same before MERGE: each source in its order, no watermarks."""
+    events = sequenced(seed)
+    _fill(events, Random(seed))
+    return events
 
 
 def aligned(seed: int, lanes: int = 3) -> list[Event]:
@@ -198,15 +211,24 @@ def _merge(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge
     )
 
 
-def _topology() -> Any:
+def _topology(more: str = "") -> Any:
     text = f"""
 streams:
   even: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
   odd: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100, late: side}}, merge: {{wait: thesis}}}}
   default: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
 heartbeat: 20ms
-"""
+{more}"""
     return parse(text)
+
+
+UNMERGED = """\
+stages: [reorder, merge, window]
+windows_read: sequenced
+queries:
+  q: {stream: default, window: tumbling 20ms, aggregate: {n: count()},
+      quality: {accuracy: 70%, max_wait: 40ms}}
+"""
 
 
 def _reorder_case(name: str, stream: Callable[[int], list[Event]] = raw, **settings: Any) -> Case:
@@ -249,7 +271,12 @@ _OUTPUTS = tuple(
 )
 
 
-def _window_case(name: str, kind: str, ms: int = 0, every_ms: int = 0, **settings: Any) -> Case:
+_PROMISE: dict[str, Any] = {"accuracy_ppm": 700_000, "max_wait_ns": 40 * MS, "idle_ns": 90 * MS}
+
+
+def _window_case(
+    name: str, kind: str, ms: int = 0, every_ms: int = 0, ordered: bool = True, **settings: Any
+) -> Case:
     config = WindowConfig(
         query="q",
         kind=kind,
@@ -260,8 +287,8 @@ def _window_case(name: str, kind: str, ms: int = 0, every_ms: int = 0, **setting
     )
     return Case(
         f"window, {name}",
-        lambda: Windows("default", config),
-        merged,
+        lambda: Windows("default", config, ordered=ordered),
+        merged if ordered else lambda seed: copies(accepted(seed)),
         replays=False,
         reorders=False,
     )
@@ -334,6 +361,11 @@ CASES = [
     _window_case("session, few", "session", 1, max_windows=4, max_edge_events=2, finals=True),
     _window_case("count", "count", events=3, finals=True),
     _window_case("count, few kept", "count", events=5, max_recount=4, max_windows=2),
+    _window_case("promised", "tumbling", 20, finals=True, early_ns=15 * MS, **_PROMISE),
+    _window_case("promised, unmerged", "tumbling", 10, ordered=False, finals=True, **_PROMISE),
+    _window_case("promised, sliding, unmerged", "sliding", 25, 10, ordered=False, **_PROMISE),
+    _window_case("promised, session, unmerged", "session", 6, ordered=False, **_PROMISE),
+    _window_case("promised, count", "count", events=3, **_PROMISE),
     Case(
         "alignment",
         lambda: Alignment(3, 1_000),
@@ -372,6 +404,23 @@ CASES = [
         lambda: Stage(_topology(), ("reorder", "merge"), streams=["default"]),
         raw,
         stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, fused, windows before the merge",
+        lambda: Stage(_topology(UNMERGED), ("reorder", "merge", "window"), streams=["default"]),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, windows behind three lanes",
+        lambda: Stage(_topology(UNMERGED), ("window",), lanes=3, streams=["default"]),
+        aligned,
+        stamped_from=1,
+        replays=False,
+        aligned=True,
+        reorders=False,
         several_operators=True,
     ),
     Case(

@@ -117,6 +117,7 @@ def test_defaults() -> None:
         "watermark": True,
         "live_queries": False,
         "patterns_read": "ordered",
+        "windows_read": "ordered",
         "tick_lag_ns": 100_000_000,
         "spill_after_ns": 30 * 10**9,
         "correct_for_ns": 600 * 10**9,

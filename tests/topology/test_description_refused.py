@@ -25,6 +25,8 @@ def reorder(line: str) -> str:
 
 QUERY = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    "
 ONE = "window: tumbling 1s\n    stream: a\n    "
+COUNTED = "aggregate: {n: count()}"
+PROMISED = f"{COUNTED}\n    quality: {{}}\nwindows_read: sequenced\n"
 
 BROKEN: list[tuple[str, str, str]] = [
     # the text itself
@@ -244,6 +246,18 @@ BROKEN: list[tuple[str, str, str]] = [
     ),
     (f"{QUERY}{ONE}quality: {{accuracy: 101%}}", "queries.q.quality.accuracy", "like 99% or 0.99"),
     (f"{QUERY}{ONE}quality: {{max_wait: 2}}", "queries.q.quality.max_wait", "write 2ms"),
+    (f"{QUERY}{ONE}{COUNTED}\nwindows_read: sequenced", "queries.q", "quality: {accuracy: 99%"),
+    (f"{QUERY}{ONE}{COUNTED}\nwindows_read: raw", "windows_read", "ordered, sequenced"),
+    (
+        f"{QUERY}{ONE}{PROMISED}stages: [reorder+merge, window]",
+        "windows_read",
+        "join them: reorder+merge+window",
+    ),
+    (
+        f"{QUERY}{ONE}{PROMISED}stages: [reorder, merge, window+pattern]",
+        "windows_read",
+        "cut `window` off",
+    ),
     (f"{QUERY}{ONE}quality: {{acuracy: 9%}}", "queries.q.quality.acuracy", "mean `accuracy`?"),
     (f"{QUERY}{ONE}uncertainty: nominal", "queries.q.uncertainty", "ignore, thesis3, expected, bo"),
     (f"{QUERY}{ONE}size: 10s", "queries.q.size", "there is no such key"),

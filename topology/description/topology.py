@@ -36,6 +36,7 @@ from topology.description.stream import Section, StreamConfig
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
 PatternsRead = Literal["ordered", "sequenced", "raw"]
+WindowsRead = Literal["ordered", "sequenced"]
 
 MAX_STREAMS: Final = 10_000
 SHORTEST_STUCK_NS: Final = 10_000_000_000
@@ -134,6 +135,7 @@ class Topology(Section):
     watermark: Flag = True
     live_queries: Flag = False
     patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
+    windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
     tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
     spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
@@ -181,6 +183,8 @@ class Topology(Section):
             *_timing_faults(self),
             *query_faults(self.queries, tuple(self.streams)),
             *_pattern_faults(self),
+            *_patience_faults(self),
+            *_window_faults(self),
         ]
         if faults:
             raise refused_at(*faults)
@@ -235,6 +239,20 @@ def _timing_faults(topology: Topology) -> Iterator[Fault]:
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
 
+def _patience_faults(topology: Topology) -> Iterator[Fault]:
+    """Patterns of a stream share one store, so they take late events alike."""
+    for stream in topology.streams:
+        patterns = {
+            name: query.pattern.amend_ns
+            for name, query in topology.queries_of(stream).items()
+            if query.pattern is not None
+        }
+        if len(set(patterns.values())) > 1:
+            name = next(reversed(patterns))
+            message = "has another LATE AMEND than the other patterns of its stream"
+            yield Fault(("queries", name, "pattern"), message, "write the same for all of them")
+
+
 def _pattern_faults(topology: Topology) -> Iterator[Fault]:
     """Patterns that do not wait for the merge need a stage that reads another topic."""
     if topology.patterns_read == "ordered":
@@ -246,6 +264,27 @@ def _pattern_faults(topology: Topology) -> Iterator[Fault]:
     if topology.patterns_read == "sequenced" and topology.fused:
         message = "reorder+merge writes no sequenced topic"
         yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
+
+
+def _window_faults(topology: Topology) -> Iterator[Fault]:
+    """Windows that do not wait for the merge wait by their quality, and need events that are not
+    merged yet."""
+    if topology.windows_read == "ordered":
+        return
+    for name, query in topology.queries.items():
+        if query.window is not None and query.quality is None:
+            message = "does not say how long a window may wait, and no merge says it"
+            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or windows_read: ordered"
+            yield Fault(("queries", name), message, remedy)
+    for stage in topology.stages:
+        operators = stage.operators
+        if WINDOW in operators and PATTERN in operators and MERGE not in operators:
+            message = f"reads sequenced events, and `{stage.name}` looks for patterns in them"
+            yield Fault(("windows_read",), message, "cut `window` off as a stage of its own")
+        if WINDOW in operators and MERGE not in operators and topology.fused:
+            message = "reorder+merge writes no sequenced topic"
+            remedy = "write ordered, or join them: reorder+merge+window"
+            yield Fault(("windows_read",), message, remedy)
 
 
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:

@@ -47,7 +47,8 @@ class Shape:
 
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
     decided up to its first event's time and the window. `looks_ahead`: what comes after its end
-    may forbid it. `strict`: entries of any kind matter."""
+    may forbid it. `strict`: entries of any kind matter. `skips`: what becomes of a match depends
+    on those that start before it."""
 
     by_end: bool
     has_start_negation: bool
@@ -56,13 +57,14 @@ class Shape:
     open_tail: bool
     strict: bool
     everywhere: bool
+    skips: bool
 
     @property
     def doubles(self) -> bool:
         """An event matters for two windows: one until the match is decided, one before it."""
         if self.by_end:
-            return self.looks_ahead
-        return self.has_start_negation and self.open_tail
+            return self.looks_ahead or (self.has_start_negation and self.skips)
+        return self.has_start_negation and (self.open_tail or self.skips)
 
 
 class Compiled:
@@ -185,6 +187,7 @@ def shape_of(form: NormalForm) -> Shape:
         open_tail=ends or goes or grows,
         strict=strict,
         everywhere=strict and not form.by_partition and bool(form.same),
+        skips=query.skip != "none",
     )
 
 

@@ -46,9 +46,15 @@ UNSURE: Final = "unsure"
 REFUSED: Final = "refused"
 """As many entries as may be are retained."""
 
-WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED)
+FAR: Final = "far"
+"""Its time is beyond `FARTHEST_NS`."""
 
+WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
+
+FARTHEST_NS: Final = 1 << 62
 BEFORE_ALL: Final = -NEVER
+AFTER_ALL: Final = 1 << 65
+"""After the farthest time and the longest window."""
 MAX_RETAINED: Final = 1_000_000
 MAX_PARTITIONS: Final = 1_000_000
 
@@ -56,6 +62,15 @@ ENGINE: Final = "engine"
 """The key of the engine's own state; the others are of units."""
 
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
+
+
+class PatienceDiffers(ValueError):
+    """Queries that run together take late events alike."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "queries of one stream have different LATE AMEND; write the same for all of them"
+        )
 
 
 class Engine:
@@ -80,6 +95,8 @@ class Engine:
         max_retained: int = MAX_RETAINED,
         max_error_ns: int | None = None,
     ) -> None:
+        if len({query.query.amend_ns for query in queries}) > 1:
+            raise PatienceDiffers
         self._stream = stream
         self._teller = Teller(stream)
         self._max_partitions = max_partitions
@@ -136,18 +153,11 @@ class Engine:
     def _accept(self, entry: Entry, at_ns: int) -> str:
         if self._gathering:
             self._gather_until(at_ns - 1)
-        identity = entry.identity
-        known = self._identities.get(identity)
-        if known is not None:
-            return DUPLICATE if known.is_copy_of(entry) else CONFLICT
-        if entry.time_ns < self.frontier_ns - self._patience_ns:
-            return LATE
+        refused = self._refused(entry)
+        if refused:
+            return refused
         if self._heeds_errors and entry.event.error_ns:
-            if not self._doubt.admits(entry.event.error_ns):
-                return UNSURE
             self._widen(entry.event.error_ns)
-        if len(self._identities) >= self._max_retained:
-            return REFUSED
         if entry.time_ns > self.clock_ns:
             self.clock_ns = entry.time_ns
             self._ask_at_clock()
@@ -160,8 +170,21 @@ class Engine:
         self._flush(at_ns)
         if not entry.places:
             return IRRELEVANT
-        self._identities[identity] = entry
+        self._identities[entry.identity] = entry
         return STORED
+
+    def _refused(self, entry: Entry) -> str:
+        """Why it is not taken; empty if it is."""
+        known = self._identities.get(entry.identity)
+        if known is not None:
+            return DUPLICATE if known.is_copy_of(entry) else CONFLICT
+        if entry.time_ns < self.frontier_ns - self._patience_ns:
+            return LATE
+        if not -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS:
+            return FAR
+        if self._heeds_errors and not self._doubt.admits(entry.event.error_ns):
+            return UNSURE
+        return REFUSED if len(self._identities) >= self._max_retained else ""
 
     def _widen(self, error_ns: int) -> None:
         by_ns = self._doubt.widen(error_ns, self.frontier_ns)
@@ -270,7 +293,7 @@ class Engine:
 
     def end(self, at_ns: int) -> None:
         """The input is over: everything is decided."""
-        self.advance(NEVER, at_ns)
+        self.advance(AFTER_ALL, at_ns)
 
     def _ask_at_clock(self) -> None:
         while self._at_clock and self._at_clock[0][0] < self.clock_ns:
@@ -284,7 +307,8 @@ class Engine:
             return
         gone = hall.purge(floor_ns, self._now(hall))
         if hall.strict_everywhere and self._everything is not None:
-            gone += self._everything.purge(floor_ns - hall.reach_ns)
+            reach_ns = max(each.reach_ns for each in self._halls if each.strict_everywhere)
+            gone += self._everything.purge(floor_ns - reach_ns)
         for entry in gone:
             entry.places -= 1
             if not entry.places:
@@ -328,7 +352,8 @@ class Engine:
 
     def _result(self, run: Run, hall: Hall, change: Change, at_ns: int) -> MatchResult:
         key = list(run.partition[1::2]) or None  # the odd places say what kind of value
-        amended = hall.amend_ns > 0 and change.found.decided_ns < self.frontier_ns
+        told_before = change.revision > 0
+        amended = told_before and hall.amend_ns > 0 and change.found.decided_ns < self.frontier_ns
         return self._teller.result(run.query, change, key, at_ns, amended=amended)
 
     # -- state --------------------------------------------------------------------------------

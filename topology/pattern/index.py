@@ -45,9 +45,10 @@ class Index:
     def position(self, key: Key) -> int:
         """Of the first entry with this key or a larger one."""
         low = bisect_left(self.times, key[0])
-        while low < len(self.times) and self.entries[low].key < key:
-            low += 1  # over the ties of this instant
-        return low
+        if low == len(self.times) or self.times[low] != key[0]:
+            return low
+        high = bisect_right(self.times, key[0], low)  # among the ties of this instant
+        return bisect_left(self.entries, key, low, high, key=_key)
 
     def behind(self, key: Key) -> int:
         """Position of the first entry with a larger key."""
@@ -74,3 +75,7 @@ class Index:
         del self.times[:count]
         del self.entries[:count]
         return gone
+
+
+def _key(entry: Entry) -> Key:
+    return entry.key

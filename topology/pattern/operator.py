@@ -57,6 +57,7 @@ class Pattern:
         self._max_ahead_ns = max_ahead_ns
         self._ahead = 0
         self._unreadable = 0
+        self._ended: dict[str, None] = {}  # of the state, since another engine took over
         self._is_new = False
         self.let_go: list[Event] = []
         """Events no longer held, since the driver emptied it."""
@@ -112,6 +113,7 @@ class Pattern:
     def take_over(self, engine: Engine) -> None:
         """Go on with another engine, of other queries, from where this one stands."""
         before = self._engine
+        self._ended |= {key: None for key, value in before.changes().items() if value is None}
         entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
         engine.restore(before.snapshot(), entries)
         self._engine = engine
@@ -125,7 +127,8 @@ class Pattern:
         changes = self._engine.changes()
         if self._is_new:
             self._is_new = False
-            changes |= self._engine.snapshot()
+            changes = self._ended | changes | self._engine.snapshot()
+            self._ended = {}
         return changes
 
     def held(self) -> Iterable[Event]:

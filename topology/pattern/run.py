@@ -139,8 +139,13 @@ class Run:
 
     def _undecided(self, entry: Entry) -> list[Entry]:
         """Units with a match that an event of this time can still change."""
-        time_ns = entry.time_ns
-        return [unit.anchor for unit in self.units.values() if _is_undecided(unit, time_ns)]
+        time_ns, known = entry.time_ns, self.units.get
+        since_ns = time_ns - self._span_ns - self._doubt.margin_ns
+        return [
+            anchor
+            for anchor in self._anchors(since_ns, -BEFORE_ALL[0])
+            if (unit := known(anchor.key)) is not None and _is_undecided(unit, time_ns)
+        ]
 
     @property
     def _span_ns(self) -> int:

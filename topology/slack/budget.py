@@ -89,6 +89,14 @@ class Budget:
         else:
             self._theta = min(MOST, self._theta + self._up * windows)
 
+    def void(self, by: str) -> None:
+        """A window does not count after all. What was promised still holds: of those that
+        count, no more missed an event than before, and it is not one that may have."""
+        if by in PROMISED:
+            self._closed -= 1
+        if by == PROBABLE:
+            self._pending -= 1
+
     def counted(self, missed: bool) -> None:
         """A window, or whatever the promise counts, whose fate is known at once."""
         self._closed += 1

@@ -22,6 +22,8 @@ from typing import Final
 from topology.operator import Plain
 
 EXACT: Final = 128
+MAX_SPAN_NS: Final = 1 << 61
+"""Of one stretch: what clocks that jump by decades add up to stays a number of 63 bits."""
 READY: Final = 200
 """Samples below which nothing is said."""
 
@@ -121,7 +123,7 @@ class Fitting:
             delay = grid_ceil(delay)
         now = self._now
         now.events += 1
-        now.span_ns += apart_ns
+        now.span_ns = min(MAX_SPAN_NS, now.span_ns + apart_ns)
         now.apart[apart] = now.apart.get(apart, 0) + 1
         now.delays[delay] = now.delays.get(delay, 0) + 1
         return self._due()

@@ -14,7 +14,7 @@ any strategy drives either. No I/O, no clock: `now_ns` is an argument and never 
   instant at which it may without an arrival; None: only an arrival helps.
 * `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
   has been heard beyond it. `idle_ns` is how long a source may be silent and still live.
-* `closed`, `resolved`, `late`, `judged`: what came of it. `leave`: a source said bye.
+* `closed`, `resolved`, `void`, `late`, `judged`: what came of it. `leave`: a source said bye.
 
 Asking changes nothing: two drivers that ask at different instants decide alike, as long
 as each asks at the deadlines. Laws that hold for all: tests/topology/slack/test_laws.py.
@@ -92,6 +92,9 @@ class SlackPolicy:
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         """Of closed windows it is known whether they missed an event."""
+
+    def void(self, by: str) -> None:
+        """A window that was closed does not count: there was never an event in it."""
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
         """An observed event came after its time had been passed."""

@@ -13,7 +13,8 @@ have been heard beyond it.
   common ones. Until those hold 200 samples, only certainty passes a bound.
 * Certainty: the newest time of each live source, exclusive, less the largest lateness of a
   straggler among its last T events. It is certain if sources keep order.
-* `idle_ns`: a source silent for so long is no longer waited for (reason `idle`).
+* `idle_ns`: a source silent for so long is no longer waited for (reason `idle`; after ten times
+  as long it is taken for gone, and windows are not said to lack it any more).
 * `unit`: what the promise counts, windows, or for a reorder events. One step of the frontier can
   make several events late, so with events the guard comes after them.
 * `period` T: nothing counts that is older than T events of the source (of all sources, in
@@ -47,8 +48,9 @@ from topology.slack.sources import MAX_SOURCES, Source, Sources
 
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000
-LOOK_AHEAD: Final = 256
-"""Instants that one question for a deadline looks at; the answer may then be too early."""
+LOOK_AHEAD: Final = 16
+"""Instants that one question for a deadline looks at; the answer may then be too early. Before
+the next arrival there are seldom more, and with it all is asked anew."""
 
 
 class Modelled:
@@ -199,6 +201,10 @@ class RiskSlack(Weighing):
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
         if not self._by_event:
             self.budget.resolved(missed, by, windows)
+
+    def void(self, by: str) -> None:
+        if not self._by_event:
+            self.budget.void(by)
 
     def judged(self) -> None:
         if self._by_event:

@@ -16,6 +16,8 @@ from topology.operator import NEVER, Plain
 from topology.slack.policy import AFTER_ALL, BEFORE_ALL, refuse_below
 
 MAX_SOURCES = 10_000
+GONE_AFTER = 10
+"""A source that has been silent for so many times `idle_ns` is no longer missed."""
 
 
 class Source:
@@ -95,12 +97,14 @@ class Sources(Generic[S]):
         return least_ns if least_ns < AFTER_ALL else self.newest_ns
 
     def idle_is_behind(self, bound_ns: int, now_ns: int) -> bool:
-        """Whether a source that is no longer waited for was last heard below the bound."""
+        """Whether a source that is no longer waited for, but may yet speak, was last heard below
+        the bound."""
         if self._idle_ns == NEVER:
             return False
         since_ns = now_ns - self._idle_ns
+        gone_ns = now_ns - GONE_AFTER * self._idle_ns
         return any(
-            one.heard_ns <= since_ns and not one.gone and one.last_ns <= bound_ns
+            gone_ns < one.heard_ns <= since_ns and not one.gone and one.last_ns <= bound_ns
             for one in self.known.values()
         )
 

@@ -1,8 +1,11 @@
 """Which windows close when: a waiting strategy turned into closing decisions (slack.md 2).
 
 Window k of <f, l> holds what lies in (k f - l, k f], or with `closed="left"` in
-[k f - l, k f); its *bound* is the last instant in it. The windows close in order, each as
-soon as its bound passes, empty ones too. `early=False` (default): not before the arrival
+[k f - l, k f), in both cases later by `offset`; its *bound* is the last instant in it. The windows
+close in order, each as soon as its bound passes, empty ones too; with `only_filled` empty ones
+do not count, for what is promised of windows is not kept by those that nobody sees. An event
+may belong to several windows as it is not sure where it lies (`take`). `early=False` (default):
+not before the arrival
 clock has reached the bound; else not before the end of the window before and one `tick`.
 `cap_ns`: at the latest so long after the bound, reason `cap`. The first window is `first`,
 or the one that the first event falls into.
@@ -14,8 +17,9 @@ how a stretch of input is cut changes nothing.
 What comes out: `Closing`, one for each window, or for a run of windows that closed at one
 instant for the same certain reason (`through`), so that a jump of the clock costs O(1); and
 `Missed`, an event that came after windows that hold it had closed. A closed window is
-resolved once the strategy's confirmed frontier has passed it: missed or not. The windows
-that wait for this are at most `max_pending`; beyond, the oldest counts as missed.
+resolved once the strategy's confirmed frontier has passed it and another is to be closed: missed
+or not. The windows that wait for this are at most `max_pending`; beyond, the oldest counts as
+missed.
 
 The contents of windows are not kept here: whoever owns them closes them when told.
 Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
@@ -29,6 +33,7 @@ from typing import Final, Literal, NamedTuple
 
 from topology.event import Event
 from topology.operator import NEVER, Plain
+from topology.slack.filled import Filled
 from topology.slack.policy import CAP, CONFIRMED, END, IDLE, PROBABLE, SlackPolicy, refuse_below
 
 MAX_PENDING: Final = 100_000
@@ -69,6 +74,8 @@ class WindowDriver:
         early: bool = False,
         tick_ns: int = 1,
         cap_ns: int | None = None,
+        offset_ns: int = 0,
+        only_filled: bool = False,
         first: int | None = None,
         max_pending: int = MAX_PENDING,
     ) -> None:
@@ -82,7 +89,7 @@ class WindowDriver:
             )
         self.policy = policy
         self._every_ns = every_ns
-        self._shift_ns = 1 if closed == "left" else 0
+        self._shift_ns = (1 if closed == "left" else 0) - offset_ns
         self._early_ns = every_ns - tick_ns if early else 0
         self._cap_ns = NEVER if cap_ns is None else cap_ns
         self._max_pending = max_pending
@@ -93,22 +100,33 @@ class WindowDriver:
         self._next_pending: int = 0 if first is None else first  # the next to be resolved
         self._pending: deque[str] = deque()  # reasons of the closed, from `_next_pending` on
         self._missed: set[int] = set()  # closed windows that missed an event, the last of them
+        self.missed = 0  # so many
+        self.filled = Filled() if only_filled else None
+        self._empty: set[int] = set()  # of the pending: those that held nothing
 
     # -- events and time ---------------------------------------------------------------------------
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> list[Decision]:
         told: list[Decision] = []
-        policy = self.policy
         for event in events:
-            at_ns = event.at_ns
-            if at_ns > self._now_ns:
-                self._pass_time(at_ns, told)
-            policy.observe(event, at_ns)
-            self._place(event, told)
-            self._open = True
+            self.take(event, event.ref_time_ns, told)
         if now_ns > self._now_ns:
             self._pass_time(now_ns, told)
         return told
+
+    def take(self, event: Event, until_ns: int, told: list[Decision], more_ns: int = 0) -> None:
+        """An event that lies somewhere between its time and `until_ns`. It makes the windows of
+        `more_ns` after that count too."""
+        if event.at_ns > self._now_ns:
+            self._pass_time(event.at_ns, told)
+        self.policy.observe(event, event.at_ns)
+        self._place(event, until_ns, told, more_ns)
+        self._open = True
+
+    def heed(self, now_ns: int) -> None:
+        """The strategy has heard something that is no event; what was due before has been fired."""
+        self._now_ns = max(self._now_ns, now_ns)
+        self._open = True
 
     def on_time(self, now_ns: int) -> list[Decision]:
         told: list[Decision] = []
@@ -154,16 +172,23 @@ class WindowDriver:
         """The first window that holds `ts_ns`."""
         return -(-(ts_ns + self._shift_ns) // self._every_ns)
 
-    def _place(self, event: Event, told: list[Decision]) -> None:
+    def _last_with(self, ts_ns: int) -> int:
+        return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
+
+    def _place(self, event: Event, until_ns: int, told: list[Decision], more_ns: int) -> None:
         ts_ns = event.ref_time_ns
         first = self._first_with(ts_ns)
         if self._next is None:
             self._next = self._next_pending = first
+        last = self._last_with(until_ns)
+        if self.filled is not None:
+            last_filled = self._last_with(until_ns + more_ns)
+            if last_filled >= self._next:
+                self.filled.add(max(first, self._next), last_filled)
         if first >= self._next:
             self.policy.judged()
             return
-        ends_ns = ts_ns + self._shift_ns + self._length_ns
-        last = min(self._next, -(-ends_ns // self._every_ns)) - 1
+        last = min(self._next - 1, last)
         told.append(Missed(first, last, self._now_ns, event))
         self._missed_an_event(first, last)
         self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
@@ -173,6 +198,8 @@ class WindowDriver:
             if number in self._missed:
                 continue
             self._missed.add(number)
+            self._empty.discard(number)
+            self.missed += 1
             if number >= self._next_pending:
                 by = self._pending[number - self._next_pending]
                 self.policy.resolved(missed=True, by=by)
@@ -189,15 +216,13 @@ class WindowDriver:
         self._due_ns = NEVER
         if self._next is None:
             return
+        if not self._is_due(now_ns):
+            return
         confirmed_ns = policy.confirmed_ns(now_ns)
         self._resolve(confirmed_ns)
-        while True:
+        while self._is_due(now_ns):
             number = self._next
             bound_ns = number * self._every_ns - self._shift_ns
-            earliest_ns = bound_ns - self._early_ns
-            if now_ns < earliest_ns:
-                self._due_ns = earliest_ns
-                return
             if bound_ns <= confirmed_ns:
                 until_ns = min(confirmed_ns, now_ns + self._early_ns)
                 last = (until_ns + self._shift_ns) // self._every_ns
@@ -207,9 +232,12 @@ class WindowDriver:
                 self._close_sure(last, by, told)
             elif policy.passes(bound_ns, now_ns):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
-                self._close(number, by, policy.miss_ppm(bound_ns, now_ns), told)
+                last = self._last_idle(now_ns) if by == IDLE else number
+                self._close(last, by, policy.miss_ppm(bound_ns, now_ns), told)
             elif now_ns >= bound_ns + self._cap_ns:
-                self._close(number, CAP, policy.miss_ppm(bound_ns, now_ns), told)
+                # What does not pass now lets none after it pass.
+                last = (now_ns - self._cap_ns + self._shift_ns) // self._every_ns
+                self._close(last, CAP, policy.miss_ppm(bound_ns, now_ns), told)
             else:
                 due_ns = policy.deadline_ns(bound_ns, now_ns)
                 self._due_ns = bound_ns + self._cap_ns
@@ -217,22 +245,56 @@ class WindowDriver:
                     self._due_ns = due_ns
                 return
 
+    def _is_due(self, now_ns: int) -> bool:
+        """Whether the next window to close has ended; where empty ones do not count, the next
+        that is filled, for all before it may wait for it."""
+        assert self._next is not None
+        number = self._next
+        if self.filled is not None:
+            if self.filled.first is None:
+                return False
+            number = max(number, self.filled.first)
+        earliest_ns = self.bound_ns(number) - self._early_ns
+        if now_ns < earliest_ns:
+            self._due_ns = earliest_ns
+            return False
+        return True
+
+    def _last_idle(self, now_ns: int) -> int:
+        """Empty windows that nobody is waited for close with the next that is filled."""
+        assert self._next is not None
+        if self.filled is not None and self.filled.first is not None:
+            last = max(self._next, self.filled.first)
+            if self.policy.passes(self.bound_ns(last), now_ns):
+                return last
+        return self._next
+
     def _close_sure(self, last: int, by: str, told: list[Decision]) -> None:
         """All windows up to `last`, of which the strategy will know no more: none of them,
         and so none before them, waits to be resolved."""
         assert self._next is not None
-        windows = last + 1 - self._next
+        windows = self._count(last, by)
         bound_ns = self.bound_ns(last)
         told.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
         self._next = self._next_pending = last + 1
-        self.policy.closed(bound_ns, self._now_ns, by, windows)
-        self.policy.resolved(missed=False, by=by, windows=windows)
+        if windows:
+            self.policy.closed(bound_ns, self._now_ns, by, windows)
+            self.policy.resolved(missed=False, by=by, windows=windows)
+
+    def _count(self, last: int, by: str) -> int:
+        """How many of the windows up to `last`, which close now, count."""
+        assert self._next is not None
+        if self.filled is None:
+            return last + 1 - self._next
+        return self.filled.close(last, by, self._now_ns, self._every_ns, self._shift_ns)
 
     def _close(self, last: int, by: str, miss_ppm: int, told: list[Decision]) -> None:
         """All windows up to `last`; whether they missed an event is still to be seen."""
         assert self._next is not None
         bound_ns = self.bound_ns(last)
         windows = last + 1 - self._next
+        if not self._count(last, by) and windows == 1:
+            self._empty.add(last)  # counted for as long as it may turn out to have missed
         told.append(Closing(self._next, last, bound_ns, self._now_ns, by, miss_ppm))
         self._next = last + 1
         self._pending.extend([by] * min(windows, self._max_pending))
@@ -251,17 +313,27 @@ class WindowDriver:
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1
-        if number not in self._missed:
+        if number in self._empty:
+            self._empty.discard(number)
+            self.policy.void(by)
+        elif number not in self._missed:
             self.policy.resolved(missed=missed, by=by)
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> Plain:
         own = [self._now_ns, self._open, self._due_ns, self._next, self._next_pending]
-        return [*own, list(self._pending), sorted(self._missed), self.policy.snapshot()]
+        filled = None if self.filled is None else [self.filled.snapshot(), sorted(self._empty)]
+        missed = [self.missed, sorted(self._missed)]
+        return [*own, list(self._pending), missed, filled, self.policy.snapshot()]
 
     def restore(self, state: Plain) -> None:
         self._now_ns, self._open, self._due_ns, self._next, self._next_pending = state[:5]
         self._pending = deque(state[5])
-        self._missed = set(state[6])
-        self.policy.restore(state[7])
+        self.missed, missed = state[6]
+        self._missed = set(missed)
+        if self.filled is not None and state[7] is not None:
+            filled, empty = state[7]
+            self.filled.restore(filled)
+            self._empty = set(empty)
+        self.policy.restore(state[8])

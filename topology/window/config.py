@@ -55,7 +55,8 @@ class WindowConfig:
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
-    the error of one source is not the same for all its events (`shifts`)."""
+    the error of one source is not the same for all its events (`shifts`). `accuracy_ppm`: 0 for no
+    promise (`promise`); `max_wait_ns`, `idle_ns` and `max_sources` are the promise's."""
 
     query: str
     kind: str
@@ -74,6 +75,14 @@ class WindowConfig:
     max_windows: int = 1_000_000
     max_edge_events: int = 1_000
     max_recount: int = 10_000
+    accuracy_ppm: int = 0
+    max_wait_ns: int = 0
+    idle_ns: int | None = None
+    max_sources: int = 10_000
+
+    @property
+    def heeds_errors(self) -> bool:
+        return self.uncertainty != IGNORE
 
     @property
     def fingerprint(self) -> bytes:
@@ -160,4 +169,6 @@ def _of_bounds(config: WindowConfig) -> str:
         return "early, correct_for and max_error are not below 0"
     if min(config.max_skew_ppm, config.jitter_ns) < 0:
         return "max_skew and jitter are not below 0"
+    if config.accuracy_ppm and not (0 < config.accuracy_ppm < 10**6 and config.max_wait_ns > 0):
+        return "quality needs an accuracy below 100% and a max_wait above 0"
     return ""

@@ -5,8 +5,14 @@ clock errors leave nothing to come (W - E; E is told with each watermark, and is
 error of what came since). Every event in order raises W too, so that a window does not wait
 for the next announcement.
 
+A promise of quality (`promise`) may close earlier.
+
+`sure_ns`: what ends at or before it closed since nothing is to come, and not since that was
+improbable or took too long.
+
 `final_ns`: what ends at or before it is final: the complete frontier C has passed it in the
-same way, or W has by `correct_for`. Both never go back, and final_ns <= closed_ns.
+same way, or W has by `correct_for`; where no watermarks are told, `closed_ns` has by that. None
+goes back, and final_ns <= closed_ns.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ class Frontier:
         "_watermark_ns",
         "closed_ns",
         "final_ns",
+        "sure_ns",
     )
 
     def __init__(self, correct_for_ns: int, *, heeds_errors: bool) -> None:
@@ -42,7 +49,13 @@ class Frontier:
         self._complete_ns = NOT_YET
         self._error_ns = 0
         self.closed_ns = NOT_YET
+        self.sure_ns = NOT_YET
         self.final_ns = NOT_YET
+
+    @property
+    def passed_ns(self) -> int:
+        """Nothing that possibly lies before it comes any more, by the watermarks."""
+        return self._watermark_ns - self._error_ns
 
     def hear(self, event: Any) -> None:
         """An event in order."""
@@ -61,6 +74,8 @@ class Frontier:
 
     def settle(self) -> None:
         passed_ns = self._watermark_ns - self._error_ns
+        if passed_ns > self.sure_ns:
+            self.sure_ns = passed_ns
         if passed_ns > self.closed_ns:
             self.closed_ns = passed_ns
         final_ns = self._complete_ns - self._error_ns
@@ -69,17 +84,26 @@ class Frontier:
         if final_ns > self.final_ns:
             self.final_ns = min(final_ns, self.closed_ns)
 
+    def promise(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
+        """So far windows may be told. `is_alone`: no watermarks come."""
+        self.closed_ns = max(self.closed_ns, closed_ns)
+        self.sure_ns = max(self.sure_ns, sure_ns)
+        if is_alone:
+            self.final_ns = max(self.final_ns, self.closed_ns - self._correct_for_ns)
+
     def give_up(self, until_ns: int) -> None:
         """What ends until there is final, as there is no room to keep it."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
 
     def end(self) -> None:
         """Nothing comes any more; what is missing stays so."""
-        self._watermark_ns = self.closed_ns = self.final_ns = FOR_EVER
+        self._watermark_ns = self.closed_ns = self.sure_ns = self.final_ns = FOR_EVER
 
     def is_incomplete(self, end_ns: int) -> bool:
         """By the last announcement something is missing before there: a lost number, or a
-        source that is not waited for."""
+        source that is not waited for; or it was not waited for certainty."""
+        if self.sure_ns < self.closed_ns and self.sure_ns < end_ns:
+            return True
         return self._complete_ns < self._announced_ns and self._complete_ns < end_ns
 
     def snapshot(self) -> Plain:
@@ -89,6 +113,7 @@ class Frontier:
             self._complete_ns,
             self._error_ns,
             self.closed_ns,
+            self.sure_ns,
             self.final_ns,
         )
         return [packed(time_ns) for time_ns in times]
@@ -100,5 +125,6 @@ class Frontier:
             self._complete_ns,
             self._error_ns,
             self.closed_ns,
+            self.sure_ns,
             self.final_ns,
         ) = (unpacked(time_ns) for time_ns in state)

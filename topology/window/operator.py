@@ -11,7 +11,11 @@ is open and to trouble, not to traffic (reorder_drift_merge.md 6). After the las
 results are what an in-order run would have given, for every order of arrival within that
 time. `finals: true` tells once more what was told before it was final. `early` tells open
 windows that have changed, at multiples of it on the arrival clock. A window without events
-has no result.
+has no result. With `quality` a window is told as soon as a promise allows it (`promise`).
+
+The operator stands behind MERGE, or before it (`windows_read: sequenced`), where events come as
+they are accepted, each source in order but for what is late; there only the promise closes
+windows, and they are final after `correct_for`.
 
 Everything is decided when its instant is over, in the order of the windows' starts and keys,
 and stamped with that instant. `on_end` closes all windows, in order, as final.
@@ -30,23 +34,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.event import DATA, WATERMARK, Event
+from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.operator import NEVER, Changes, Figures, Plain, State
 from topology.outcome import Step
 from topology.payload import read_payload
 from topology.window.cells import Makers
-from topology.window.config import COUNT, IGNORE, SESSION, WindowConfig, check
+from topology.window.config import COUNT, SESSION, WindowConfig, check
 from topology.window.counting import Counting
 from topology.window.custom import Function
 from topology.window.frontier import Frontier
 from topology.window.journal import name_of, part_of
+from topology.window.promise import Promise
 from topology.window.reading import Decode, Reading
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
 from topology.window.telling import Teller
 
 QUERY: Final = "query"
-"""Key of the state that is no window's."""
+PROMISE: Final = "promise"
+"""Keys of the state that is no window's."""
 
 
 class Windows:
@@ -67,7 +73,7 @@ class Windows:
         check(config, known)
         self._early_ns = config.early_ns
         self._ordered = ordered
-        self._frontier = Frontier(config.correct_for_ns, heeds_errors=config.uncertainty != IGNORE)
+        self._frontier = Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
         self._reading = Reading(config, decode, known)
         self._teller = Teller(stream, config, self._frontier)
         makers = Makers(config.outputs, known)
@@ -78,6 +84,7 @@ class Windows:
             self._windows = Counting(config, makers, self._frontier, self._teller)
         else:
             self._windows = Spans(config, makers, self._frontier, self._teller)
+        self._promise = Promise(config) if config.accuracy_ppm else None
         self._now_ns = 0
         self._instant_open = False
         self._early_due_ns = NEVER
@@ -94,6 +101,9 @@ class Windows:
             elif event.kind == WATERMARK:
                 self._frontier.announce(event)
                 self._instant_open = True
+            elif self._promise is not None and event.kind in (HEARTBEAT, BYE):
+                self._promise.hear_of(event)
+                self._instant_open = True
         if now_ns > self._now_ns:
             self._pass_time(now_ns)
         return self._step(now_ns, list(events))
@@ -107,11 +117,14 @@ class Windows:
     def next_deadline_ns(self) -> int | None:
         if self._instant_open:
             return self._now_ns
-        return self._early_due_ns if self._early_due_ns < NEVER else None
+        due_ns = self._next_due_ns()
+        return due_ns if due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> Step:
         first = self.on_time(now_ns)
         self._teller.now_ns = self._now_ns
+        if self._promise is not None:
+            self._promise.end(now_ns)
         self._frontier.end()
         self._windows.settle()
         self._early_due_ns = NEVER
@@ -120,8 +133,13 @@ class Windows:
     def _take(self, event: Event) -> None:
         self._instant_open = True
         read = self._reading.read(event.value)
+        promise = self._promise
         if read is not None:
             self._windows.add(event, read[0], read[1])
+            if promise is not None:
+                promise.hear(event)
+        elif promise is not None:
+            promise.hear_of(event)
         if self._ordered and not event.late:
             self._frontier.hear(event)
 
@@ -131,14 +149,30 @@ class Windows:
         if self._instant_open:
             self._instant_open = False
             self._frontier.settle()
+            self._keep_promise(self._now_ns)
             self._windows.settle()
             if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
                 self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
-        if self._early_due_ns < until_ns:
-            self._teller.now_ns = max(self._now_ns, self._early_due_ns)
-            self._windows.tell_early()
-            self._early_due_ns = NEVER
+        while (due_ns := self._next_due_ns()) < until_ns:
+            self._teller.now_ns = max(self._now_ns, due_ns)
+            if due_ns == self._early_due_ns:
+                self._windows.tell_early()
+                self._early_due_ns = NEVER
+            else:
+                self._keep_promise(due_ns)
+                self._windows.settle()
         self._now_ns = until_ns
+
+    def _next_due_ns(self) -> int:
+        if self._promise is None:
+            return self._early_due_ns
+        return min(self._early_due_ns, self._promise.due_ns())
+
+    def _keep_promise(self, now_ns: int) -> None:
+        promise = self._promise
+        if promise is not None:
+            promise.settle(now_ns, self._frontier.passed_ns)
+            self._frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=not self._ordered)
 
     def _step(self, now_ns: int, released: list[Event], before: Sequence[Any] = ()) -> Step:
         results = [*before, *self._teller.results]
@@ -158,15 +192,19 @@ class Windows:
             "emitted": self._teller.emitted,
             "updated": self._teller.updated,
             "retracted": self._teller.retracted,
+            **({} if self._promise is None else self._promise.figures()),
         }
+
+    def explain(self) -> dict[str, Any]:
+        kept = {} if self._promise is None else {"quality": self._promise.explain()}
+        return {**self.figures(), **kept}
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
         windows = self._windows
         state: State = {name_of(part): windows.peek(part) for part in windows.parts()}
-        state[QUERY] = self._query_state()
-        return state
+        return state | self._query_state()
 
     def changes(self) -> Changes:
         windows = self._windows
@@ -176,16 +214,20 @@ class Windows:
             windows.journal.is_kept = True
             parts = list(windows.parts())
         changes: Changes = {name_of(part): windows.dump(part) for part in parts}
-        changes[QUERY] = self._query_state()
-        return changes
+        return changes | self._query_state()
 
-    def _query_state(self) -> Plain:
-        return [
+    def _query_state(self) -> State:
+        own = [
             self._now_ns,
             self._instant_open,
             self._early_due_ns,
             self._frontier.snapshot(),
         ]
+        return (
+            {QUERY: own}
+            if self._promise is None
+            else {QUERY: own, PROMISE: self._promise.snapshot()}
+        )
 
     def held(self) -> Iterable[Event]:
         return ()
@@ -194,8 +236,10 @@ class Windows:
         if QUERY in state:
             self._now_ns, self._instant_open, self._early_due_ns, frontier = state[QUERY]
             self._frontier.restore(frontier)
+        if self._promise is not None and PROMISE in state:
+            self._promise.restore(state[PROMISE])
         for name, value in state.items():
-            if name != QUERY:
+            if name not in (QUERY, PROMISE):
                 self._windows.load(part_of(name), value)
         self._windows.loaded()
         self._teller.now_ns = self._now_ns

@@ -19,6 +19,14 @@ from topology.window.operator import Windows
 
 KNOWN_BY_BYTES: Final = 8
 SEPARATOR: Final = "\n"
+WORST: Final[Mapping[str, Any]] = {
+    "promised_ppm": max,
+    "achieved_ppm": min,
+    "wait_mean_ns": max,
+    "wait_max_ns": max,
+    "late_ppm": max,
+}
+"""Figures that are not added up: of several queries that one which stands worst."""
 
 
 class SeveralWindows:
@@ -58,18 +66,18 @@ class SeveralWindows:
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:
-        """Those of all queries together."""
-        total: Figures = {}
+        """Those of all queries together, or of the worst (`WORST`)."""
+        found: dict[str, list[int]] = {}
         for operator in self._figures:
             for name, value in operator.figures().items():
-                total[name] = total.get(name, 0) + value
-        return total
+                found.setdefault(name, []).append(value)
+        return {name: WORST.get(name, sum)(values) for name, values in found.items()}
 
     def explain(self) -> dict[str, Any]:
-        """The figures of each query."""
+        """The figures of each query, and what it waits by."""
         names = [key.partition("@")[2] for key in self._windows]
         return {
-            name: operator.figures() for name, operator in zip(names, self._figures, strict=True)
+            name: operator.explain() for name, operator in zip(names, self._figures, strict=True)
         }
 
     def snapshot(self) -> State:

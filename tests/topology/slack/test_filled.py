@@ -1,0 +1,66 @@
+"""Oracle and examples: windows that hold an event, and those that do not and so do not count."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.topology.slack.strategies import MS
+from topology.event import Event
+from topology.slack import Budget, Closing, EventDriven, RiskSlack, WindowDriver
+from topology.slack.filled import Filled
+
+
+def test_runs_are_what_a_set_of_numbers_is() -> None:
+    for seed in range(200):
+        rng = Random(seed)
+        filled, numbers = Filled(), set[int]()
+        through = waited_ns = windows = 0
+        for now_ns in range(10, 60):
+            if rng.random() < 0.7:
+                first = through + 1 + rng.randrange(12)
+                last = first + rng.randrange(4)
+                filled.add(first, last)
+                numbers.update(range(first, last + 1))
+            else:
+                through += rng.randrange(8)
+                closing = {number for number in numbers if number <= through}
+                assert filled.close(through, "why", now_ns, 5, 2) == len(closing)
+                waited_ns += sum(now_ns - (5 * number - 2) for number in closing)
+                windows += len(closing)
+                numbers -= closing
+            assert filled.first == min(numbers, default=None)
+            again = Filled()
+            again.restore(filled.snapshot())
+            filled = again
+        assert (filled.waited_ns, sum(filled.closed.values())) == (waited_ns, windows)
+
+
+def arrival(source: str, ts_ms: int, at_ms: int) -> Event:
+    return Event("default", source, 0, ts_ms, ts_ms * MS, at_ms * MS)
+
+
+def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
+    budget = Budget(0.1)
+    driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
+    told = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
+    assert told == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed", 0)]
+    assert budget.figures()["windows"] == 1
+    driver = WindowDriver(RiskSlack(budget), 10 * MS, cap_ns=20 * MS, only_filled=True)
+    driver.on_batch([arrival("a", 5, 6)], 7 * MS)
+    assert [each.by for each in driver.on_time(500 * MS) if isinstance(each, Closing)] == ["cap"]
+    assert driver.next_deadline_ns() is None
+
+
+def test_an_empty_window_that_misses_an_event_counts() -> None:
+    driver = WindowDriver(
+        EventDriven(idle_ns=100 * MS), 10 * MS, cap_ns=20 * MS, only_filled=True, offset_ns=3 * MS
+    )
+    told = driver.on_batch([arrival("a", 5, 6), arrival("b", 44, 45)], 46 * MS)
+    told += driver.on_time(70 * MS)
+    assert [(each.number, each.through) for each in told if isinstance(each, Closing)] == [
+        (1, 1),
+        (2, 3),  # when the next that is filled has ended, at 53 ms
+        (4, 4),
+    ]
+    driver.on_batch([arrival("a", 25, 71)], 72 * MS)
+    assert driver.missed == 1

@@ -1,0 +1,258 @@
+"""Examples and simulation: a window is told as soon as what was promised of it allows."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies, over_the_wire
+from tests.topology.window.streams import MS, START, event, watermark
+from topology.description import parse
+from topology.event import BYE, HEARTBEAT, Event
+from topology.result import CONFIRMED, UNCERTAIN, UPDATE
+from topology.stage import Stage
+from topology.window import Output, WindowConfig, Windows
+
+SEEDS = range(1, 1 + int(os.environ.get("INORDER_SEEDS", "1")))
+COUNT = (Output("n", "count"),)
+
+
+def windows(kind: str = "tumbling", *, ordered: bool = False, **settings: Any) -> Windows:
+    sizes = {"size_ns": 10 * MS, "every_ns": 10 * MS}
+    promise = {"accuracy_ppm": 900_000, "max_wait_ns": 50 * MS, "idle_ns": 500 * MS}
+    config = WindowConfig("q", kind, **{"outputs": COUNT, **sizes, **promise, **settings})
+    return Windows("default", config, ordered=ordered)
+
+
+def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
+    return event(source, int(ref_ms), ref_ms, {}, at_ms=at_ms, **how)
+
+
+def told(operator: Windows, *events: Event, until_ms: float | None = None) -> list[Any]:
+    """When, start, value, and confidence of each result."""
+    results: list[Any] = []
+    for one in events:
+        results += operator.on_batch([one], one.at_ns).results
+    if until_ms is not None:
+        results += operator.on_time(START + round(until_ms * MS)).results
+    return [
+        (
+            (result.at_ns - START) / MS,
+            (result.start_ns - START) / MS,
+            result.values["n"],
+            result.confidence,
+        )
+        for result in results
+    ]
+
+
+def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
+    operator = windows()
+    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=20)
+    assert told(operator, heard("b", 12, 21), until_ms=21) == [(21, 0, 2, CONFIRMED)]
+    assert operator.figures()["wait_mean_ns"] == 11 * MS + 1
+
+
+def test_or_else_at_its_end_and_max_wait() -> None:
+    operator = windows()
+    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=59)
+    assert operator.next_deadline_ns() == START + 60 * MS
+    assert told(operator, until_ms=100) == [(60, 0, 2, UNCERTAIN), (70, 10, 1, UNCERTAIN)]
+    assert operator.explain()["quality"]["closed_by"] == {"cap": 2}
+    assert operator.next_deadline_ns() is None  # what is empty waits for nobody
+
+
+def test_what_comes_later_corrects_it_and_is_counted() -> None:
+    operator = windows()
+    told(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=70)
+    late = [heard("b", 8, 80), heard("b", 81, 81)]
+    update: Any
+    (update,) = operator.on_batch(late, START + 90 * MS).results
+    assert (update.op, update.values) == (UPDATE, {"n": 3})
+    figures = operator.figures()
+    assert (figures["missed"], figures["achieved_ppm"], figures["late_ppm"]) == (1, 0, 250_000)
+    assert figures["promised_ppm"] == 900_000
+
+
+def test_not_before_its_end_by_the_arrival_clock() -> None:
+    operator = windows()
+    assert not told(operator, heard("a", 3, 1), heard("a", 31, 2), until_ms=8)
+    assert told(operator, until_ms=25) == [(10 - 1e-6, 0, 1, CONFIRMED)]
+
+
+def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
+    operator = windows(max_wait_ns=9_000 * MS)
+    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
+    assert told(operator, until_ms=600) == [(506, 0, 2, UNCERTAIN)]
+    assert operator.explain()["quality"]["closed_by"] == {"idle": 1}
+
+
+@pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
+def test_a_word_of_the_source_will_do(kind: str) -> None:
+    operator = windows()
+    word = heard("b", 12, 14)
+    word.kind = kind
+    told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
+    assert told(operator, word, until_ms=14) == [(14, 0, 2, CONFIRMED)]
+
+
+def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> None:
+    operator = windows(key=("k",))
+    left_out = heard("b", 12, 14)
+    kept = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12)]
+    for one in kept:
+        one.value = {"k": 1}
+    assert told(operator, *kept, left_out, until_ms=14) == [(14, 0, 2, CONFIRMED)]
+    assert operator.figures()["unkeyed"] == 1
+
+
+def test_what_may_belong_to_it_is_waited_for() -> None:
+    operator = windows()
+    blurred = {"error_ms": 3}
+    assert not told(operator, heard("a", 4, 5, **blurred), heard("a", 12, 13, **blurred))
+    assert told(operator, heard("a", 14, 15, **blurred), until_ms=15)[0][:2] == (15, 0)
+
+
+def test_behind_the_merge_its_word_is_enough() -> None:
+    operator = windows(ordered=True)
+    told(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=11)
+    assert told(operator, watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
+    assert operator.explain()["quality"]["closed_by"] == {"confirmed": 1}
+
+
+@pytest.mark.parametrize(("kind", "end_ms", "n"), [("session", 15, 3), ("count", 3, 2)])
+def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int, n: int) -> None:
+    operator = windows(kind, events=2)
+    told(operator, heard("c", 1, 1), heard("a", 3, 4), heard("b", 5, 6))
+    found = told(operator, heard("a", 90, 90), until_ms=200)
+    assert found[0][1:] == (1, n, UNCERTAIN)
+    assert end_ms + 40 < found[0][0] <= end_ms + 50
+
+
+def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
+    """Windows that nobody sees are not gone through one by one."""
+    operator = windows(correct_for_ns=0, max_sources=10)
+    old = Event("default", "old", 0, 0, 7, START)
+    old.value = {}
+    results = told(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))
+    results += told(operator, until_ms=500)
+    assert [n for _, _, n, _ in results] == [1, 2, 1]
+    over_the_wire(operator.snapshot())
+
+
+# -- a stream whose delays and paces change --------------------------------------------------------
+
+
+def drifting(seed: int, n: int = 6_000, sources: int = 4) -> list[Event]:
+    """Each source in order; halfway all are slower and take longer; now and then one stalls."""
+    rng = Random(seed)
+    events = []
+    for source in range(sources):
+        ts_ms = rng.randrange(20)
+        at_ms = 0
+        for seq in range(n // sources):
+            later = seq > n // sources // 2
+            ts_ms += (30 if later else 15) + sum(rng.random() < 0.25 for _ in range(20))
+            delay_ms = (6 if later else 1) + sum(rng.random() < 0.5 for _ in range(10))
+            at_ms = max(at_ms, ts_ms + delay_ms + (200 if rng.random() < 0.002 else 0))
+            one = heard(f"s{source}", ts_ms, at_ms)
+            one.seq, one.value = seq, b"{}"
+            events.append(one)
+    events.sort(key=lambda one: (one.at_ns, one.source, one.seq))
+    for offset, one in enumerate(events):
+        one.offset = offset
+    return events
+
+
+@cache
+def stage_told(seed: int, reads: str, quality: str) -> tuple[list[Any], dict[str, int]]:
+    topology = parse(
+        "streams: {default: {clock: {unsynced: trust}}}\n"
+        f"stages: [reorder+merge+window]\nwindows_read: {reads}\n"
+        f"queries: {{q: {{window: tumbling 50ms, aggregate: {{n: count()}}{quality}}}}}\n"
+    )
+    stage = Stage(topology, topology.stages[0].operators)
+    results: list[Any] = []
+    events = drifting(seed)
+    for one in events:
+        results += stage.on_batch([one], one.at_ns).results
+    figures = stage.chains["default"].figures()
+    results += stage.on_end(events[-1].at_ns).results
+    return results, figures
+
+
+def words(results: list[Any]) -> tuple[list[Any], dict[int, Any]]:
+    """What was said first of each window, in the order of the windows; what was said last."""
+    first: dict[int, Any] = {}
+    for result in results:
+        first.setdefault(result.start_ns, result)
+    return [first[start] for start in sorted(first)], {r.start_ns: r for r in results}
+
+
+def mean_wait_ms(results: list[Any]) -> float:
+    waits = [result.at_ns - result.end_ns for result in words(results)[0][:-5]]
+    return float(sum(waits) / len(waits) / MS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("accuracy", [90, 99])
+def test_the_promise_is_kept_at_every_prefix_and_waits_less_than_the_merge(
+    seed: int, accuracy: int
+) -> None:
+    quality = f", quality: {{accuracy: {accuracy}%, max_wait: 2s}}"
+    results, figures = stage_told(seed, "sequenced", quality)
+    ordered, _ = stage_told(seed, "ordered", "")
+    first, last = words(results)
+    wrong = 0
+    for number, result in enumerate(first, 1):
+        wrong += result.values != last[result.start_ns].values
+        assert 100 * wrong <= (100 - accuracy) * number, f"after {number} windows"
+    assert accuracy == 99 or 100 * wrong > 5 * len(first)  # what is allowed is used
+    assert mean_wait_ms(results) < mean_wait_ms(ordered) * (0.4 if accuracy == 90 else 0.7)
+    assert {s: r.values for s, r in last.items()} == {
+        s: r.values for s, r in words(ordered)[1].items()
+    }
+    missed = figures["window_missed"]
+    assert abs(missed - wrong) <= 2  # the end of the input
+    achieved = 1 - missed / len(first)
+    assert figures["window_achieved_ppm"] / 1e6 == pytest.approx(achieved, abs=0.001)
+    assert figures["window_wait_mean_ns"] / MS == pytest.approx(mean_wait_ms(results), rel=0.05)
+
+
+def test_behind_the_merge_no_promise_can_be_better_than_the_merge() -> None:
+    results, figures = stage_told(1, "ordered", ", quality: {accuracy: 99%, max_wait: 2s}")
+    plain, _ = stage_told(1, "ordered", "")
+    assert mean_wait_ms(results) <= mean_wait_ms(plain)
+    assert figures["window_achieved_ppm"] < 990_000  # and it says so
+
+
+def test_cuts_and_restarts_change_nothing() -> None:
+    """With models made and windows told on probability, which short streams do not have."""
+    events = drifting(1, n=2_400)
+    runs = []
+    for rng in (None, Random(1)):
+        operator = windows(accuracy_ppm=950_000, size_ns=50 * MS, every_ns=20 * MS, kind="sliding")
+        results: list[Any] = []
+        at = 0
+        stream = copies(events)
+        while at < len(stream):
+            size = 1 if rng is None else rng.choice((0, 1, 7, 80))
+            batch = stream[at : at + size]
+            at += size
+            now_ns = batch[-1].at_ns if batch else stream[max(0, at - 1)].at_ns
+            results += operator.on_batch(batch, now_ns).results
+            if rng is not None and rng.random() < 0.1:
+                state = over_the_wire(operator.snapshot())
+                operator = windows(
+                    accuracy_ppm=950_000, size_ns=50 * MS, every_ns=20 * MS, kind="sliding"
+                )
+                operator.restore(state, ())
+        figures = operator.explain()
+        results += operator.on_end(stream[-1].at_ns).results
+        runs.append((results, figures["quality"], figures["missed"]))
+    assert runs[0] == runs[1]
+    assert runs[0][1]["closed_by"]["probable"] > 50
