@@ -16,7 +16,7 @@ from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 import agents.application
-from agents.application import StartFailed, build_app, run
+from agents.application import Application, StartFailed, build_app, run
 from agents.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.lanes import MAX_BATCHES, Batch
 from agents.transport import MAX_RESETS, PartitionReset
@@ -225,30 +225,39 @@ def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
     asyncio.run(scenario())
 
 
+def hold_first_partition(handler: Recorder) -> asyncio.Event:
+    """Its batches of records wait for the event."""
+    released = asyncio.Event()
+
+    async def hold(batch: Batch) -> None:
+        if batch.records and batch.partition.partition == 0:
+            await handler.note("holding", batch.partition)
+            await released.wait()
+
+    handler.before_batch = hold
+    return released
+
+
+async def no_flow(app: Application) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while app.batches.flow_active:
+            await asyncio.sleep(0)
+
+
 def test_stop_is_quick_lets_the_batch_end_and_revokes(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:
     async def scenario() -> None:
         produce(embedded_broker.bootstrap, topic, 10)
         handler = Recorder()
-        begun, released = asyncio.Event(), asyncio.Event()
-
-        async def hold(batch: Batch) -> None:
-            if batch.records and batch.partition.partition == 0:
-                begun.set()
-                await released.wait()
-
-        handler.before_batch = hold
+        released = hold_first_partition(handler)
         stop = asyncio.Event()
         app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
         running = asyncio.create_task(run(app, stop))
-        async with asyncio.timeout(PATIENCE_S):
-            await begun.wait()
+        await handler.until(lambda: handler.has("holding"))
         stop.set()
         stopped_at = time.monotonic()
-        async with asyncio.timeout(PATIENCE_S):
-            while app.batches.flow_active:
-                await asyncio.sleep(0)
+        await no_flow(app)
         for _ in range(100):  # turns of the loop in which on_revoked could come too early
             await asyncio.sleep(0)
         assert not handler.has("revoked")
@@ -271,24 +280,14 @@ def test_a_rebalance_amid_the_stop_opens_nothing(
     async def scenario() -> None:
         produce(embedded_broker.bootstrap, topic, 10)
         handler = Recorder()
-        begun, released = asyncio.Event(), asyncio.Event()
-
-        async def hold(batch: Batch) -> None:
-            if batch.records and batch.partition.partition == 0:
-                begun.set()
-                await released.wait()
-
-        handler.before_batch = hold
+        released = hold_first_partition(handler)
         stop = asyncio.Event()
         app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
         running = asyncio.create_task(run(app, stop))
-        async with asyncio.timeout(PATIENCE_S):
-            await begun.wait()
+        await handler.until(lambda: handler.has("holding"))
         mine = {TP(*partition) for partition in handler.owned}
         stop.set()
-        async with asyncio.timeout(PATIENCE_S):
-            while app.batches.flow_active:
-                await asyncio.sleep(0)
+        await no_flow(app)
 
         async def rebalance() -> None:
             await app.batches.on_partitions_revoked(mine)
@@ -302,7 +301,7 @@ def test_a_rebalance_amid_the_stop_opens_nothing(
         async with asyncio.timeout(PATIENCE_S):
             await rebalancing
             await running
-        told = [what for what, _ in handler.calls if what != "batch"]
+        told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
         assert told == ["assigning", "assigned", "revoked"]
         assert not handler.owned
 

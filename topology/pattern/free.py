@@ -24,19 +24,25 @@ def is_free(alternative: Alternative, component: Component) -> bool:
         return False
     if not component.is_group:
         return True
-    if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
-        return False
     if any(part.edge != "any" for part in alternative.components):
+        return False
+    return is_boundless(alternative, component) and all(
+        _is_of_elements(predicate, alternative, component)
+        for predicate in alternative.predicates
+        if component.index in predicate.aliases
+    )
+
+
+def is_boundless(alternative: Alternative, component: Component) -> bool:
+    """A group that any number of events may join or leave, as far as counts, UNTIL and the
+    negations go; its predicates are another matter."""
+    if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
         return False
     for blocker in alternative.blockers:
         named = {alias for expr in blocker.predicates for alias in aliases(expr)}
         if blocker.strict or component.alias in named:
             return False
-    return all(
-        _is_of_elements(predicate, alternative, component)
-        for predicate in alternative.predicates
-        if component.index in predicate.aliases
-    )
+    return True
 
 
 def _is_of_elements(predicate: Predicate, alternative: Alternative, component: Component) -> bool:

@@ -13,9 +13,9 @@ entry, hence the smaller gaps for negations (as in `topology.pattern.free`).
 from __future__ import annotations
 
 from topology.pattern import syntax
+from topology.pattern.free import is_boundless
 from topology.pattern.normal_form import Alternative, Component, Predicate
-from topology.pattern.syntax import UNBOUNDED
-from topology.pattern.walk import aliases, walk
+from topology.pattern.walk import walk
 
 
 def chains(alternative: Alternative) -> list[bool]:
@@ -27,13 +27,7 @@ def chains(alternative: Alternative) -> list[bool]:
 
 
 def _is_chain(alternative: Alternative, component: Component) -> bool:
-    if component.maximum != UNBOUNDED or component.until is not None or component.loop != "any":
-        return False
-    for blocker in alternative.blockers:
-        named = {alias for expr in blocker.predicates for alias in aliases(expr)}
-        if blocker.strict or component.alias in named:
-            return False
-    return all(
+    return is_boundless(alternative, component) and all(
         _is_of_neighbours(predicate, alternative, component)
         for predicate in alternative.predicates
         if component.index in predicate.aliases
