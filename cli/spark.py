@@ -27,6 +27,7 @@ JOBS: Final = ("rates", "disorder", "clocks", "results", "truth", "archive")
 TO: Final = ("parquet", "jdbc", "kafka", "console")
 LATE: Final = ("apart", "include")
 POSTGRES: Final = "org.postgresql.Driver"
+DEMO: Final = "Analyse the demo's topics live, with plots."
 
 master_option = click.option(
     "--master", metavar="URL", help="Of Spark; without: local, or as spark-submit says."
@@ -36,7 +37,27 @@ conf_option = click.option(
 )
 
 
-@click.group("spark")
+class Commands(click.Group):
+    """The demo is imported when used: it needs rooms that are not in a cluster's package."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, "demo"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name != "demo":
+            return super().get_command(ctx, cmd_name)
+        from cli.spark_demo.show import command as demo
+
+        return demo
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """So that help imports nothing either."""
+        known = [(name, each.get_short_help_str()) for name, each in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*known, ("demo", DEMO)])
+
+
+@click.group("spark", cls=Commands)
 def command() -> None:
     """Run Spark on the ordered topic, the raw one and the results."""
 

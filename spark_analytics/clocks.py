@@ -93,13 +93,11 @@ def samples(records: DataFrame) -> Words:
 def offsets(rounds: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> DataFrame:
     """Per source, server, segment and window. On a stream, `delay` must cover by how much
     the rounds of different sources are apart in the topic."""
-    window = windows.column().alias("_window")
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
-    # Seconds and offsets from a nearby zero: as doubles they would lose the nanoseconds.
-    seconds = (F.unix_micros("ref_time") - F.unix_micros(F.col("_window.start"))) / 1e6
-    rows = rounds.withWatermark("ref_time", delay).withColumn("_window", window)
-    shifted = rows.withColumn("_s", seconds)
-    by_window = shifted.groupBy("_window", "source", "server", "segment").agg(
+    # Seconds since the epoch, as doubles exact to a quarter of a microsecond.
+    rows = rounds.withWatermark("ref_time", delay).withColumn("_s", F.unix_micros("ref_time") / 1e6)
+    window = windows.column().alias("_window")
+    by_window = rows.groupBy(window, "source", "server", "segment").agg(
         F.count(F.lit(1)).alias("rounds"),
         tightest.alias("_tightest"),
         _quantiles(F.col("round_trip_ns")).alias("round_trip_ns"),

@@ -11,6 +11,11 @@ lie: its batches begin at 0 again and would mix with theirs.
 
 What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
 every GUARD_S, when a query fails, and at the end.
+
+Java gets a failed batch's error in few words (`unwritten`), Python keeps it. When a query is
+stopped amid a batch, Spark looks through those words for Java's words for an interruption, by
+a regular expression that takes stack for every character: a Java trace among them, as pyspark
+would hand over, overflows it, and the query's thread dies of that without a word to us.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.jobs import Table
@@ -30,6 +36,13 @@ from spark_analytics.outputs import Output
 POLL_S: Final = 0.1
 GUARD_S: Final = 5.0
 MAX_TOLD_CHARS: Final = 500
+CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+INTERRUPTIONS: Final = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+)
+"""What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
 
 
 class JobFailed(RuntimeError):
@@ -74,9 +87,8 @@ def claim(
             f" {', '.join(there)}; remove that too, or name the --checkpoint it was made with"
         )
     if line is None:
-        spark.createDataFrame([(json.dumps(mine),)], "value string").coalesce(1).write.mode(
-            "overwrite"
-        ).text(path)
+        row = spark.range(1).select(F.lit(json.dumps(mine)).alias("value"))
+        row.coalesce(1).write.mode("overwrite").text(path)
         return
     theirs = json.loads(line[0])
     other = [key for key in {**theirs, **mine} if theirs.get(key) != mine.get(key)]
@@ -102,6 +114,7 @@ class Running:
         guard: Callable[[], None] | None = None,
     ) -> None:
         self._stopping = False
+        self._goes_on = interval is not None
         self._failures: dict[str, Exception] = {}
         """Of writing a batch, by table: Java would tell of them in a stack of its own."""
 
@@ -112,8 +125,8 @@ class Running:
             self.queries.append(_start(table, write, checkpoint, interval))
 
     def wait(self) -> None:
-        """Until all have ended, or `stop` was called; JobFailed if one ends with an error
-        or has dropped a row, or by the guard."""
+        """Until all have ended, or `stop` was called; JobFailed if one ends with an error, or
+        without one where it ought to go on, or has dropped a row, or by the guard."""
         due_s = time.monotonic() + GUARD_S
         try:
             while not self._stopping and any(query.isActive for query in self.queries):
@@ -136,19 +149,22 @@ class Running:
         def write(rows: DataFrame, batch: int) -> None:
             try:
                 _write(table, rows, output, folder, batch)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again, in few words
                 self._failures[table.name] = error
-                raise
+                raise unwritten(error) from None
 
         return write
 
     def _examine(self) -> None:
         for query in self.queries:
+            was_active = query.isActive  # asked first: its error is there when it has ended
             error = query.exception()
             if error is not None:
                 self._guard()  # it may know the reason
                 known = self._failures.get(query.name, error)
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
+            if self._goes_on and not was_active and not self._stopping:
+                raise JobFailed(f"{query.name}: has ended, and Spark says no reason but in its log")
             dropped = dropped_rows(query)
             if dropped:
                 self._guard()
@@ -166,6 +182,13 @@ def _start(
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval).start()
+
+
+def unwritten(error: Exception) -> RuntimeError:
+    """What Java is told of `error`: one line, and whether it is an interruption."""
+    text = str(error)
+    cut = next((name for name in INTERRUPTIONS if name in text), None)
+    return RuntimeError(first_line(error) if cut is None else f"{CALL_FAILED} {cut}")
 
 
 def dropped_rows(query: StreamingQuery) -> int:

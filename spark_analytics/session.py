@@ -1,7 +1,9 @@
 """The Spark session of a job, and how its wishes are spelled.
 
 Under `spark-submit` the cluster's settings win: `master` is set only where nobody has.
-The time zone is UTC, so that printed times and hours mean the same everywhere.
+The time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
+(`local[…]`) state and shuffles have as many parts as there are cores, unless somebody says
+otherwise: Spark's 200 are for clusters.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     # A batch that brings nothing new still closes windows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
+PARTS: Final = "spark.sql.shuffle.partitions"
 
 
 def new_session(
@@ -37,5 +40,9 @@ def new_session(
     for key, value in wanted.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    context = session.sparkContext
+    context.setLogLevel("ERROR")
+    is_said = PARTS in wanted or context.getConf().contains(PARTS)
+    if str(context.master).startswith("local") and not is_said:
+        session.conf.set(PARTS, str(context.defaultParallelism))
     return session

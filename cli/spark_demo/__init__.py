@@ -1,4 +1,4 @@
-"""What `make spark-demo` shows: the demo's topics, analysed by Spark while they fill.
+"""What `inorder spark demo` shows: the demo's topics, analysed by Spark while they fill.
 
 ground      a real Kafka, which Spark can read, and the worker
 live        the jobs that stream, and what they have said so far

@@ -1,4 +1,4 @@
-"""`make spark-demo`: the demo's topics analysed by Spark, live and then as a whole.
+"""`inorder spark demo`: the demo's topics analysed by Spark, live and then as a whole.
 
 A real Kafka, the demo's producers with their delays, holes, copies and wrong clocks, the
 sync server, the real worker; beside them three streaming jobs. When all has come out, Spark
@@ -52,10 +52,8 @@ SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
     # The demo lives for two minutes: the first compiler will do.
-    # Its frames are larger, and so is the stack.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
@@ -171,7 +169,9 @@ def _play(
 
 
 def _watch(console: Console, publisher: Publisher, course: Course) -> None:
-    """Until all is out, or `SETTLE_TIMEOUT_S` after all went in."""
+    """Until all is out and Spark has closed a window, or `SETTLE_TIMEOUT_S` after all went in."""
+    from cli.spark_demo.live import RATES
+
     end_s: float | None = None
     total = course.injected.total
     outcome = course.watcher.outcome
@@ -189,7 +189,8 @@ def _watch(console: Console, publisher: Publisher, course: Course) -> None:
             if publisher.done.is_set():
                 end_s = end_s or now_s + SETTLE_TIMEOUT_S
                 is_out = outcome.out >= total.sent - total.lost
-                if (is_out and outcome.raw >= course.injected.postings) or now_s > end_s:
+                is_in = outcome.raw >= course.injected.postings
+                if (is_out and is_in and course.live.kept.rows(RATES)) or now_s > end_s:
                     break
             if publisher.failure is not None:
                 break

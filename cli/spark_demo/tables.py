@@ -33,7 +33,7 @@ def closed(title: str, sources: Mapping[str, SoFar]) -> Table:
             str(seen.missing),
             f"{seen.last_rate:.1f}",
             ms(seen.last_behind_ns),
-            f"{-seen.last_offset_ns / 1e9:,.3f}",
+            f"{-seen.last_offset_ns / 1e9:z,.3f}",
             ms(seen.last_error_ns),
         )
     return shown
@@ -61,7 +61,7 @@ def clocks(found: Found, truth: Mapping[str, WrongClock]) -> Table:
         shown.add_row(
             row.source,
             str(row.rounds),
-            f"{-(row.low_ns + row.high_ns) / 2e9:,.4f}",
+            f"{-(row.low_ns + row.high_ns) / 2e9:z,.4f}",
             f"± {ms((row.high_ns - row.low_ns) / 2)}",
             f"{clock.ahead_ns / 1e9:,.0f}",
             f"{row.skew_ppm:+.1f}",

@@ -1,7 +1,9 @@
-"""Examples: what `inorder spark run` refuses before it starts Spark."""
+"""Examples: the help of `inorder spark`, and what it refuses before it starts Spark."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 import infra.spark
 from cli.main import main
+from tests.command import ROOT
 from tests.services import require
 
 REFUSED = [
@@ -38,3 +41,26 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) 
     assert done.exit_code == 2, done.output
     assert told in done.output
     assert "Traceback" not in done.output
+
+
+def test_help_knows_the_demo_and_does_not_import_it() -> None:
+    """A cluster's package has not all that the demo needs."""
+    check = (
+        "import sys, click.testing, cli.main;"
+        "run = click.testing.CliRunner().invoke(cli.main.main, ['spark', '--help']);"
+        "print(run.output);"
+        "assert 'cli.spark_demo' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    listed = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line]
+    assert listed == ["run", "compact", "demo"]
+    told = CliRunner().invoke(main, ["spark", "demo", "--help"])
+    assert told.exit_code == 0
+    assert "--speed" in told.output

@@ -22,7 +22,7 @@ from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, waterma
 from tests.spark_analytics.topics import done, run
 from topology.event import Event
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(500)]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 TIMEOUT_S = 60.0
 SCHEMA = ("--schema", "v BIGINT", "--sum", "payload.v")

@@ -42,14 +42,17 @@ def record(said: object, offset: int, key: bytes | None = b"s") -> Record:
     return Record(key, value, [], offset, 0, topic="clock")
 
 
-def test_offsets_and_skew_are_found(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "windows", [Windows("tumbling", "1 day"), Windows("session", "2 seconds")], ids=lambda w: w.kind
+)
+def test_offsets_and_skew_are_found(spark: SparkSession, windows: Windows) -> None:
     sent = [record(one_round(number), number) for number in range(50)]
     words = clocks.samples(frame(spark, sent))
     for row in words.rounds.orderBy("offset").collect():
         true_ns = OFFSET_NS + row.offset * SKEW_PPM * 1_000
         assert row.low_ns <= true_ns <= row.high_ns
         assert row.high_ns - row.low_ns == row.round_trip_ns == 2 * row.half_ns
-    summed = clocks.offsets(words.rounds, Windows("tumbling", "1 day")).collect()
+    summed = clocks.offsets(words.rounds, windows).collect()
     assert len(summed) == 1
     row = summed[0]
     assert (row.rounds, row.source, row.server, row.segment) == (50, "s", "a", 0)

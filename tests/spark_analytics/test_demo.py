@@ -125,7 +125,7 @@ class TestDemo:
         require(infra.spark.missing())
         require(infra.kafka.missing())
         done = subprocess.run(
-            [sys.executable, "-m", "cli.spark_demo", "--speed", "20", "--out", str(tmp_path)],
+            [sys.executable, "-m", "cli", "spark", "demo", "--speed", "20", "--out", str(tmp_path)],
             cwd=ROOT,
             capture_output=True,
             text=True,

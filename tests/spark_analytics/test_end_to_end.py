@@ -29,7 +29,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
 from tests.spark_analytics.topics import done, run, write_ordered
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(500)]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 ROWS = crowd(2_000).rows
 IDS = 40

@@ -32,8 +32,8 @@ from topology.stage import Stage
 BATCH = 10_000
 LATER_NS = 3_600 * S
 DIFFERENT_VALUES = 1_000
-KILL_TIMEOUT_S = 900.0
-END_TIMEOUT_S = 900.0
+KILL_TIMEOUT_S = 300.0
+END_TIMEOUT_S = 600.0
 
 
 def in_order(setting: Setting, rows: Sequence[Row]) -> list[Event]:
