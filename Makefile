@@ -99,8 +99,9 @@ bench-spark: spark-setup
 chaos: $(DEV) services ## kill -9, pauses and broker restarts, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
-laws: $(DEV) ## the laws of patterns over ten times as many seeded streams (ARGS=...)
-	@INORDER_SEEDS=10 $(PY) -m pytest -n $(JOBS) --timeout 1200 tests/topology/pattern $(ARGS)
+laws: $(DEV) ## patterns over ten thousand seeded streams and more, and what else is long (ARGS=...)
+	@INORDER_SEEDS=20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
+	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)

@@ -70,7 +70,13 @@ LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
     metavar="LENGTH",
     help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The summary as one line of JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_MATCH_JSON",
+    help="The summary as one line of JSON.",
+)
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     query: str,

@@ -79,14 +79,14 @@ def test_results_under_kills(
     play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
     verdict = judge(setting)
     assert not verdict.faults, verdict
-    expected = in_one_go(setting)
+    expected, expected_windows = in_one_go(setting), windows_of(setting)
     assert len(expected) > 1_000
     worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
     standing, standing_windows = Standing(setting), StandingWindows(setting)
     with running(worker):
         worker.wait_ready()
         standing.await_truth(expected)
-        standing_windows.await_truth(windows_of(setting))
+        standing_windows.await_truth(expected_windows)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections;")
     print(f"{len(standing_windows.lines)} windows, {standing_windows.updates} updates")
@@ -115,6 +115,7 @@ def await_all_since_the_first(standing: Standing, every: dict[Members, int]) -> 
         assert time.monotonic() < deadline_s, f"{len(found)} matches of {len(every)}"
 
 
+@pytest.mark.chaos
 def test_a_query_comes_and_goes_while_workers_run(kafka: SharedKafka, tmp_path: Path) -> None:
     """It counts from that moment on, also after a kill; what it said stays."""
     more = "live_queries: true\n"

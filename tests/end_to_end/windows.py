@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.end_to_end.records import Reader, read_all
 from tests.end_to_end.setting import Setting
@@ -27,10 +27,18 @@ windows_read: sequenced
 Counts = dict[tuple[str, int], int]
 
 
-def windows_of(setting: Setting) -> Counts:
+class Truth(NamedTuple):
+    """Of every window how many events it has, and which windows must have been told."""
+
+    counts: Counts
+    passed: set[tuple[str, int]]
+
+
+def windows_of(setting: Setting) -> Truth:
     """Events of the ordered topic by window; those whose window was final when they came, by the
     complete frontier told before them, do not count. Windows that the topic has not yet passed
-    are open. Before the merge none is final for so long, and none open after `max_wait`."""
+    may be told or not: a quiet stream passes them with time. Before the merge none is final for
+    so long, and none open after `max_wait`."""
     waits_for_merge = setting.topology.windows_read == "ordered"
     found: Counter[tuple[str, int]] = Counter()
     complete_ns = passed_ns = 0
@@ -47,11 +55,8 @@ def windows_of(setting: Setting) -> Counts:
         first = ref_ns - ref_ns % STEP_NS
         starts |= {("sliding", first), ("sliding", first - STEP_NS)}
         found.update(window for window in starts if window[1] + SIZE_NS > complete_ns)
-    return {
-        window: n
-        for window, n in found.items()
-        if window[1] + SIZE_NS <= passed_ns or not waits_for_merge
-    }
+    passed = {window for window in found if window[1] + SIZE_NS <= passed_ns or not waits_for_merge}
+    return Truth(found, passed)
 
 
 class StandingWindows:
@@ -77,12 +82,15 @@ class StandingWindows:
         self._taken = len(self._reader.records)
         return {(line["query"], line["start"]): line["values"]["n"] for line in self.lines.values()}
 
-    def await_truth(self, truth: Counts) -> None:
+    def await_truth(self, truth: Truth) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S
-        while (found := self.poll()) != truth:
-            wrong = {key for key in {*found, *truth} if found.get(key) != truth.get(key)}
+        while True:
+            found, counts = self.poll(), truth.counts
+            wrong = {key for key in {*found, *truth.passed} if found.get(key) != counts.get(key)}
+            if not wrong:
+                return
             assert time.monotonic() < deadline_s, [
-                (key, found.get(key), truth.get(key)) for key in sorted(wrong)[:5]
+                (key, found.get(key), counts.get(key)) for key in sorted(wrong)[:5]
             ]
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from benchmarks.closing import STRATEGIES, Closed, judged, run
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream, stream
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 WAITS = {
     "CB": {"event-driven": 21.0, "ProbSlack, printed": 2.06, "posterior <= delta": 1.10},
