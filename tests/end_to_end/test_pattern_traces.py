@@ -3,7 +3,8 @@
 The phones go through reorder and merge; the quakes, numbered per network as they came and up to
 a week late, and the tags of a soccer match, up to four hours late, reach the engine as they
 came, so that it alone corrects. The judge is the engine over all events in order in one go;
-for a query of each trace that is not merged also loops over all pairs or triples. They run in `make chaos`.
+for a query of each trace that is not merged also loops over all pairs or triples. They run in
+`make chaos`.
 """
 
 from __future__ import annotations
