@@ -66,6 +66,7 @@ def assert_equal(hurt: Setting, calm: Setting) -> None:
             assert mine == its, f"record {place} of partition {partition}"
 
 
+@pytest.mark.chaos
 def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
     rows = crowd(EVENTS, seed=3).rows
     hurt = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM)
