@@ -72,15 +72,26 @@ class Ground:
 @contextmanager
 def ground(folder: Path) -> Iterator[Ground]:
     """Up and ready; the worker is stopped at the end, by its id."""
-    topology = folder / "demo.yaml"
-    topology.write_text(TOPOLOGY)
+    with (
+        EmbeddedBroker() as broker,
+        worker_on(broker.bootstrap, TOPOLOGY, folder, places=2 * PARTITIONS) as here,
+    ):
+        yield here
+
+
+@contextmanager
+def worker_on(brokers: str, topology: str, folder: Path, places: int) -> Iterator[Ground]:
+    """A real worker, ready: its stages own so many partitions. It is stopped at the end, by its
+    id."""
+    file = folder / "demo.yaml"
+    file.write_text(topology)
     log = folder / "worker.log"
-    with EmbeddedBroker() as broker, log.open("wb") as out:
-        worker = f"127.0.0.1:{free_ports(1)[0]}"
+    worker = f"127.0.0.1:{free_ports(1)[0]}"
+    with log.open("wb") as out:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "cli", "worker", "--topology", str(topology)),
-                *("--brokers", broker.bootstrap, "--state-dir", str(folder / "state")),
+                *(sys.executable, "-m", "cli", "worker", "--topology", str(file)),
+                *("--brokers", brokers, "--state-dir", str(folder / "state")),
                 *("--http", worker),
             ],
             stdout=subprocess.DEVNULL,
@@ -88,8 +99,8 @@ def ground(folder: Path) -> Iterator[Ground]:
             env=without_security(os.environ),
         )
         try:
-            here = Ground(broker.bootstrap, worker, process, log)
-            _wait_until_ready(here)
+            here = Ground(brokers, worker, process, log)
+            _wait_until_ready(here, places)
             yield here
         finally:
             process.terminate()
@@ -100,13 +111,12 @@ def ground(folder: Path) -> Iterator[Ground]:
                 process.wait()
 
 
-def _wait_until_ready(here: Ground) -> None:
-    """Ready, and all partitions of both stages owned."""
+def _wait_until_ready(here: Ground, places: int) -> None:
     end_s = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < end_s:
         if here.process.poll() is not None:
             break
-        if len(here.explain()) >= 2 * PARTITIONS:
+        if len(here.explain()) >= places:
             return
         time.sleep(ASK_EVERY_S)
     raise DemoFailed(f"the worker did not get ready; its log:\n{here.log.read_text()}")

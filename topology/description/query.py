@@ -28,9 +28,6 @@ from topology.description.spelling import (
     text,
 )
 from topology.description.stream import Section
-from topology.pattern.check import check
-from topology.pattern.errors import QueryError, QueryRefused
-from topology.pattern.parse import parse_query
 from topology.pattern.syntax import Query
 
 Uncertainty = Literal["ignore", "thesis3", "expected", "bounds"]
@@ -184,6 +181,12 @@ def _pattern(value: Any, _: ValidationInfo) -> Query:
     remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
     if not isinstance(value, str) or not value.strip():
         raise refused(f"{shown(value)} is not a pattern", remedy)
+    # The language with its grammar costs more to import than all the rest of the description, and
+    # most files have no pattern.
+    from topology.pattern.check import check
+    from topology.pattern.errors import QueryRefused
+    from topology.pattern.parse import parse_query
+
     try:
         query = parse_query(value)
         check(query, value)
@@ -192,7 +195,7 @@ def _pattern(value: Any, _: ValidationInfo) -> Query:
     return query
 
 
-def _fault(error: QueryError) -> Fault:
+def _fault(error: Any) -> Fault:
     place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
     return Fault(
         (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/patterns.md"

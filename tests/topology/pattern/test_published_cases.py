@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,7 +49,6 @@ class Case:
     events: tuple[Entry, ...]
     labels: tuple[str, ...]
     matches: Matches
-    xfail_reason: str
 
 
 def cases() -> Iterator[Case]:
@@ -69,7 +68,6 @@ def cases() -> Iterator[Case]:
                 tuple(_entry(seq, row, unit_ns) for seq, row in enumerate(rows)),
                 labels,
                 Counter(_match(text, labels) for text in one["matches"] or ()),
-                one.get("xfail_reason", ""),
             )
 
 
@@ -103,17 +101,10 @@ def _match(text: str, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 ALL: Final = tuple(cases())
 
 
-def _marks(case: Case) -> Sequence[pytest.MarkDecorator]:
-    """Strict: a case that has come right says so."""
-    if not case.xfail_reason:
-        return ()
-    return (pytest.mark.xfail(reason=case.xfail_reason, strict=True),)
-
-
 def each() -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         "case",
-        [pytest.param(case, id=f"{case.engine}-{case.name}", marks=_marks(case)) for case in ALL],
+        [pytest.param(case, id=f"{case.engine}-{case.name}") for case in ALL],
     )
 
 
