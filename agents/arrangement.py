@@ -26,17 +26,15 @@ from agents.outlet import (
 from topology.clock.drift_table import DriftTable
 from topology.description import ClockConfig, StreamConfig, Topology
 from topology.description import Stage as StageDescription
-from topology.description.stages import PATTERN, WINDOW
+from topology.description.stages import JOIN, PATTERN, WINDOW
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
+from topology.join.meeting import JOIN_PLACE
 from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
 ORDERED: Final = "ordered"
-
-NO_PARTITIONS: Final = 1
-"""Of a topic that the stage does not write."""
 
 
 class ArrangementError(Exception):
@@ -57,7 +55,7 @@ class Arrangement:
 
     @property
     def operator_names(self) -> list[str]:
-        """Those of the stage that have work: windows and patterns need queries."""
+        """Those of the stage that have work: windows, patterns and joins need queries."""
         return [name for name in self.stage.operators if self.topology.has_work(name)]
 
     @property
@@ -79,10 +77,10 @@ class Arrangement:
         """The place in the chains from which operators want events that they have let pass; None
         if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""
         names = in_chain(self.topology, self.operator_names)
-        looking = [at for at, name in enumerate(names) if name not in (REORDER, MERGE)]
+        looking = [at for at, name in enumerate(names) if name not in (REORDER, MERGE, JOIN)]
         behind = [at for at in looking if MERGE not in names[at:]]
         if not behind:
-            return None
+            return JOIN_PLACE if JOIN in names else None
         return CHAIN_PLACE + behind[0] + (REORDER in names)
 
     @property
@@ -109,7 +107,10 @@ class Arrangement:
     def fingerprint(self, source: TopicPartition) -> list[str]:
         """What the state of a partition depends on beside the settings of its operators."""
         names = in_chain(self.topology, self.operator_names)
-        return [*names, *sorted(self.streams_of(source.topic))]
+        streams = sorted(self.streams_of(source.topic))
+        met = {stream: self.topology.meeting_of(stream) for stream in streams}
+        moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
+        return [*names, *streams, *moved]
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -144,10 +145,13 @@ class Arrangement:
         return SequencedOutlet(writer, lane + source.partition, self._targets(outputs))
 
     def result_outlet(self) -> ResultOutlet:
-        topics, partitions = self.topology.topics, self.partitions
+        topics = self.topology.result_topics
         return ResultOutlet(
-            (topics.windows, partitions.get(topics.windows, NO_PARTITIONS)),
-            (topics.matches, partitions.get(topics.matches, NO_PARTITIONS)),
+            {
+                operator: (topics[operator], self.partitions[topics[operator]])
+                for operator in self.operator_names
+                if operator in topics
+            }
         )
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
@@ -157,13 +161,15 @@ class Arrangement:
 
     def _targets(self, outputs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
         return {
-            stream: (topic, partition_of(stream, self.partitions[topic]))
-            for stream, topic in outputs.items()
+            stream: (topic, self._partition_of(stream, topic)) for stream, topic in outputs.items()
         }
+
+    def _partition_of(self, stream: str, topic: str) -> int:
+        return partition_of(self.topology.meeting_of(stream), self.partitions[topic])
 
 
 def works(topology: Topology, stage: StageDescription) -> bool:
-    """Whether the stage has anything to do: one of windows or patterns has without queries not."""
+    """Whether the stage has anything to do: one that only looks has not without queries."""
     return any(topology.has_work(name) for name in stage.operators)
 
 
@@ -180,7 +186,8 @@ def reads(topology: Topology, stage: StageDescription) -> str:
         return RAW
     if first == MERGE:
         return SEQUENCED
-    return topology.patterns_read if first == PATTERN else topology.windows_read
+    found = {PATTERN: topology.patterns_read, WINDOW: topology.windows_read}
+    return found.get(first, topology.joins_read)
 
 
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
@@ -212,11 +219,8 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
         wanted.update(stream.output for stream in topology.streams.values())
     elif REORDER in stage.operators:
         wanted.add(topics.sequenced)
-    results = {WINDOW: topics.windows, PATTERN: topics.matches}
     wanted.update(
-        topic
-        for name, topic in results.items()
-        if name in stage.operators and topology.has_work(name)
+        topic for name, topic in topology.result_topics.items() if name in stage.operators
     )
     if PATTERN in stage.operators and topology.live_queries:
         wanted.add(topics.queries)

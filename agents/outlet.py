@@ -1,7 +1,8 @@
 """From what a stage lets go to records: the derived topic, results, and the side topics.
 
 Where a stream lies is settled here: murmur2(streamId) mod partitions, set explicitly,
-so that the record's key stays the event's. Side topics: `gaps` and `dead` hold JSON of
+so that the record's key stays the event's; streams that are joined lie together, under the name of
+one of them. Side topics: `gaps` and `dead` hold JSON of
 the kinds in INTERFACE.md, `late` the record itself with a header `reason`. A late event
 that the policy drops is counted only; one that may be a copy goes to `late` under every
 policy.
@@ -21,7 +22,7 @@ from topology.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, 
 from topology.header_writer import HeaderWriter, Written
 from topology.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
 from topology.outcome_lines import JsonObject, dead_line, gap_line, line_json, result_line
-from topology.result import Finding, Overflow, WindowResult
+from topology.result import Finding, Overflow
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})
@@ -100,20 +101,16 @@ class NoOutlet:
 
 
 class ResultOutlet:
-    """What windows and patterns find, as JSON under its id: a compacted topic, or a reader that
-    upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under the
-    query's name. `topics`: those of windows and of matches, with their partitions."""
+    """What windows, patterns and joins find, as JSON under its id: a compacted topic, or a reader
+    that upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under
+    the query's name. `topics`: by operator, each with the number of its partitions."""
 
-    def __init__(self, windows: Target, matches: Target) -> None:
-        self._windows, self._window_partitions = windows
-        self._matches, self._match_partitions = matches
+    def __init__(self, topics: Mapping[str, tuple[str, int]]) -> None:
+        self._topics = topics
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
         value = line_json(result_line(finding))
-        if isinstance(finding, WindowResult):
-            topic, partitions = self._windows, self._window_partitions
-        else:
-            topic, partitions = self._matches, self._match_partitions
+        topic, partitions = self._topics[finding.told_by]
         headers: Written = []
         key = finding.query if isinstance(finding, Overflow) else finding.id
         if isinstance(finding, Overflow):

@@ -432,6 +432,7 @@ class Partition:
             "overtaken": self.clock.overtaken,
             "alignment": self._alignment(),
             "streams": {name: chain.explain() for name, chain in self.stage.chains.items()},
+            "joins": [meeting.explain() for meeting in self.stage.meetings],
         }
 
     def _alignment(self) -> dict[str, Any] | None:
@@ -447,7 +448,7 @@ class Partition:
     def _standings(self) -> dict[str, Standing]:
         chains = self.stage.chains
         held = self._held.by_stream(chains)
-        return {name: Standing(held[name], chain.figures()) for name, chain in chains.items()}
+        return {name: Standing(held[name], self.stage.figures(name)) for name in chains}
 
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment

@@ -28,7 +28,6 @@ from agents.arrangement import inputs_of, works
 from agents.changelog import changelog_topic
 from agents.security import PLAINTEXT, Security
 from topology.description import Topology
-from topology.description.stages import PATTERN, WINDOW
 
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
@@ -89,11 +88,9 @@ def declared(topology: Topology) -> list[TopicSpec]:
     whole = [*sorted({stream.output for stream in streams}), topics.late]
     specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
     specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
-    results = {WINDOW: topics.windows, PATTERN: topics.matches}
     specs += [
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
-        for name, topic in results.items()
-        if topology.has_work(name)
+        for topic in topology.result_topics.values()
     ]
     if topology.live_queries:
         specs.append(TopicSpec(topics.queries, 1, COMPACTED))

@@ -8,7 +8,8 @@ from rich.tree import Tree
 
 from agents.topics import declared
 from cli.topology_file import load
-from topology.description import Topology
+from topology.description import QueryConfig, Topology
+from topology.pattern.check import check
 
 
 @click.command("check")
@@ -29,7 +30,20 @@ def drawn(path: str, topology: Topology) -> Tree:
     stages = tree.add("stages")
     for stage in topology.stages:
         stages.add(stage.name)
+    if topology.queries:
+        queries = tree.add("queries")
+        for name, query in topology.queries.items():
+            entry = queries.add(f"{name}: {query.kind}")
+            for warning in warnings(query, topology):
+                entry.add(warning)
     topics = tree.add("topics")
     for spec in declared(topology):
         topics.add(f"{spec.name}: {spec.partitions} partitions")
     return tree
+
+
+def warnings(query: QueryConfig, topology: Topology) -> list[str]:
+    if query.pattern is None:
+        return []
+    found = check(query.pattern, functions=topology.own.functions)
+    return [f"{warning.code}: {warning.message}" for warning in found]

@@ -29,7 +29,17 @@ from topology.outcome import Malformed, Step
 from topology.outcome_lines import JsonObject, event_line, line_json, report_line, result_line
 from topology.stage import Stage
 
-KINDS: Final = ("event", "gap", "late", "duplicate", "dead", "window", "match", "overflow")
+KINDS: Final = (
+    "event",
+    "gap",
+    "late",
+    "duplicate",
+    "dead",
+    "window",
+    "match",
+    "join",
+    "overflow",
+)
 BATCH: Final = 256
 """Lines taken at a time, or a few more; the answer does not depend on it."""
 

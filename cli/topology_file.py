@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from cli.own import bringing
 from topology.description import Topology, TopologyError, parse
 
 REFUSED: Final = 2
@@ -31,7 +32,7 @@ def load(path: str, redis: str | None = None) -> Topology:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise Refused(f"{path}: {reason}; give a topology file in YAML") from error
     try:
-        topology = parse(text)
+        topology = parse(text, bringing(Path(path).parent))
     except TopologyError as error:
         raise Refused(f"{path}:\n{error}") from error
     return topology if redis is None else topology.model_copy(update={"redis": redis})

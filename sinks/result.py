@@ -1,4 +1,4 @@
-"""One result of a window or a pattern, read from its record, or why it cannot be.
+"""One result of a window, a pattern or a join, read from its record, or why it cannot be.
 
 A result is a JSON object; its record's key is its id:
 

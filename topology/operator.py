@@ -59,6 +59,7 @@ TOTALS: Final = frozenset(
         "copies",
         "emitted",
         "expired",
+        "failed",
         "forgotten",
         "given_up",
         "irrelevant",

@@ -1,7 +1,7 @@
 """Events, reports and results as the JSON objects of the black-box interface.
 
-Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `overflow`; keys in the
-documented order, what is beyond them behind. Null stands for what is unknown, also for an
+Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `join`, `overflow`; keys in
+the documented order, what is beyond them behind. Null stands for what is unknown, also for an
 epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
 a replay; readers of Kafka have none and add topic, partition and offset instead.
 """
@@ -14,7 +14,16 @@ import orjson
 
 from topology.event import Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.result import Finding, MatchResult, Member, Overflow, Result, WindowResult
+from topology.result import (
+    Finding,
+    JoinResult,
+    MatchResult,
+    Member,
+    Overflow,
+    Partner,
+    Result,
+    WindowResult,
+)
 
 JsonObject = dict[str, Any]
 
@@ -114,8 +123,8 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 
 
 def result_line(result: Finding) -> JsonObject:
-    """A window, a match, or an overflow. `stream` stands behind the documented keys; so do a
-    match's `key` and, where it is set, `amended`."""
+    """A window, a match, a row of a join, or an overflow. `stream` stands behind the documented
+    keys; so do a match's `key` and, where it is set, `amended`."""
     if isinstance(result, Overflow):
         return {
             "kind": "overflow",
@@ -134,6 +143,18 @@ def result_line(result: Finding) -> JsonObject:
             "values": result.values,
             "low": result.low,
             "high": result.high,
+            "at": result.at_ns,
+            "stream": result.stream,
+        }
+    if isinstance(result, JoinResult):
+        return {
+            **_head("join", result),
+            "key": result.key,
+            "start": result.start_ns,
+            "end": result.end_ns,
+            "events": [_partner(partner) for partner in result.partners],
+            "values": result.values,
+            "probability": result.probability,
             "at": result.at_ns,
             "stream": result.stream,
         }
@@ -178,6 +199,17 @@ def _member(member: Member) -> JsonObject:
         "epoch": member.epoch,
         "seq": member.seq,
         "ref_time": member.ref_time_ns,
+    }
+
+
+def _partner(partner: Partner) -> JsonObject:
+    return {
+        "alias": partner.alias,
+        "stream": partner.stream,
+        "source": partner.source,
+        "epoch": partner.epoch,
+        "seq": partner.seq,
+        "ref_time": partner.ref_time_ns,
     }
 
 

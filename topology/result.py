@@ -1,18 +1,18 @@
-"""What windows and patterns find: values that are corrected until they are final.
+"""What windows, patterns and joins find: values that are corrected until they are final.
 
 A result is known by `id`, a digest of its content alone (query, key and start of a window;
-query and anchor of a match), never of arrival. Its revisions count from 0 without a hole:
-`emit` shows it, or shows it again after a `retract`; `update` replaces it. A reader that
-keeps the highest revision of each id holds the latest truth. `final`: no further revision
-will come. Where the query asks for it, a result shown before it was final is updated
-once more, with the same content and `final` set.
+query and anchor of a match; query, window and events of a joined row), never of arrival. Its
+revisions count from 0 without a hole: `emit` shows it, or shows it again after a `retract`;
+`update` replaces it. A reader that keeps the highest revision of each id holds the latest truth.
+`final`: no further revision will come. Where the query asks for it, a result shown before it was
+final is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 EMIT: Final = "emit"
 UPDATE: Final = "update"
@@ -26,7 +26,10 @@ ID_BYTES: Final = 16
 
 @dataclass(slots=True)
 class Result:
-    """`at_ns`: when it was decided. `values` are plain JSON values by name."""
+    """`at_ns`: when it was decided. `values` are plain JSON values by name. `told_by`: the operator
+    that finds such."""
+
+    told_by: ClassVar[str]
 
     at_ns: int
     stream: str
@@ -45,6 +48,8 @@ class Result:
 class WindowResult(Result):
     """Of the window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
     bound the values that the true times allow; where times are sure they equal `values`."""
+
+    told_by = "window"
 
     key: Any = None
     low: dict[str, Any] = field(default_factory=dict)
@@ -67,21 +72,49 @@ class MatchResult(Result):
     order of time. `key`: what its events agree on, if the query says so. `amended`: it changed
     after it had been final by a shorter reckoning (LATE AMEND)."""
 
+    told_by = "pattern"
+
     members: list[Member] = field(default_factory=list)
     key: Any = None
     amended: bool = False
 
 
+class Partner(NamedTuple):
+    """An event of a joined row, by coordinates."""
+
+    alias: str
+    stream: str
+    source: str
+    epoch: int
+    seq: int
+    ref_time_ns: int
+
+
+@dataclass(slots=True)
+class JoinResult(Result):
+    """A row: `partners` in the order of the query's sides, a side without a partner left out.
+    `start_ns` and `end_ns` are the window's; of a join by interval, the times of the first and the
+    last partner. `probability`: that they belong together, by the errors of their times; it ranks
+    rows, it is no frequency. `stream` is that of the first side."""
+
+    told_by = "join"
+
+    partners: list[Partner] = field(default_factory=list)
+    key: Any = None
+    probability: float = 1.0
+
+
 @dataclass(slots=True)
 class Overflow:
-    """A query has more to say about the event `member` than its LIMIT, or looking for it took
-    too many steps: the `shown` results are not all. Told once for each such event."""
+    """A query has more to say about the event `member` than its LIMIT or `max_rows`, or looking for
+    it took too many steps: the `shown` results are not all. Told once for each such event."""
 
     at_ns: int
     stream: str
     query: str
     member: Member
     shown: int
+    told_by: str = "pattern"
 
 
 Finding = Result | Overflow

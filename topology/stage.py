@@ -25,13 +25,18 @@ from topology.chain import Chain, instant
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.event import DEAD, NO_EPOCH, Event
+from topology.join.meeting import JOIN_PLACE, Meeting, meetings
 from topology.merge import Merge
-from topology.operator import Changes, Operator, State
+from topology.merge_by_time import MergeByTime
+from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.reorder import Reorder
+from topology.slack.strategy import strategy_of
+from topology.sources_by_time import SourcesByTime
+from topology.tap import Tap
 from topology.window import Windows
 from topology.window import of as window_config
 from topology.window.several import SeveralWindows
@@ -41,6 +46,7 @@ CLOCK = "clock"
 MERGE = "merge"
 WINDOW = "window"
 PATTERN = "pattern"
+JOIN = "join"
 ALIGN = "align"
 PPB_PER_PPM = 1_000
 SEPARATOR = "\n"
@@ -49,7 +55,8 @@ SEPARATOR = "\n"
 
 ALIGN_PLACE = 1
 CHAIN_PLACE = 2
-"""`Event.held_by`: 1 is the alignment in front of the chains, which start at 2."""
+"""`Event.held_by`: 1 is the alignment in front of the chains, which start at 2; behind all of them
+is `JOIN_PLACE`."""
 
 
 def chain_of(
@@ -61,10 +68,10 @@ def chain_of(
     for name in in_chain(topology, operators):
         place = len(parts) + CHAIN_PLACE
         if name == REORDER:
-            parts.append((REORDER, Reorder(stream, config.reorder, place)))
+            parts.append((REORDER, _reorder(stream, config, place)))
             parts.append((CLOCK, Clock(config.clock, config.reorder.max_sources, table)))
         elif name == MERGE:
-            merge = Merge(
+            merge = (Merge if config.reorder.numbered else MergeByTime)(
                 stream,
                 config.merge,
                 late=config.reorder.late,
@@ -78,17 +85,31 @@ def chain_of(
             parts += _windows(topology, stream)
         elif name == PATTERN:
             parts += _pattern(topology, stream, place)
+        elif name == JOIN:
+            parts.append((JOIN, Tap()))
     return Chain(parts, first_place=CHAIN_PLACE)
 
 
+def _reorder(stream: str, config: Any, place: int) -> Operator:
+    """Each source in order: by its numbers, or by its own time. There a stamp far ahead makes dead,
+    as in CLOCK, where sources are taken at their word."""
+    if config.reorder.numbered:
+        return Reorder(stream, config.reorder, place)
+    trusted = config.clock.unsynced == "trust"
+    max_ahead_ns = config.clock.max_ahead_ns if trusted else None
+    strategy = strategy_of(config.reorder)
+    return SourcesByTime(stream, config.reorder, strategy, place, max_ahead_ns)
+
+
 def in_chain(topology: Any, operators: Sequence[str]) -> list[str]:
-    """The operators of a stage as events meet them: windows that do not wait for the merge stand
-    before it."""
-    if MERGE in operators and WINDOW in operators and topology.windows_read == "sequenced":
-        names = [name for name in operators if name != WINDOW]
-        names.insert(names.index(MERGE), WINDOW)
-        return names
-    return list(operators)
+    """The operators of a stage as events meet them: windows and joins that do not wait for the
+    merge stand before it."""
+    names = list(operators)
+    for name, reads in ((WINDOW, topology.windows_read), (JOIN, topology.joins_read)):
+        if MERGE in names and name in names and reads == "sequenced":
+            names.remove(name)
+            names.insert(names.index(MERGE), name)
+    return names
 
 
 def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
@@ -114,7 +135,10 @@ def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
     ]
     if not configs and reads_ordered:
         return []  # before the merge all streams have it, so that what is behind has one place
-    windows = [(each, Windows(stream, each, ordered=reads_ordered)) for each in configs]
+    own = topology.own.aggregates
+    windows = [
+        (each, Windows(stream, each, functions=own, ordered=reads_ordered)) for each in configs
+    ]
     return [(WINDOW, SeveralWindows(windows))]
 
 
@@ -122,19 +146,24 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
     queries = topology.queries_of(stream)
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return []
-    engine = engine_of(stream, queries)
+    engine = engine_of(stream, queries, topology.own.functions)
     reads_ordered = topology.patterns_read == "ordered"
     max_ahead_ns = None if reads_ordered else topology.streams[stream].clock.max_ahead_ns
     pattern = Pattern(engine, topology.correct_for_ns, place, max_ahead_ns=max_ahead_ns)
     return [(PATTERN, pattern)]
 
 
-def engine_of(stream: str, queries: Mapping[str, Any]) -> Engine:
-    """The patterns among the queries (`QueryConfig` by name)."""
+def engine_of(
+    stream: str, queries: Mapping[str, Any], functions: Mapping[str, Any] | None = None
+) -> Engine:
+    """The patterns among the queries (`QueryConfig` by name); `functions` are a user's own."""
     found = {name: query for name, query in queries.items() if query.pattern is not None}
-    compiled = [Compiled(replace(query.pattern, name=name)) for name, query in found.items()]
+    compiled = [
+        Compiled(replace(query.pattern, name=name), functions=functions)
+        for name, query in found.items()
+    ]
     tells_final = [name for name, query in found.items() if query.finals]
-    return Engine(compiled, stream, tells_final=tells_final)
+    return Engine(compiled, stream, functions=functions, tells_final=tells_final)
 
 
 class Stage:
@@ -158,10 +187,13 @@ class Stage:
             for stream in (topology.streams if streams is None else streams)
         }
         self._topology = topology
-        reads_sequenced = operators[0] == MERGE or (
-            operators[0] == WINDOW and topology.windows_read == "sequenced"
-        )
+        reads = {MERGE: "sequenced", WINDOW: topology.windows_read, JOIN: topology.joins_read}
+        reads_sequenced = reads.get(operators[0]) == "sequenced"
         self._begins_ordered = operators[0] != REORDER and not reads_sequenced
+        self.meetings: list[Meeting] = []
+        if JOIN in operators:
+            taps = {stream: chain.operator(JOIN) for stream, chain in self.chains.items()}
+            self.meetings = meetings(topology, taps, keeps_log_order=self._begins_ordered)
         self._moved: list[Event] = []
         self._keeps_moved = False
         self.alignment: Alignment | None = None
@@ -193,6 +225,8 @@ class Stage:
             if self._begins_ordered and batch:
                 now_ns = batch[-1].at_ns  # each stream bears its own clock there
             self._add(step, chain.on_batch(batch, now_ns))
+        for meeting in self.meetings:
+            step.results += meeting.pass_on()
         return self._in_order(step)
 
     def on_time(self, now_ns: int) -> Step:
@@ -201,6 +235,8 @@ class Stage:
         step = Step(now_ns)
         for chain in self.chains.values():
             self._add(step, chain.on_time(now_ns))
+        for meeting in self.meetings:
+            step.results += meeting.on_time()
         return self._in_order(step)
 
     def on_end(self, now_ns: int) -> Step:
@@ -211,6 +247,8 @@ class Stage:
             now_ns = aligned.now_ns
         for chain in self.chains.values():
             self._add(first, chain.on_end(now_ns))
+        for meeting in self.meetings:
+            first.results += meeting.on_end()
         return self._in_order(first)
 
     def set_queries(self, queries: Mapping[str, Any]) -> None:
@@ -219,7 +257,16 @@ class Stage:
         for stream, chain in self.chains.items():
             if PATTERN in chain.names:
                 mine = self._topology.queries_of(stream, queries)
-                chain.operator(PATTERN).take_over(engine_of(stream, mine))
+                engine = engine_of(stream, mine, self._topology.own.functions)
+                chain.operator(PATTERN).take_over(engine)
+
+    def figures(self, stream: str) -> Figures:
+        """How the stream's operators stand, and with the first of several that are joined, the
+        joins."""
+        figures = self.chains[stream].figures()
+        for meeting in self.meetings:
+            figures |= meeting.figures(stream)
+        return figures
 
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next, or is no
@@ -235,10 +282,13 @@ class Stage:
                 moved += chain.moved
                 chain.moved = []
             moved += chain.take_let_go()
+        for meeting in self.meetings:
+            moved += meeting.take_let_go()
         return moved
 
     def next_deadline_ns(self) -> int | None:
         due = [chain.next_deadline_ns() for chain in self.chains.values()]
+        due += [meeting.next_deadline_ns() for meeting in self.meetings]
         return min((ns for ns in due if ns is not None), default=None)
 
     def _add(self, step: Step, part: Step) -> None:
@@ -250,6 +300,7 @@ class Stage:
     def _in_order(self, step: Step) -> Step:
         if len(self.chains) > 1:
             step.released.sort(key=at_ns)
+        if len(self.chains) > 1 or self.meetings:
             step.results.sort(key=instant)
         step.reports.sort(key=instant)
         return step
@@ -291,12 +342,16 @@ class Stage:
 
     def snapshot(self) -> State:
         state = self._prefixed({name: chain.snapshot() for name, chain in self.chains.items()})
+        for meeting in self.meetings:
+            state |= _of_meeting(meeting, meeting.snapshot())
         if self.alignment is not None:
             state[ALIGN] = self.alignment.snapshot()
         return state
 
     def changes(self) -> Changes:
         changes = self._prefixed({name: chain.changes() for name, chain in self.chains.items()})
+        for meeting in self.meetings:
+            changes |= _of_meeting(meeting, meeting.changes())
         if self.alignment is not None:
             changes[ALIGN] = self.alignment.changes()
         return changes
@@ -313,6 +368,8 @@ class Stage:
             yield from self.alignment.held()
         for chain in self.chains.values():
             yield from chain.held()
+        for meeting in self.meetings:
+            yield from meeting.held()
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
@@ -325,21 +382,38 @@ class Stage:
         """What belongs to a stream that the topology no longer names is left out; the
         caller has refused such a change before."""
         states: dict[str, dict[str, Any]] = {stream: {} for stream in self.chains}
+        met: dict[str, dict[str, Any]] = {}
         aligned: list[Event] = []
+        joined: list[Event] = []
         events: dict[str, list[Event]] = {stream: [] for stream in self.chains}
         for key, value in state.items():
             stream, _, rest = key.partition(SEPARATOR)
-            if stream in states and key != ALIGN:
+            if not stream:
+                place, _, rest = rest.partition(SEPARATOR)
+                met.setdefault(place, {})[rest] = value
+            elif stream in states and key != ALIGN:
                 states[stream][rest] = value
         for event in held:
             if event.held_by == ALIGN_PLACE:
                 aligned.append(event)
+            elif event.held_by == JOIN_PLACE:
+                joined.append(event)
             elif event.stream in events:
                 events[event.stream].append(event)
         if self.alignment is not None:
             self.alignment.restore(state.get(ALIGN, {}), aligned)
         for stream, chain in self.chains.items():
             chain.restore(states[stream], events[stream])
+        for meeting in self.meetings:
+            place = meeting.streams[0]
+            here = [event for event in joined if event.stream in meeting.streams]
+            meeting.restore(met.get(place, {}), here)
+
+
+def _of_meeting(meeting: Meeting, state: dict[str, Any]) -> dict[str, Any]:
+    """The name of no stream is empty."""
+    place = f"{SEPARATOR}{meeting.streams[0]}{SEPARATOR}"
+    return {place + key: value for key, value in state.items()}
 
 
 def placeholder(dead: Malformed) -> Event | None:

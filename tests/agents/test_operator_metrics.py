@@ -16,12 +16,13 @@ from topology.stage import Stage
 STAGE = "reorder+merge"
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}
-stages: [reorder+merge, window, pattern]
+topics: {partitions: 1}
 queries:
   tumbling: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%}}
   session: {window: session 1s, aggregate: {n: count()}}
   count: {window: count 9, aggregate: {n: count()}}
   pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  join: {join: interval 1s, sides: {a: {type: A}, b: {type: B}}, outer: full, quality: {}}
 """
 S = 1_000_000_000
 
@@ -50,15 +51,16 @@ def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> Non
     partition.stands({"pitch": Standing(held, figures)}, 0, ShellTotals(0, 0))
 
 
-def test_every_figure_of_a_chain_has_a_family(told: Told) -> None:
-    chain = Stage(parse(TOPOLOGY), OPERATORS).chains["default"]
+def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
+    stage = Stage(parse(TOPOLOGY), OPERATORS)
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
-    chain.on_batch([event], 7 * S)
-    chain.on_time(8 * S)
-    assert TEXTS.keys() == chain.figures().keys(), "name it in TEXTS, with its text"
+    stage.on_batch([event], 7 * S)
+    stage.on_time(8 * S)
+    figures = stage.figures("default")
+    assert TEXTS.keys() == figures.keys(), "name it in TEXTS, with its text"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
-    partition.stands({"default": Standing(0, chain.figures())}, 0, ShellTotals(0, 0))
+    partition.stands({"default": Standing(0, figures)}, 0, ShellTotals(0, 0))
     assert told("merge_sources", "default") == 1
     assert told("merge_watermark_seconds", "default") == 5
     assert told("merge_watermark_lag_seconds", "default") == 3

@@ -40,3 +40,12 @@ def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
     assert "absent.yaml" in answer.err
     (tmp_path / "latin.yaml").write_bytes(b"streams: \xff\n")
     assert "not UTF-8" in inorder("check", tmp_path / "latin.yaml").err
+
+
+def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 1 s USING skip_till_any MATCHES ALL"
+    queries = f'queries: {{many: {{pattern: "{query}"}}}}\n'
+    answer = inorder("check", written(tmp_path, TOPOLOGY + queries))
+    assert (answer.code, answer.err) == (0, "")
+    assert "many: pattern" in answer.out
+    assert "W_EXPONENTIAL" in answer.out

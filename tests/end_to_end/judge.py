@@ -4,7 +4,7 @@ Faults are sentences; none of them is a pass. Checked of the ordered topic:
 
 * every event accepted into the raw topic came out once, with its key and value, or is
   a dead letter, or lies in the late topic;
-* each source in sequence, and each partition in (refTs, source, epoch, seq) order, but
+* each source in sequence, and each stream in (refTs, source, epoch, seq) order, but
   for records marked late;
 * no unmarked event below an announced watermark W; C <= W; neither ever falls;
 * gaps do not overlap, and every number missing inside a source's range lies in one;
@@ -74,12 +74,17 @@ def judged(evidence: Evidence, repeats: bool = False) -> Verdict:
     first = _accepted(_named(evidence.raw))
     verdict.accepted = len(first)
     _check_once(verdict, first, evidence, repeats)
-    for partition in sorted({record.partition for record in evidence.ordered}):
-        records = [record for record in evidence.ordered if record.partition == partition]
+    for place in sorted({_order_of(record) for record in evidence.ordered}):
+        records = [record for record in evidence.ordered if _order_of(record) == place]
         _check_order(verdict, records, repeats)
     gaps = [orjson.loads(record.value or b"") for record in evidence.gaps]
     _check_gaps(verdict, first, gaps, repeats)
     return verdict
+
+
+def _order_of(record: Read) -> tuple[int, str]:
+    """Streams that are joined share a partition, each in an order of its own."""
+    return record.partition, record.header("streamId") or "default"
 
 
 def _named(raw: Iterable[Read]) -> list[Read]:
@@ -142,7 +147,7 @@ def _same(record: Read, raw: Read | None) -> bool:
 
 
 def _check_order(verdict: Verdict, records: Sequence[Read], repeats: bool) -> None:
-    """One partition, in log order."""
+    """One stream, in log order."""
     newest: dict[str, tuple[int, int]] = {}
     last: tuple[int, str, int, int] | None = None
     watermark = complete = -(1 << 63)

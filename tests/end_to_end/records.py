@@ -59,9 +59,17 @@ class Read(NamedTuple):
         return self.header("sourceId") or "", int(self.header("epoch") or 0), self.number("seqNum")
 
 
-def contract(source: str, seq: int, ts_ns: int | None = None, epoch: int | None = None) -> Headers:
+def contract(
+    source: str,
+    seq: int,
+    ts_ns: int | None = None,
+    epoch: int | None = None,
+    stream: str = "",
+) -> Headers:
     """The headers of an ordinary event."""
     headers: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % seq)]
+    if stream:
+        headers.append(("streamId", stream.encode()))
     if epoch is not None:
         headers.append(("epoch", b"%d" % epoch))
     if ts_ns is not None:
@@ -85,12 +93,14 @@ class Sender:
         speed: float | None = None,
         epoch: int | None = None,
         value: Callable[[Row], bytes] = lambda row: b"%s %d" % (row.source.encode(), row.seq),
+        stream: Callable[[Row], str] = lambda _: "",
     ) -> None:
         self._setting = setting
         self._rows = rows
         self._speed = speed
         self._epoch = epoch
         self._value = value
+        self._stream = stream
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
@@ -136,7 +146,8 @@ class Sender:
             ts_ns = row.ts_ns
             if speed is not None:
                 ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
-            headers = contract(row.source, row.seq, ts_ns, self._epoch)
+            stream = self._stream(row)
+            headers = contract(row.source, row.seq, ts_ns, self._epoch, stream)
             _produce(producer, self._setting, row.source, self._value(row), headers)
             self.sent += 1
         assert producer.flush(FLUSH_TIMEOUT_S) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ FUSED = "reorder+merge"
 TEMPLATE = """\
 streams:
   default: {{input: {raw}, output: ordered-{name}, clock: {{{clock}}}{stream}}}
-stages: [{stages}]
+{others}stages: [{stages}]
 application: app-{name}
 topics:
   partitions: {partitions}
@@ -27,6 +28,7 @@ topics:
   clock: {clocks}
   windows: windows-{name}
   matches: matches-{name}
+  joins: joins-{name}
 {topics}state: {state}
 delivery: {delivery}
 {more}"""
@@ -73,17 +75,21 @@ def settle(
     delivery: str = "exactly_once",
     clock: str = "unsynced: trust",
     stream: str = "",
+    others: Sequence[str] = (),
     topics: str = "",
     more: str = "",
     make: bool = True,
 ) -> Setting:
     """Write the file, make the topics. `raw`, `clocks`: inputs of another one, shared.
     `clock` and `topics` stand within those sections, `stream` follows within the stream's
-    braces, `more` at the end of the file."""
+    braces, `more` at the end of the file; `others` are streams like the default one."""
     name = uuid.uuid4().hex[:8]
+    raw = raw or f"raw-{name}"
+    like = f"input: {raw}, output: ordered-{name}, clock: {{{clock}}}"
     text = TEMPLATE.format(
         name=name,
-        raw=raw or f"raw-{name}",
+        raw=raw,
+        others="".join(f"  {other}: {{{like}}}\n" for other in others),
         stages=stages,
         partitions=partitions,
         state=state,

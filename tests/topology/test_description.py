@@ -19,6 +19,7 @@ from topology.description import (
     Window,
     parse,
 )
+from topology.description.stages import OPERATORS
 
 MINIMAL = "streams: {default: {}}\n"
 
@@ -45,6 +46,9 @@ def test_defaults() -> None:
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
     assert stream.reorder.model_dump() == {
         "rule": "miss",
+        "strategy": "tail",
+        "accuracy_ppm": 999_000,
+        "wait_ns": None,
         "miss_target_ppm": 1_000,
         "min_wait_ns": 0,
         "max_wait_ns": 500_000_000,
@@ -93,8 +97,9 @@ def test_defaults() -> None:
         "expected_sources": (),
     }
     assert topology.model_dump(exclude={"streams"}) == {
-        "stages": tuple(Stage(name, (name,)) for name in ("reorder", "merge", "window", "pattern")),
+        "stages": tuple(Stage(name, (name,)) for name in OPERATORS),
         "queries": {},
+        "functions": "",
         "delivery": "exactly_once",
         "checkpoint_ns": 100_000_000,
         "application": "inorder",
@@ -108,6 +113,7 @@ def test_defaults() -> None:
             "clock": "clock.offsets",
             "windows": "results.windows",
             "matches": "results.matches",
+            "joins": "results.joins",
             "queries": "queries",
             "max_record_bytes": 16_777_216,
         },
@@ -118,6 +124,7 @@ def test_defaults() -> None:
         "live_queries": False,
         "patterns_read": "ordered",
         "windows_read": "ordered",
+        "joins_read": "ordered",
         "tick_lag_ns": 100_000_000,
         "spill_after_ns": 30 * 10**9,
         "correct_for_ns": 600 * 10**9,

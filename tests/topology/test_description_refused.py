@@ -195,8 +195,8 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}stuck_after: 9s", "stuck_after", "a rebalance alone takes that long"),
     # queries
     (f"{MINIMAL}queries: [q]", "queries", "a list is not a mapping"),
-    (f"{QUERY}stream: a", "queries.q", "neither a window nor a pattern; write exactly one of"),
-    (f"{QUERY}{ONE}pattern: PATTERN A a WITHIN 1 s", "queries.q", "both a window and a pattern"),
+    (f"{QUERY}stream: a", "queries.q", "is no window, join or pattern; write exactly one of"),
+    (f"{QUERY}{ONE}pattern: PATTERN A a WITHIN 1 s", "queries.q", "has window and pattern"),
     (f"{QUERY}window: tumbling 1s\n    aggregate: {{n: count()}}", "queries.q", "write stream: a"),
     (
         f"{QUERY}window: tumbling 1s\n    aggregate: {{n: count()}}\n    stream: bb",
@@ -276,7 +276,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         f"{QUERY}pattern: PATTERN A a WITHIN 1 s\n    stream: a\n    key: payload.x",
         "queries.q.key",
-        "belongs to windows, not to patterns; leave it out",
+        "means nothing to a pattern; leave it out",
     ),
 ]
 

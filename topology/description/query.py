@@ -1,18 +1,19 @@
 """Queries, checked as far as their spelling goes.
 
 Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
-Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. A pattern is a query of
-`topology.pattern`, whose errors are told with line and column of its own text.
+Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. Joins: see `join`. A pattern is a
+query of `topology.pattern`, whose errors are told with line and column of its own text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from topology.description.join import PATH, JoinSpelling, Key, Outer, Sides, Values
 from topology.description.problem import Fault, meant, refused, refused_at, shown
 from topology.description.spelling import (
     NS_PER,
@@ -23,6 +24,7 @@ from topology.description.spelling import (
     given,
     in_unit,
     one_of,
+    own_of,
     section,
     share_ppm,
     text,
@@ -47,8 +49,8 @@ AGGREGATES: Final[Mapping[str, str]] = {
 }
 """Each aggregate with an example of its spelling."""
 
-_PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
+KINDS: Final = ("window", "join", "pattern")
 _WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
 
 
@@ -118,18 +120,19 @@ def _events(value: str, number: str) -> int:
     return int(number)
 
 
-def _aggregates(value: Any, _: ValidationInfo) -> dict[str, Aggregate]:
+def _aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
     if not isinstance(value, Mapping):
         raise refused(f"{shown(value)} is not a mapping", "write {name: count()}")
     if not value:
         raise refused("is empty", "write at least one, like {n: count()}")
     faults: list[Fault] = []
     read: dict[str, Aggregate] = {}
+    own = own_of(info).aggregates
     for name, spelled in value.items():
         if not isinstance(name, str):
             faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
             continue
-        found = _aggregate(spelled)
+        found = _aggregate(spelled, own)
         if isinstance(found, Aggregate):
             read[name] = found
         else:
@@ -139,7 +142,7 @@ def _aggregates(value: Any, _: ValidationInfo) -> dict[str, Aggregate]:
     return read
 
 
-def _aggregate(spelled: Any) -> Aggregate | Fault:
+def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:
     if isinstance(spelled, Aggregate):
         return spelled
     call = _CALL.fullmatch(spelled.strip()) if isinstance(spelled, str) else None
@@ -147,16 +150,18 @@ def _aggregate(spelled: Any) -> Aggregate | Fault:
         message = f"{shown(spelled)} is not an aggregate"
         return Fault((), message, "write it like avg(payload.v), in quotes if it holds a comma")
     function, inner = call.groups()
-    if function not in AGGREGATES:
-        return Fault((), f"`{function}` is not an aggregate", meant(function, tuple(AGGREGATES)))
+    if function not in AGGREGATES and function not in own:
+        known = (*AGGREGATES, *own)
+        return Fault((), f"`{function}` is not an aggregate", meant(function, known))
+    example = AGGREGATES.get(function, f"{function}(payload.v)")
     arguments = [each.strip() for each in inner.split(",")] if inner.strip() else []
     wanted = {"count": 0, "quantile": 2}.get(function, 1)
     if len(arguments) != wanted:
         message = f"`{function}` takes {wanted} arguments, not {len(arguments)}"
-        return Fault((), message, f"write it like {AGGREGATES[function]}")
-    if arguments and re.fullmatch(_PATH, arguments[0], re.ASCII) is None:
+        return Fault((), message, f"write it like {example}")
+    if arguments and re.fullmatch(PATH, arguments[0], re.ASCII) is None:
         message = f"{shown(arguments[0])} is not a path"
-        return Fault((), message, f"write it like {AGGREGATES[function]}")
+        return Fault((), message, f"write it like {example}")
     path = tuple(arguments[0].split(".")) if arguments else ()
     if function != "quantile":
         return Aggregate(function, path)
@@ -175,7 +180,7 @@ def _accuracy(value: Any, _: ValidationInfo) -> int:
     return share_ppm(value, 1, 999_999, "write a share below 100%, like 99% or 0.99")
 
 
-def _pattern(value: Any, _: ValidationInfo) -> Query:
+def _pattern(value: Any, info: ValidationInfo) -> Query:
     if isinstance(value, Query):
         return value
     remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
@@ -189,7 +194,7 @@ def _pattern(value: Any, _: ValidationInfo) -> Query:
 
     try:
         query = parse_query(value)
-        check(query, value)
+        check(query, value, functions=own_of(info).functions)
     except QueryRefused as problem:
         raise refused_at(*(_fault(error) for error in problem.errors)) from None
     return query
@@ -211,46 +216,93 @@ class QualityConfig(Section):
     max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
 
 
-_Key = Annotated[
-    str, text(_PATH, "a path into the payload", "write it like payload.player, ASCII names only")
-]
+ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "window": ("aggregate",),
+    "join": ("sides", "outer", "values"),
+}
+"""Fields that mean something to one kind of query only."""
+
+NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "pattern": ("key", "uncertainty"),
+    "join": ("stream",),
+}
 
 
 class QueryConfig(Section):
-    """One query: a window with aggregates, or a pattern. `finals`: a result told before it was
-    final is told once more when it is. `early`: open windows that have changed are told at
-    multiples of it. `max_windows`: open, or kept for corrections (topology.window.config)."""
+    """One query: a window with aggregates, a join, or a pattern. `finals`: a result told before it
+    was final is told once more when it is. `early`: open windows that have changed are told at
+    multiples of it. `max_windows`: open, or kept for corrections (topology.window.config);
+    `max_events`, `max_rows`: of a join (topology.join.config)."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: Annotated[Window, given(_window)] | None = None
+    join: JoinSpelling | None = None
     pattern: Annotated[Query, given(_pattern)] | None = None
-    key: _Key | None = None
+    key: Key | None = None
     aggregate: Annotated[Mapping[str, Aggregate], given(_aggregates)] | None = None
+    sides: Sides | None = None
+    outer: Annotated[Outer, one_of(Outer)] | None = None
+    values: Values | None = None
     quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     finals: Flag = False
     early_ns: DurationNs = Field(default=0, validation_alias="early")
     max_windows: Count = 1_000_000
+    max_events: Count = 1_000_000
+    max_rows: Count = 10_000
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @model_validator(mode="after")
     def _one_kind(self) -> QueryConfig:
-        faults: list[Fault] = []
-        if (self.window is None) == (self.pattern is None):
-            both = (
-                "both a window and a pattern" if self.window else "neither a window nor a pattern"
-            )
-            remedy = "write exactly one of `window` and `pattern`"
-            faults.append(Fault((), f"has {both}", remedy))
-        elif self.window is not None and self.aggregate is None:
+        kinds = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            has = f"has {' and '.join(kinds)}" if kinds else "is no window, join or pattern"
+            remedy = "write exactly one of `window`, `join` and `pattern`"
+            raise refused_at(Fault((), has, remedy))
+        faults = [
+            Fault((field,), f"belongs to a {of}, not to a {self.kind}", "leave it out")
+            for of, fields in ONLY_OF.items()
+            for field in fields
+            if of != self.kind and getattr(self, field) is not None
+        ]
+        faults += [
+            Fault((field,), f"means nothing to a {self.kind}", "leave it out")
+            for field in NOT_OF.get(self.kind, ())
+            if getattr(self, field) is not None
+        ]
+        if self.window is not None and self.aggregate is None:
             faults.append(
                 Fault((), "a window without `aggregate`", "write aggregate: {n: count()}")
             )
-        elif self.pattern is not None:
-            faults.extend(
-                Fault((field,), "belongs to windows, not to patterns", "leave it out")
-                for field in ("key", "aggregate", "uncertainty")
-                if getattr(self, field) is not None
-            )
+        if self.join is not None:
+            faults += _join_faults(self)
         if faults:
             raise refused_at(*faults)
         return self
+
+
+def _join_faults(query: QueryConfig) -> list[Fault]:
+    if query.sides is None:
+        remedy = "write sides: {a: {stream: one}, b: {stream: other}}"
+        return [Fault((), "a join without `sides`", remedy)]
+    faults = [
+        Fault(
+            ("values", name), f"there is no side `{value.side}`", meant(value.side, (*query.sides,))
+        )
+        for name, value in (query.values or {}).items()
+        if value.side not in query.sides
+    ]
+    keyed = [alias for alias, side in query.sides.items() if side.key or query.key]
+    if keyed and len(keyed) < len(query.sides):
+        alias = next(alias for alias in query.sides if alias not in keyed)
+        message = "has no key, and other sides have one"
+        faults.append(
+            Fault(("sides", alias), message, "write key: payload.x, or one for all sides")
+        )
+    if query.uncertainty == "thesis3":
+        remedy = "write ignore, expected or bounds"
+        faults.append(Fault(("uncertainty",), "thesis3 is a way to aggregate", remedy))
+    return faults

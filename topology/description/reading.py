@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from topology.description.agreement import query_faults
+from topology.description.join import SideConfig
 from topology.description.problem import (
     Fault,
     Path,
@@ -17,7 +19,7 @@ from topology.description.problem import (
     spelled,
 )
 from topology.description.query import QualityConfig, QueryConfig
-from topology.description.spelling import FROM_FILE
+from topology.description.spelling import FromFile
 from topology.description.stream import (
     ClockConfig,
     HeaderConfig,
@@ -26,8 +28,11 @@ from topology.description.stream import (
     Section,
     StreamConfig,
 )
-from topology.description.topology import TopicsConfig, Topology, query_faults
+from topology.description.topology import TopicsConfig, Topology
 from topology.description.yaml_text import load
+from topology.own import NOTHING, Bring, Own, OwnRefused
+
+OWN: Final = "functions"
 
 _SECTIONS: Final[Mapping[Path, type[Section]]] = {
     (): Topology,
@@ -39,24 +44,26 @@ _SECTIONS: Final[Mapping[Path, type[Section]]] = {
     ("streams", "*", "merge"): MergeConfig,
     ("queries", "*"): QueryConfig,
     ("queries", "*", "quality"): QualityConfig,
+    ("queries", "*", "sides", "*"): SideConfig,
 }
 """Which section stands at which path; `*` is a name the file chooses."""
 
 
-def parse(source: str | bytes | Mapping[str, Any]) -> Topology:
-    """The topology that `source` spells: YAML text, or the mapping it stands for.
+def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
+    """The topology that `source` spells: YAML text, or the mapping it stands for. `bring` loads
+    what its user brings along (`topology.own`).
 
     Raises `TopologyError` with all problems found, in the order of the file.
     """
     if isinstance(source, Mapping):
-        return _checked(source, {}, [])
+        return _checked(source, {}, [], bring)
     if isinstance(source, bytes):
         source = _decoded(source)
     loaded = load(source)
     if loaded.value is None:
         problems = loaded.problems or [_EMPTY]
         raise TopologyError(problems)
-    return _checked(loaded.value, loaded.lines, loaded.problems)
+    return _checked(loaded.value, loaded.lines, loaded.problems, bring)
 
 
 def query_of(document: Any, topology: Topology) -> QueryConfig:
@@ -66,14 +73,16 @@ def query_of(document: Any, topology: Topology) -> QueryConfig:
         raise TopologyError([problem])
     try:
         query = QueryConfig.model_validate(
-            document, context=FROM_FILE, by_alias=True, by_name=False
+            document, context=FromFile(topology.own), by_alias=True, by_name=False
         )
     except ValidationError as wrong:
         below: Path = ("queries", "*")
         faults = [fault for error in wrong.errors() for fault in _faults(error, below)]
         raise TopologyError([_problem(fault, {}) for fault in faults]) from None
-    named = {"added": query}
-    faults = list(query_faults(named, tuple(topology.streams)))
+    faults = list(query_faults({"added": query}, tuple(topology.streams)))
+    if query.pattern is None:
+        message = f"a {query.kind} does not come and go"
+        faults = [Fault(("queries", "added"), message, "write it into the topology file")]
     if faults:
         raise TopologyError([_problem(fault._replace(path=fault.path[2:]), {}) for fault in faults])
     return query
@@ -90,9 +99,20 @@ def _decoded(source: bytes) -> str:
         raise TopologyError([Problem("", message, "save it as UTF-8", None)]) from None
 
 
-def _checked(value: Any, lines: Mapping[Path, int], problems: list[Problem]) -> Topology:
+def _checked(
+    value: Any, lines: Mapping[Path, int], problems: list[Problem], bring: Bring | None
+) -> Topology:
+    own = NOTHING
+    wanted = value.get(OWN) if isinstance(value, Mapping) else None
+    if isinstance(wanted, str):
+        try:
+            own = _brought(wanted, bring)
+        except OwnRefused as refusal:
+            fault = Fault((OWN,), str(refusal), refusal.remedy)
+            raise TopologyError([*problems, _problem(fault, lines)]) from None
     try:
-        topology = Topology.model_validate(value, context=FROM_FILE, by_alias=True, by_name=False)
+        context = FromFile(own)
+        topology = Topology.model_validate(value, context=context, by_alias=True, by_name=False)
     except ValidationError as wrong:
         faults = [fault for error in wrong.errors() for fault in _faults(error)]
         problems = problems + [_problem(fault, lines) for fault in faults]
@@ -100,6 +120,12 @@ def _checked(value: Any, lines: Mapping[Path, int], problems: list[Problem]) -> 
     if problems:
         raise TopologyError(problems)
     return topology
+
+
+def _brought(wanted: str, bring: Bring | None) -> Own:
+    if bring is None:
+        raise OwnRefused("nothing of a user's own is run here", "leave it out")
+    return bring(wanted)
 
 
 def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
@@ -134,8 +160,6 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
 
 def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
-    pattern: Path = tuple(
-        "*" if at == 1 and path[0] != "topics" else p for at, p in enumerate(path)
-    )
+    pattern: Path = tuple("*" if at % 2 and path[0] != "topics" else p for at, p in enumerate(path))
     fields = _SECTIONS[pattern].model_fields if pattern in _SECTIONS else {}
     return tuple(str(field.validation_alias or name) for name, field in fields.items())

@@ -18,14 +18,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, NamedTuple, get_args
 
 from pydantic import PlainValidator, ValidationInfo
 
 from topology.description.problem import meant, refused, shown
+from topology.own import NOTHING, Own
 
-FROM_FILE: Final = "file"
-"""The validation context while a file is read."""
+
+class FromFile(NamedTuple):
+    """The validation context while a file is read. `own`: what its user brings along."""
+
+    own: Own = NOTHING
+
+
+def is_from_file(info: ValidationInfo) -> bool:
+    return isinstance(info.context, FromFile)
+
+
+def own_of(info: ValidationInfo) -> Own:
+    return info.context.own if isinstance(info.context, FromFile) else NOTHING
+
 
 MAX_INT: Final = 2**63 - 1
 """Every number fits a signed 64-bit integer: so it does on the wire and on disk."""
@@ -121,7 +134,7 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> PlainValid
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
-        elif info.context == FROM_FILE or isinstance(value, float):
+        elif is_from_file(info) or isinstance(value, float):
             unit = _likely(unit_sizes)
             raise refused(f"{shown(value)} has no unit", f"write {_bare(value)}{unit}")
         else:
@@ -141,7 +154,7 @@ def _ppm(low: int, high: int) -> PlainValidator:
     remedy = f"write a share from {Decimal(low) / MILLION} to {Decimal(high) / MILLION}, like 0.001"
 
     def read(value: Any, info: ValidationInfo) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and info.context != FROM_FILE:
+        if isinstance(value, int) and not isinstance(value, bool) and not is_from_file(info):
             return whole_number(value, low, high)
         return share_ppm(value, low, high, remedy)
 

@@ -2,7 +2,7 @@
 
 A stage reads one topic, runs its operators one after the other without a topic
 between, and writes one topic. A valid cut, read from left to right, names the
-operators of the chain `reorder, merge, window, pattern` in this order, each at
+operators of the chain `reorder, merge, window, pattern, join` in this order, each at
 most once, `reorder` and `merge` always; a cut may lie between any two. `+` joins
 operators into one stage, and this spelling is the stage's name.
 """
@@ -19,7 +19,8 @@ REORDER: Final = "reorder"
 MERGE: Final = "merge"
 WINDOW: Final = "window"
 PATTERN: Final = "pattern"
-OPERATORS: Final = (REORDER, MERGE, WINDOW, PATTERN)
+JOIN: Final = "join"
+OPERATORS: Final = (REORDER, MERGE, WINDOW, PATTERN, JOIN)
 NEEDED: Final = (REORDER, MERGE)
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"

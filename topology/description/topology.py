@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
-from topology.description.problem import Fault, meant, refused, refused_at, shown
+from topology.description import agreement
+from topology.description.problem import refused, refused_at, shown
 from topology.description.query import QueryConfig
 from topology.description.spelling import (
     Count,
@@ -18,12 +19,14 @@ from topology.description.spelling import (
     TopicName,
     given,
     one_of,
+    own_of,
     section,
     text,
     whole,
 )
 from topology.description.stages import (
     DEFAULT_STAGES,
+    JOIN,
     MERGE,
     PATTERN,
     REORDER,
@@ -32,14 +35,15 @@ from topology.description.stages import (
     read_stages,
 )
 from topology.description.stream import Section, StreamConfig
+from topology.own import NOTHING, Own
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
 PatternsRead = Literal["ordered", "sequenced", "raw"]
 WindowsRead = Literal["ordered", "sequenced"]
+JoinsRead = Literal["ordered", "sequenced"]
 
 MAX_STREAMS: Final = 10_000
-SHORTEST_STUCK_NS: Final = 10_000_000_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
 
@@ -56,13 +60,16 @@ class TopicsConfig(Section):
     clock: TopicName = "clock.offsets"
     windows: TopicName = "results.windows"
     matches: TopicName = "results.matches"
+    joins: TopicName = "results.joins"
     queries: TopicName = "queries"
     max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
 
     def named(self) -> Iterator[tuple[str, str]]:
         """(key, topic) of each."""
-        for key in ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches", "queries"):
-            yield key, getattr(self, key)
+        for key in TopicsConfig.model_fields:
+            topic = getattr(self, key)
+            if isinstance(topic, str):
+                yield key, topic
 
 
 def _name(value: Any, _: ValidationInfo) -> str:
@@ -118,6 +125,10 @@ class Topology(Section):
     queries: Annotated[Mapping[Name, QueryConfig], BeforeValidator(_queries)] = Field(
         default_factory=dict
     )
+    functions: Annotated[
+        str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
+    ] = ""
+    _own: Own = PrivateAttr(default=NOTHING)
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
     checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
     application: Annotated[
@@ -136,6 +147,7 @@ class Topology(Section):
     live_queries: Flag = False
     patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
     windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
+    joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
     tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
     spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
@@ -161,137 +173,58 @@ class Topology(Section):
         }
 
     def has_work(self, operator: str) -> bool:
-        """Windows and patterns have none without a query of theirs."""
-        if operator == WINDOW:
-            return any(query.window is not None for query in self.queries.values())
-        if operator == PATTERN:
-            return self.live_queries or any(
-                query.pattern is not None for query in self.queries.values()
-            )
-        return True
+        """Windows, patterns and joins have none without a query of theirs."""
+        if operator in (REORDER, MERGE):
+            return True
+        if operator == PATTERN and self.live_queries:
+            return True
+        return any(query.kind == operator for query in self.queries.values())
+
+    @property
+    def result_topics(self) -> dict[str, str]:
+        """Where the operators that have work tell what they find."""
+        topics = {
+            WINDOW: self.topics.windows,
+            PATTERN: self.topics.matches,
+            JOIN: self.topics.joins,
+        }
+        return {operator: topic for operator, topic in topics.items() if self.has_work(operator)}
+
+    @property
+    def joined_streams(self) -> list[set[str]]:
+        """The streams of each join."""
+        only = next(iter(self.streams))
+        return [
+            {side.stream or only for side in query.sides.values()}
+            for query in self.queries.values()
+            if query.sides is not None
+        ]
+
+    def meeting_of(self, stream: str) -> str:
+        """The name by which the stream's partition is found: streams that a join brings together
+        lie in one, under the name of the first of them in the alphabet; all others each under
+        their own."""
+        met = {stream}
+        while True:
+            wider = met.union(*(streams for streams in self.joined_streams if streams & met))
+            if wider == met:
+                return min(met)
+            met = wider
 
     @property
     def fused(self) -> bool:
         """Reorder and merge share a stage: no topic between, raw keyed by stream."""
         return any({REORDER, MERGE} <= set(stage.operators) for stage in self.stages)
 
+    @property
+    def own(self) -> Own:
+        """What `functions` brings along."""
+        return self._own
+
     @model_validator(mode="after")
-    def _parts_agree(self) -> Topology:
-        faults = [
-            *_header_faults(self),
-            *_topic_faults(self),
-            *_timing_faults(self),
-            *query_faults(self.queries, tuple(self.streams)),
-            *_pattern_faults(self),
-            *_patience_faults(self),
-            *_window_faults(self),
-        ]
+    def _parts_agree(self, info: ValidationInfo) -> Topology:
+        self._own = own_of(info)
+        faults = list(agreement.faults(self))
         if faults:
             raise refused_at(*faults)
         return self
-
-
-def _header_faults(topology: Topology) -> Iterator[Fault]:
-    """Which stream a record belongs to is known only from its headers, so streams
-    that share a topic, raw or sequenced, must agree on what these mean."""
-    first_of: dict[str, str] = {}
-    for name, stream in topology.streams.items():
-        shared = stream.input if topology.fused else topology.topics.sequenced
-        first = first_of.setdefault(shared, name)
-        other = topology.streams[first]
-        if stream.headers.contract() != other.headers.contract():
-            message = f"other headers than stream `{first}`, though both travel by `{shared}`"
-            remedy = f"write the same headers as for `{first}`"
-            apart = not topology.fused and stream.input != other.input
-            fuse = ", or fuse reorder+merge" if apart else ""
-            yield Fault(("streams", name, "headers"), message, remedy + fuse)
-
-
-def _topic_faults(topology: Topology) -> Iterator[Fault]:
-    inputs = {stream.input: name for name, stream in topology.streams.items()}
-    written: dict[str, str] = {}
-    for key, topic in topology.topics.named():
-        if topic in inputs:
-            message = f"`{topic}` is the input of stream `{inputs[topic]}`"
-            yield Fault(("topics", key), message, "give it a name of its own")
-        if topic in written:
-            message = f"`{topic}` is `topics.{written[topic]}` already"
-            yield Fault(("topics", key), message, "give it a name of its own")
-        written.setdefault(topic, key)
-    for name, stream in topology.streams.items():
-        if stream.output in inputs:
-            message = f"`{stream.output}` is the input of stream `{inputs[stream.output]}`"
-            yield Fault(("streams", name, "output"), message, "write to another topic")
-        if stream.output in written:
-            message = f"`{stream.output}` is `topics.{written[stream.output]}` already"
-            yield Fault(("streams", name, "output"), message, "write to another topic")
-
-
-def _timing_faults(topology: Topology) -> Iterator[Fault]:
-    if topology.checkpoint_ns >= topology.transaction_timeout_ns:
-        message = "is not below transaction_timeout: each transaction would be aborted"
-        yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
-    if topology.stuck_after_ns < SHORTEST_STUCK_NS:
-        message = "is below 10s: a rebalance alone takes that long"
-        yield Fault(("stuck_after",), message, "raise it")
-    elif topology.stuck_after_ns <= topology.transaction_timeout_ns:
-        message = "is not above transaction_timeout: a slow commit would count as stuck"
-        yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
-
-
-def _patience_faults(topology: Topology) -> Iterator[Fault]:
-    """Patterns of a stream share one store, so they take late events alike."""
-    for stream in topology.streams:
-        patterns = {
-            name: query.pattern.amend_ns
-            for name, query in topology.queries_of(stream).items()
-            if query.pattern is not None
-        }
-        if len(set(patterns.values())) > 1:
-            name = next(reversed(patterns))
-            message = "has another LATE AMEND than the other patterns of its stream"
-            yield Fault(("queries", name, "pattern"), message, "write the same for all of them")
-
-
-def _pattern_faults(topology: Topology) -> Iterator[Fault]:
-    """Patterns that do not wait for the merge need a stage that reads another topic."""
-    if topology.patterns_read == "ordered":
-        return
-    for stage in topology.stages:
-        if PATTERN in stage.operators and len(stage.operators) > 1:
-            message = f"reads {topology.patterns_read} events, and `{stage.name}` does not"
-            yield Fault(("patterns_read",), message, "cut `pattern` off as a stage of its own")
-    if topology.patterns_read == "sequenced" and topology.fused:
-        message = "reorder+merge writes no sequenced topic"
-        yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
-
-
-def _window_faults(topology: Topology) -> Iterator[Fault]:
-    """Windows that do not wait for the merge wait by their quality, and need events that are not
-    merged yet."""
-    if topology.windows_read == "ordered":
-        return
-    for name, query in topology.queries.items():
-        if query.window is not None and query.quality is None:
-            message = "does not say how long a window may wait, and no merge says it"
-            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or windows_read: ordered"
-            yield Fault(("queries", name), message, remedy)
-    for stage in topology.stages:
-        operators = stage.operators
-        if WINDOW in operators and PATTERN in operators and MERGE not in operators:
-            message = f"reads sequenced events, and `{stage.name}` looks for patterns in them"
-            yield Fault(("windows_read",), message, "cut `window` off as a stage of its own")
-        if WINDOW in operators and MERGE not in operators and topology.fused:
-            message = "reorder+merge writes no sequenced topic"
-            remedy = "write ordered, or join them: reorder+merge+window"
-            yield Fault(("windows_read",), message, remedy)
-
-
-def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
-    for name, query in queries.items():
-        if query.stream is None and len(streams) > 1:
-            message = "does not say which stream it reads"
-            yield Fault(("queries", name), message, f"write stream: {streams[0]}")
-        elif query.stream is not None and query.stream not in streams:
-            message = f"there is no stream `{query.stream}`"
-            yield Fault(("queries", name, "stream"), message, meant(query.stream, streams))

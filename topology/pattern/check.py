@@ -63,7 +63,19 @@ def check(
         _partitioned(query, text, findings)
         findings.refuse(text)
     warn(query, clause, findings)
+    _to_come(query, text, findings)
     return findings.warnings
+
+
+def _to_come(query: Query, text: str, findings: Findings) -> None:
+    """What the language has and the engine has not."""
+    if query.into:
+        message = "INTO does nothing yet: matches are results, no events of other patterns"
+        span = clause_span(text, query.span, "into")
+        findings.add("W_NOT_BUILT", span, message, "read them from the results topic")
+    if query.late == "refetch":
+        message = "LATE REFETCH acts as LATE REPORT yet: nothing is fetched again"
+        findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message)
 
 
 def _partitioned(query: Query, text: str, findings: Findings) -> None:

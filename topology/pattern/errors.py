@@ -61,6 +61,7 @@ CODES: Final[Mapping[str, str]] = {
     "W_CONTENT_ID": "corrections retract and emit anew, they never update",
     "W_NEG_STRICT": "a negation that strict contiguity implies",
     "W_ALWAYS_FALSE": "a condition that never holds",
+    "W_NOT_BUILT": "what the language has and the engine has not yet",
     "W_OPAQUE": "a condition in Python, which nothing can be known of beforehand",
 }
 

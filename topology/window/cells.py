@@ -31,10 +31,11 @@ _KINDS: Mapping[str, Callable[[], Cell]] = {
 
 
 class Makers:
-    """Makes empty rows."""
+    """Makes empty rows. `failures[0]` counts what users' functions raised."""
 
     def __init__(self, outputs: Sequence[Output], functions: Mapping[str, Function]) -> None:
-        self._makers = [_maker(output, functions) for output in outputs]
+        self.failures = [0]
+        self._makers = [_maker(output, functions, self.failures) for output in outputs]
 
     def row(self) -> Cells:
         return [make() for make in self._makers]
@@ -51,9 +52,11 @@ class Makers:
         return cells
 
 
-def _maker(output: Output, functions: Mapping[str, Function]) -> Callable[[], Cell]:
+def _maker(
+    output: Output, functions: Mapping[str, Function], failures: list[int]
+) -> Callable[[], Cell]:
     if output.function in functions:
-        return partial(Custom, functions[output.function])
+        return partial(Custom, functions[output.function], failures)
     if output.function == "quantile":
         return partial(Quantile, output.quantile_ppm)
     return _KINDS[output.function]

@@ -34,27 +34,36 @@ class Function(NamedTuple):
 
 
 class Custom(Cell):
-    """No bounds are known where it is not sure what belongs."""
+    """No bounds are known where it is not sure what belongs. Where a user's code raises, the state
+    stays as it was, or the value is None; `failures[0]` counts it."""
 
-    __slots__ = ("function", "state")
+    __slots__ = ("failures", "function", "state")
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, failures: list[int]) -> None:
         self.function = function
+        self.failures = failures
         self.state = function.init()
 
     def add(self, value: Any, event: Any) -> None:
-        self.state = self.function.add(self.state, value)
+        self.state = self._tried(self.state, self.function.add, self.state, value)
 
     def merge(self, other: Any) -> None:
-        self.state = self.function.combine(self.state, other.state)
+        self.state = self._tried(self.state, self.function.combine, self.state, other.state)
 
     def copy(self) -> Custom:
-        twin = Custom(self.function)
+        twin = Custom(self.function, self.failures)
         twin.state = self.state
         return twin
 
     def value(self) -> Any:
-        return self.function.value(self.state)
+        return self._tried(None, self.function.value, self.state)
+
+    def _tried(self, otherwise: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except Exception:  # noqa: BLE001 - a user's code
+            self.failures[0] += 1
+            return otherwise
 
     def dump(self) -> Plain:
         return self.state

@@ -76,7 +76,7 @@ class Windows:
         self._frontier = Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
         self._reading = Reading(config, decode, known)
         self._teller = Teller(stream, config, self._frontier)
-        makers = Makers(config.outputs, known)
+        makers = self._makers = Makers(config.outputs, known)
         self._windows: Any
         if config.kind == SESSION:
             self._windows = Sessions(config, makers, self._frontier, self._teller)
@@ -182,13 +182,14 @@ class Windows:
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """`expired`, `refused`, `given_up`, `unreadable`, `unkeyed`, `skipped`, `emitted`,
-        `updated` and `retracted` only grow."""
+        """`expired`, `refused`, `given_up`, `unreadable`, `unkeyed`, `skipped`, `failed`,
+        `emitted`, `updated` and `retracted` only grow."""
         return {
             **self._windows.figures(),
             "unreadable": self._reading.unreadable,
             "unkeyed": self._reading.unkeyed,
             "skipped": self._reading.skipped,
+            "failed": self._makers.failures[0],
             "emitted": self._teller.emitted,
             "updated": self._teller.updated,
             "retracted": self._teller.retracted,

@@ -111,7 +111,7 @@ class Promise:
         self._look_at(other)
         self._policy.observe(self._heard, other.at_ns)
         if other.kind == BYE:
-            self._policy.leave(other.source, other.at_ns)
+            self._policy.leave(self._heard.source, other.at_ns)
         self._driver.heed(other.at_ns)
 
     def _look_at(self, event: Event) -> None:

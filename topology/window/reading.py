@@ -76,10 +76,22 @@ class Reading:
 def _usable(function: str, functions: Mapping[str, Function]) -> Callable[[Any], Any] | None:
     """What makes a value of what the payload holds; None where none is needed."""
     if function in functions:
-        return functions[function].usable
+        return _unfailing(functions[function].usable)
     if function == "count":
         return None
     return number if function in NUMERIC else scalar
+
+
+def _unfailing(usable: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A user's code: what it raises at is left out."""
+
+    def tried(value: Any) -> Any:
+        try:
+            return usable(value)
+        except Exception:  # noqa: BLE001
+            return None
+
+    return tried
 
 
 def at(payload: Any, path: tuple[str, ...]) -> Any:

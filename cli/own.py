@@ -1,0 +1,76 @@
+"""Loading the Python file of a user's own aggregates and functions (`topology.own`)."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from topology.own import Own, OwnRefused
+from topology.pattern.values import FUNCTIONS
+from topology.window.config import BUILT_IN
+from topology.window.custom import Function
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
+MODULE: Final = "inorder_own"
+
+
+def bringing(folder: Path) -> Callable[[str], Own]:
+    """What loads a file given by its path from `folder`."""
+    return lambda path: bring(folder / path)
+
+
+def bring(path: Path) -> Own:
+    """OwnRefused if the file is not there, fails, or does not define what it should."""
+    module = _run(path)
+    aggregates = _mapping(path, module, "aggregates")
+    functions = _mapping(path, module, "functions")
+    if not aggregates and not functions:
+        raise OwnRefused(
+            f"{path} defines neither `aggregates` nor `functions`",
+            "write functions = {'distance': distance}",
+        )
+    for name, found in aggregates.items():
+        _check_name(path, name, BUILT_IN)
+        if not isinstance(found, Function):
+            raise OwnRefused(
+                f"{path}: the aggregate {name!r} is no topology.window.Function",
+                "write Function(init, add, combine, value)",
+            )
+    for name, found in functions.items():
+        _check_name(path, name, FUNCTIONS)
+        if not callable(found):
+            raise OwnRefused(f"{path}: {name!r} cannot be called", "give a function")
+    return Own(aggregates, functions)
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(MODULE, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise OwnRefused(
+            f"there is no Python file {path}", "name one, by its path from the topology file"
+        )
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as wrong:  # a user's code may raise anything
+        told = f"{type(wrong).__name__}: {wrong}"
+        raise OwnRefused(f"{path} fails with {told}", "make it import without fault") from wrong
+    return module
+
+
+def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
+    found = getattr(module, name, {})
+    if not isinstance(found, Mapping):
+        raise OwnRefused(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+    return found
+
+
+def _check_name(path: Path, name: Any, taken: Any) -> None:
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise OwnRefused(f"{path}: {name!r} is no name", "use letters, digits and _")
+    if name in taken:
+        raise OwnRefused(f"{path}: {name!r} is built in", "choose another name")

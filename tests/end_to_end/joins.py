@@ -1,0 +1,167 @@
+"""The judge of joins: what the events of the ordered topic come to, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from typing import Any, Final, NamedTuple
+
+from benchmarks.workloads.rows import Row
+from tests.end_to_end.records import Reader, read_all
+from tests.end_to_end.setting import Setting
+
+TIMEOUT_S: Final = 60.0
+FIRST: Final = "default"
+OTHER: Final = "other"
+KEYS: Final = 40
+REACH_NS: Final = 20_000_000
+SIZE_NS: Final = 50_000_000
+
+QUERIES = """\
+queries:
+  near:
+    join: interval 20ms
+    sides: {a: {stream: default, key: payload.k}, b: {stream: other, key: payload.k}}
+    outer: left
+    values: {seq: a.payload.n, other: b.payload.n}
+  alone:
+    join: tumbling 50ms
+    sides: {a: {stream: default, key: payload.k}, b: {stream: other, key: payload.k}}
+    outer: full
+"""
+
+Name = tuple[str, str, int, int]
+"""Side, source, epoch and number of an event."""
+Content = tuple[str, int, tuple[Name, ...]]
+"""Query, start of the window, and the events of a row."""
+
+
+def stream_of(row: Row) -> str:
+    return FIRST if int(row.source[1:]) % 2 else OTHER
+
+
+def value_of(row: Row) -> bytes:
+    return b'{"k": %d, "n": %d}' % ((row.seq + int(row.source[1:])) % KEYS, row.seq)
+
+
+class Found(NamedTuple):
+    ref_ns: int
+    name: Name
+
+
+class Truth(NamedTuple):
+    """Rows that must be told, and those that may be: the topic has not passed their time yet."""
+
+    must: set[Content]
+    may: set[Content]
+
+
+def joins_of(setting: Setting) -> Truth:
+    """An event counts if its time was not complete when it came. Before the merge nothing is
+    complete for so long, and nothing open after `max_wait`."""
+    waits_for_merge = setting.topology.joins_read == "ordered"
+    complete_ns: dict[str, int] = defaultdict(int)
+    passed_ns: dict[str, int] = defaultdict(int)
+    events: dict[tuple[str, int], list[Found]] = defaultdict(list)
+    for record in read_all(setting.bootstrap, setting.ordered):
+        stream = record.header("streamId") or FIRST
+        ref_ns = record.number("refTs")
+        if record.is_control and waits_for_merge:
+            complete_ns[stream] = max(complete_ns[stream], record.number("complete"))
+            passed_ns[stream] = max(passed_ns[stream], ref_ns)
+        if record.is_control:
+            continue
+        if record.header("late") is None:
+            passed_ns[stream] = max(passed_ns[stream], ref_ns)
+        if ref_ns >= complete_ns[stream]:
+            side = "a" if stream == FIRST else "b"
+            key = json.loads(record.value or b"")["k"]
+            events[side, key].append(Found(ref_ns, (side, *record.name)))
+    if not waits_for_merge:
+        passed_ns = defaultdict(lambda: 1 << 63)
+    truth = Truth(set(), set())
+    for key in range(KEYS):
+        firsts, others = sorted(events["a", key]), sorted(events["b", key])
+        _near(firsts, others, passed_ns[OTHER], truth)
+        _in_windows(firsts, others, passed_ns, truth)
+    return truth
+
+
+def _near(firsts: list[Found], others: list[Found], passed_ns: int, truth: Truth) -> None:
+    times = [other.ref_ns for other in others]
+    for first in firsts:
+        low = bisect_left(times, first.ref_ns - REACH_NS)
+        high = bisect_right(times, first.ref_ns + REACH_NS)
+        for other in others[low:high]:
+            truth.must.add(("near", 0, (first.name, other.name)))
+        if low == high:
+            is_passed = passed_ns > first.ref_ns + REACH_NS
+            (truth.must if is_passed else truth.may).add(("near", 0, (first.name,)))
+
+
+def _in_windows(
+    firsts: list[Found], others: list[Found], passed_ns: dict[str, int], truth: Truth
+) -> None:
+    windows: dict[int, tuple[list[Name], list[Name]]] = defaultdict(lambda: ([], []))
+    for side, found in enumerate((firsts, others)):
+        for event in found:
+            windows[event.ref_ns - event.ref_ns % SIZE_NS][side].append(event.name)
+    for start_ns, (here, there) in windows.items():
+        rows = [(a, b) for a in here for b in there]
+        truth.must.update(("alone", start_ns, row) for row in rows)
+        if not rows:
+            waits_for = OTHER if here else FIRST
+            is_passed = passed_ns[waits_for] >= start_ns + SIZE_NS
+            kind = truth.must if is_passed else truth.may
+            kind.update(("alone", start_ns, (name,)) for name in here + there)
+
+
+class StandingRows:
+    """The results topic as one who reads it to its end believes it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._reader = Reader(setting.bootstrap, setting.topology.topics.joins)
+        self._taken = 0
+        self._revisions: dict[str, int] = {}
+        self.lines: dict[str, dict[str, Any]] = {}
+        self.retracts = 0
+
+    def poll(self) -> set[Content]:
+        self._reader.poll()
+        for record in self._reader.records[self._taken :]:
+            line = json.loads(record.value or b"")
+            assert line["kind"] == "join"
+            assert (record.key or b"").decode() == line["id"]
+            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
+            self._revisions[line["id"]] = line["revision"]
+            if line["op"] == "retract":
+                self.retracts += 1
+                del self.lines[line["id"]]
+            else:
+                self.lines[line["id"]] = line
+        self._taken = len(self._reader.records)
+        return {
+            (
+                line["query"],
+                line["start"] if line["query"] == "alone" else 0,
+                tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in line["events"]),
+            )
+            for line in self.lines.values()
+        }
+
+    def await_truth(self, truth: Truth) -> None:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            found = self.poll()
+            missing, wrong = truth.must - found, found - truth.must - truth.may
+            if not missing and not wrong:
+                return
+            assert time.monotonic() < deadline_s, (
+                f"{len(missing)} missing of {len(truth.must)}, {len(wrong)} too many,"
+                f" like {sorted(missing)[:2]} and {sorted(wrong)[:2]}"
+            )
+
+    def close(self) -> None:
+        self._reader.close()

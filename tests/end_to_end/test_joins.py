@@ -1,0 +1,68 @@
+"""End to end: two streams that lie in partitions of their own are joined, stages killed in
+mid-flow; the rows that stand are those of the events on the ordered topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.workloads import crowd
+from tests.end_to_end.joins import (
+    FIRST,
+    OTHER,
+    QUERIES,
+    StandingRows,
+    joins_of,
+    stream_of,
+    value_of,
+)
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import settle
+from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+
+EVENTS = 6_000
+SPEED = 0.2
+PROMISED = "    quality: {accuracy: 90%, max_wait: 1s}\n"
+
+
+def promised() -> str:
+    near, alone = QUERIES.split("  alone:\n")
+    return f"{near}{PROMISED}  alone:\n{alone}{PROMISED}joins_read: sequenced\n"
+
+
+@pytest.mark.parametrize(
+    ("stages", "asked"),
+    [
+        ("reorder, merge, join", QUERIES),
+        pytest.param("reorder, merge+join", QUERIES, marks=pytest.mark.chaos),
+        pytest.param("reorder, merge, join", promised(), marks=pytest.mark.chaos),
+    ],
+    ids=["split", "in the merge", "before the merge, promised"],
+)
+def test_rows_under_kills(kafka: SharedKafka, tmp_path: Path, stages: str, asked: str) -> None:
+    setting = settle(
+        kafka.bootstrap, tmp_path, stages=stages, partitions=3, others=[OTHER], more=asked
+    )
+    assert setting.topology.meeting_of(OTHER) == FIRST
+    rows = crowd(EVENTS, seed=9).rows
+    sender = Sender(setting, rows, speed=SPEED, value=value_of, stream=stream_of)
+    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
+    play(setting, tmp_path, rows, SPEED, script, sender=sender)
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    truth = joins_of(setting)
+    assert len(truth.must) > 2_000
+    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
+    standing = StandingRows(setting)
+    with running(worker):
+        worker.wait_ready()
+        standing.await_truth(truth)
+        stop_all([worker])
+    print(f"{len(standing.lines)} rows, {standing.retracts} retracted")
+    standing.close()

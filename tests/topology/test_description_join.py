@@ -1,0 +1,157 @@
+"""Joins in the topology file: an example table of what is read, and one of what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.topology.test_description_refused import refusal
+from topology.description import parse
+from topology.description.join import JoinedValue, Meeting
+from topology.join.meeting import config_of
+
+S = 1_000_000_000
+BASE = """\
+streams: {pitch: {}, video: {}, sound: {}}
+queries:
+  seen:
+    sides: {shot: {stream: pitch, type: Shot}, frame: {stream: video}}
+"""
+JOIN = f"{BASE}    join: interval 2s\n"
+WITH_PATTERN = "stages: [reorder, merge, pattern+join]\n"
+SIDELESS = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    join: tumbling 1s\n    "
+
+
+@pytest.mark.parametrize(
+    ("spelling", "meeting"),
+    [
+        ("interval 2s", Meeting("interval", -2 * S, 2 * S)),
+        ("interval 0s", Meeting("interval", 0, 0)),
+        ("interval -1s to 2s", Meeting("interval", -S, 2 * S)),
+        ("interval 1s to 2s", Meeting("interval", S, 2 * S)),
+        ("interval -2s to -1s", Meeting("interval", -2 * S, -S)),
+        ("tumbling 10s", Meeting("tumbling", size_ns=10 * S, every_ns=10 * S)),
+        ("sliding 10s every 2s", Meeting("sliding", size_ns=10 * S, every_ns=2 * S)),
+    ],
+)
+def test_kinds_are_read(spelling: str, meeting: Meeting) -> None:
+    assert parse(f"{BASE}    join: {spelling}\n").queries["seen"].join == meeting
+
+
+def test_what_the_operator_gets() -> None:
+    topology = parse(
+        f"{JOIN}"
+        "    key: payload.ball\n"
+        "    outer: left\n"
+        "    values: {speed: shot.payload.v, all: frame.payload}\n"
+        "    max_rows: 7\n"
+        "    quality: {accuracy: 90%, max_wait: 3s}\n"
+    )
+    query = topology.queries["seen"]
+    assert query.values == {
+        "speed": JoinedValue("shot", ("payload", "v")),
+        "all": JoinedValue("frame", ("payload",)),
+    }
+    config = config_of(topology, "seen", query)
+    assert [(side.alias, side.stream, side.type, side.key) for side in config.sides] == [
+        ("shot", "pitch", "Shot", ("ball",)),
+        ("frame", "video", "", ("ball",)),
+    ]
+    assert [(field.name, field.side, field.path) for field in config.fields] == [
+        ("speed", 0, ("v",)),
+        ("all", 1, ()),
+    ]
+    assert (config.low_ns, config.high_ns, config.outer, config.max_rows) == (
+        -2 * S,
+        2 * S,
+        "left",
+        7,
+    )
+    assert (config.accuracy_ppm, config.max_wait_ns) == (900_000, 3 * S)
+
+
+def test_a_side_has_its_own_key_and_the_only_stream() -> None:
+    topology = parse(
+        "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
+        " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
+    )
+    config = config_of(topology, "q", topology.queries["q"])
+    assert [(side.stream, side.key) for side in config.sides] == [
+        ("only", ("x",)),
+        ("only", ("y",)),
+    ]
+
+
+def test_streams_that_are_joined_meet_under_one_name() -> None:
+    more = "  other: {join: tumbling 1s, sides: {a: {stream: video}, b: {stream: sound}}}\n"
+    assert [parse(JOIN).meeting_of(name) for name in ("pitch", "video", "sound")] == [
+        "pitch",
+        "pitch",
+        "sound",
+    ]
+    assert {parse(JOIN + more).meeting_of(name) for name in ("pitch", "video", "sound")} == {
+        "pitch"
+    }
+
+
+REFUSED = [
+    (f"{BASE}    join: interval\n", "queries.seen.join", "write it like interval -1s to 2s"),
+    (f"{BASE}    join: interval 2\n", "queries.seen.join", "has no unit"),
+    (f"{BASE}    join: interval 2s to 1s\n", "queries.seen.join", "ends before it begins"),
+    (f"{BASE}    join: sliding 1s\n", "queries.seen.join", "write it like sliding 10s every 2s"),
+    (f"{BASE}    join: sliding 1s every 2s\n", "queries.seen.join", "at most the size"),
+    (f"{BASE}    join: tumbling 0s\n", "queries.seen.join", "is no length"),
+    (f"{BASE}    join: tumblin 1s\n", "queries.seen.join", "did you mean `tumbling`?"),
+    (f"{BASE}    join: session 1s\n", "queries.seen.join", "interval, tumbling, sliding"),
+    (f"{BASE}    join: 3\n", "queries.seen.join", "write one of: interval 2s"),
+    (f"{SIDELESS}stream: a", "queries.q", "a join without `sides`"),
+    (f"{SIDELESS}sides: [a, b]", "queries.q.sides", "is not a mapping"),
+    (f"{SIDELESS}sides: {{x: {{stream: a}}}}", "queries.q.sides", "2 to 8 sides, not 1"),
+    (f"{SIDELESS}sides: {{1: {{stream: a}}, b: {{stream: b}}}}", "queries.q.sides", "by a letter"),
+    (f"{SIDELESS}sides: {{x: {{}}, y: {{stream: b}}}}", "queries.q.sides.x", "write stream: a"),
+    (
+        f"{SIDELESS}sides: {{x: {{stream: aa}}, y: {{stream: b}}}}",
+        "queries.q.sides.x.stream",
+        "did you mean `a`?",
+    ),
+    (
+        f"{SIDELESS}sides: {{x: {{stream: a, tipe: T}}, y: {{stream: b}}}}",
+        "queries.q.sides.x.tipe",
+        "did you mean `type`?",
+    ),
+    (
+        f"{SIDELESS}sides: {{x: {{stream: a, key: payload.k}}, y: {{stream: b}}}}",
+        "queries.q.sides.y",
+        "has no key, and other sides have one",
+    ),
+    (f"{JOIN}    stream: pitch\n", "queries.seen.stream", "means nothing to a join"),
+    (f"{JOIN}    aggregate: {{n: count()}}\n", "queries.seen.aggregate", "belongs to a window"),
+    (f"{JOIN}    outer: right\n", "queries.seen.outer", "inner, left, full"),
+    (f"{JOIN}    uncertainty: thesis3\n", "queries.seen.uncertainty", "ignore, expected or bounds"),
+    (f"{JOIN}    values: {{v: payload.v}}\n", "queries.seen.values.v", "shot.payload.speed"),
+    (f"{JOIN}    values: {{v: shott.payload.v}}\n", "queries.seen.values.v", "mean `shot`?"),
+    (f"{JOIN}joins_read: sequenced\n", "queries.seen", "write quality: {accuracy: 99%"),
+    (
+        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder, merge+join]\n",
+        "joins_read",
+        "cut `join` off as a stage of its own",
+    ),
+    (
+        f"{JOIN}  p: {{pattern: PATTERN A a WITHIN 1 s, stream: pitch}}\n{WITH_PATTERN}",
+        "stages",
+        "cut `join` off as a stage of its own",
+    ),
+    (f"{JOIN}stages: [reorder+merge, join]\n", "queries.seen", "stages: [reorder, merge, join]"),
+    (
+        JOIN.replace("video: {}", "video: {output: events.video}"),
+        "queries.seen",
+        "which have different outputs; write one `output` for them",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "path", "words"), REFUSED, ids=range(len(REFUSED)))
+def test_refused(text: str, path: str, words: str) -> None:
+    problems = refusal(text)
+    matching = [problem for problem in problems if problem.path == path]
+    assert matching, problems
+    assert any(words in str(problem) for problem in matching), matching

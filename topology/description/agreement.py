@@ -1,0 +1,171 @@
+"""What one section of the topology file says must fit what others say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from topology.description.problem import Fault, meant
+from topology.description.query import QueryConfig
+from topology.description.stages import JOIN, MERGE, PATTERN, WINDOW
+
+if TYPE_CHECKING:
+    from topology.description.topology import Topology
+
+SHORTEST_STUCK_NS: Final = 10_000_000_000
+
+
+def faults(topology: Topology) -> Iterator[Fault]:
+    yield from header_faults(topology)
+    yield from topic_faults(topology)
+    yield from timing_faults(topology)
+    yield from query_faults(topology.queries, tuple(topology.streams))
+    yield from pattern_faults(topology)
+    yield from patience_faults(topology)
+    yield from window_faults(topology)
+    yield from join_faults(topology)
+
+
+def header_faults(topology: Topology) -> Iterator[Fault]:
+    """Which stream a record belongs to is known only from its headers, so streams
+    that share a topic, raw or sequenced, must agree on what these mean."""
+    first_of: dict[str, str] = {}
+    for name, stream in topology.streams.items():
+        shared = stream.input if topology.fused else topology.topics.sequenced
+        first = first_of.setdefault(shared, name)
+        other = topology.streams[first]
+        if stream.headers.contract() != other.headers.contract():
+            message = f"other headers than stream `{first}`, though both travel by `{shared}`"
+            remedy = f"write the same headers as for `{first}`"
+            apart = not topology.fused and stream.input != other.input
+            fuse = ", or fuse reorder+merge" if apart else ""
+            yield Fault(("streams", name, "headers"), message, remedy + fuse)
+
+
+def topic_faults(topology: Topology) -> Iterator[Fault]:
+    inputs = {stream.input: name for name, stream in topology.streams.items()}
+    written: dict[str, str] = {}
+    for key, topic in topology.topics.named():
+        if topic in inputs:
+            message = f"`{topic}` is the input of stream `{inputs[topic]}`"
+            yield Fault(("topics", key), message, "give it a name of its own")
+        if topic in written:
+            message = f"`{topic}` is `topics.{written[topic]}` already"
+            yield Fault(("topics", key), message, "give it a name of its own")
+        written.setdefault(topic, key)
+    for name, stream in topology.streams.items():
+        if stream.output in inputs:
+            message = f"`{stream.output}` is the input of stream `{inputs[stream.output]}`"
+            yield Fault(("streams", name, "output"), message, "write to another topic")
+        if stream.output in written:
+            message = f"`{stream.output}` is `topics.{written[stream.output]}` already"
+            yield Fault(("streams", name, "output"), message, "write to another topic")
+
+
+def timing_faults(topology: Topology) -> Iterator[Fault]:
+    if topology.checkpoint_ns >= topology.transaction_timeout_ns:
+        message = "is not below transaction_timeout: each transaction would be aborted"
+        yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
+    if topology.stuck_after_ns < SHORTEST_STUCK_NS:
+        message = "is below 10s: a rebalance alone takes that long"
+        yield Fault(("stuck_after",), message, "raise it")
+    elif topology.stuck_after_ns <= topology.transaction_timeout_ns:
+        message = "is not above transaction_timeout: a slow commit would count as stuck"
+        yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
+
+
+def patience_faults(topology: Topology) -> Iterator[Fault]:
+    """Patterns of a stream share one store, so they take late events alike."""
+    for stream in topology.streams:
+        patterns = {
+            name: query.pattern.amend_ns
+            for name, query in topology.queries_of(stream).items()
+            if query.pattern is not None
+        }
+        if len(set(patterns.values())) > 1:
+            name = next(reversed(patterns))
+            message = "has another LATE AMEND than the other patterns of its stream"
+            yield Fault(("queries", name, "pattern"), message, "write the same for all of them")
+
+
+def pattern_faults(topology: Topology) -> Iterator[Fault]:
+    """Patterns that do not wait for the merge need a stage that reads another topic."""
+    if topology.patterns_read == "ordered":
+        return
+    for stage in topology.stages:
+        if PATTERN in stage.operators and len(stage.operators) > 1:
+            message = f"reads {topology.patterns_read} events, and `{stage.name}` does not"
+            yield Fault(("patterns_read",), message, "cut `pattern` off as a stage of its own")
+    if topology.patterns_read == "sequenced" and topology.fused:
+        message = "reorder+merge writes no sequenced topic"
+        yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
+
+
+def window_faults(topology: Topology) -> Iterator[Fault]:
+    """Windows that do not wait for the merge wait by their quality, and need events that are not
+    merged yet."""
+    if topology.windows_read == "ordered":
+        return
+    for name, query in topology.queries.items():
+        if query.window is not None and query.quality is None:
+            message = "does not say how long a window may wait, and no merge says it"
+            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or windows_read: ordered"
+            yield Fault(("queries", name), message, remedy)
+    for stage in topology.stages:
+        operators = stage.operators
+        if WINDOW in operators and PATTERN in operators and MERGE not in operators:
+            message = f"reads sequenced events, and `{stage.name}` looks for patterns in them"
+            yield Fault(("windows_read",), message, "cut `window` off as a stage of its own")
+        if WINDOW in operators and MERGE not in operators and topology.fused:
+            message = "reorder+merge writes no sequenced topic"
+            remedy = "write ordered, or join them: reorder+merge+window"
+            yield Fault(("windows_read",), message, remedy)
+
+
+def join_faults(topology: Topology) -> Iterator[Fault]:
+    """Streams that are joined meet in one partition, and only a merge that reads the sequenced
+    topic brings those of several raw partitions in one order."""
+    sequenced = topology.joins_read == "sequenced"
+    for stage in topology.stages:
+        if JOIN not in stage.operators or not topology.has_work(JOIN):
+            continue
+        if PATTERN in stage.operators and topology.has_work(PATTERN):
+            message = f"`{stage.name}` keeps events for patterns and for joins"
+            yield Fault(("stages",), message, "cut `join` off as a stage of its own")
+        elif sequenced and len(stage.operators) > 1:
+            message = f"reads sequenced events, and `{stage.name}` does not"
+            yield Fault(("joins_read",), message, "cut `join` off as a stage of its own")
+    for name, query in topology.queries.items():
+        if query.sides is None:
+            continue
+        if sequenced and query.quality is None:
+            message = "does not say how long a row may wait, and no merge says it"
+            remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or joins_read: ordered"
+            yield Fault(("queries", name), message, remedy)
+        streams = sorted({side.stream for side in query.sides.values() if side.stream})
+        known = [topology.streams[stream] for stream in streams if stream in topology.streams]
+        if len({stream.output for stream in known}) > 1 and not sequenced:
+            message = f"joins {' and '.join(streams)}, which have different outputs"
+            yield Fault(("queries", name), message, "write one `output` for them")
+        if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
+            message = f"joins {' and '.join(streams)}, which lie in partitions of their own"
+            remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
+            yield Fault(("queries", name), message, remedy)
+
+
+def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
+    for name, query in queries.items():
+        if query.sides is not None:
+            for alias, side in query.sides.items():
+                yield from _stream_faults(("queries", name, "sides", alias), side.stream, streams)
+        else:
+            yield from _stream_faults(("queries", name), query.stream, streams)
+
+
+def _stream_faults(
+    path: tuple[str, ...], stream: str | None, streams: tuple[str, ...]
+) -> Iterator[Fault]:
+    if stream is None and len(streams) > 1:
+        yield Fault(path, "does not say which stream it reads", f"write stream: {streams[0]}")
+    elif stream is not None and stream not in streams:
+        yield Fault((*path, "stream"), f"there is no stream `{stream}`", meant(stream, streams))

@@ -1,0 +1,153 @@
+"""What a join says, checked.
+
+A join has two or more *sides*; the first is the one to which the others are related. A row holds
+one event of each side, all of one key, which belong together:
+
+* interval: each other event lies in [first + low, first + high];
+* tumbling, sliding: all lie in one window. A row for each such window.
+
+`outer` says what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
+side has rows all the same, with null for each side on which it has none. FULL: the same, and one of
+another side that has no first stands alone.
+
+All bounds are per query and partition:
+
+* `max_events`: events that may still get a partner, or whose rows are not final. At the bound the
+  oldest is given up: what it has is told as final, and it is counted.
+* `max_rows`: new rows that one event may make. Beyond it the rest is not told, and an overflow says
+  so: which rows are shown then depends on the order of arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from topology.window.config import MAX_LENGTH_NS, MAX_SLICES
+
+MAX_SIDES: Final = 8
+MAX_FIELDS: Final = 1_000
+
+INTERVAL: Final = "interval"
+TUMBLING: Final = "tumbling"
+SLIDING: Final = "sliding"
+
+INNER: Final = "inner"
+LEFT: Final = "left"
+FULL: Final = "full"
+
+IGNORE: Final = "ignore"
+EXPECTED: Final = "expected"
+BOUNDS: Final = "bounds"
+
+
+class BadJoin(ValueError):
+    """The join cannot be run as it is written; the message says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """`type` is empty where all types of the stream count; `key` leads into the payload."""
+
+    alias: str
+    stream: str
+    type: str = ""
+    key: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of the row: what `path` leads to in the payload of the side's event; all of the
+    payload where it is empty. Null where nothing is there, or no such event."""
+
+    name: str
+    side: int
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinConfig:
+    """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
+    of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
+    EXPECTED tells the rows that hold by reference time and whether they are sure; BOUNDS also those
+    that are merely possible. `accuracy_ppm`: 0 for no promise; `max_wait_ns`, `idle_ns` and
+    `max_sources` are the promise's (topology.window.promise)."""
+
+    query: str
+    sides: tuple[Side, ...]
+    kind: str
+    fields: tuple[Field, ...] = ()
+    low_ns: int = 0
+    high_ns: int = 0
+    size_ns: int = 0
+    every_ns: int = 0
+    outer: str = INNER
+    uncertainty: str = EXPECTED
+    finals: bool = False
+    correct_for_ns: int = 600 * 10**9
+    max_events: int = 1_000_000
+    max_rows: int = 10_000
+    accuracy_ppm: int = 0
+    max_wait_ns: int = 0
+    idle_ns: int | None = None
+    max_sources: int = 10_000
+
+    @property
+    def heeds_errors(self) -> bool:
+        return self.uncertainty != IGNORE
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for joins whose rows are the same."""
+        sides = [(s.alias, s.stream, s.type, s.key) for s in self.sides]
+        what = (self.kind, self.low_ns, self.high_ns, self.size_ns, self.every_ns, self.outer)
+        fields = [(f.name, f.side, f.path) for f in self.fields]
+        return repr((self.query, sides, what, fields, self.uncertainty)).encode()
+
+
+def check(config: JoinConfig) -> None:
+    """Refuse what cannot work; BadJoin names the query and the remedy."""
+    fault = _of_sides(config) or _of_lengths(config) or _of_bounds(config)
+    if fault:
+        raise BadJoin(f"query {config.query!r}: {fault}")
+
+
+def _of_sides(config: JoinConfig) -> str:
+    if not 2 <= len(config.sides) <= MAX_SIDES:
+        return f"a join has 2 to {MAX_SIDES} sides, not {len(config.sides)}"
+    if len({side.alias for side in config.sides}) < len(config.sides):
+        return "two sides have one name; call them differently"
+    if len({side.key is None for side in config.sides}) > 1:
+        return "some sides have a key and some have none; write one for each or for none"
+    if len(config.fields) > MAX_FIELDS:
+        return f"{len(config.fields)} values are too many; write at most {MAX_FIELDS}"
+    if any(not 0 <= field.side < len(config.sides) for field in config.fields):
+        return "a value is of a side that is not there"
+    return ""
+
+
+def _of_lengths(config: JoinConfig) -> str:
+    if config.kind == INTERVAL:
+        if config.low_ns > config.high_ns:
+            return "the interval ends before it begins; write the smaller bound first"
+        if max(-config.low_ns, config.high_ns) > MAX_LENGTH_NS:
+            return "the interval reaches further than 100 years; write a shorter one"
+        return ""
+    if not 0 < config.size_ns <= MAX_LENGTH_NS:
+        return f"a window of {config.size_ns} ns; write more than 0 and at most 100 years"
+    if not 0 < config.every_ns <= config.size_ns:
+        return "the step of a window is more than 0 and at most its size"
+    if config.size_ns > MAX_SLICES * config.every_ns:
+        return f"each event would belong to more than {MAX_SLICES} windows; write a longer step"
+    return ""
+
+
+def _of_bounds(config: JoinConfig) -> str:
+    for bound in ("max_events", "max_rows", "max_sources"):
+        if getattr(config, bound) < 1:
+            return f"{bound} is {getattr(config, bound)}; write at least 1"
+    if config.correct_for_ns < 0:
+        return "correct_for is not below 0"
+    if config.accuracy_ppm and not (0 < config.accuracy_ppm < 10**6 and config.max_wait_ns > 0):
+        return "quality needs an accuracy below 100% and a max_wait above 0"
+    return ""

@@ -1,0 +1,158 @@
+"""Up to where the streams of a join are told: one frontier each, and what follows for its sides.
+
+`closed_ns(side)`: what comes later on the streams that the side's rows wait for lies at that
+instant or after it. The first side waits for all others, another for the first alone: its only
+row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
+instant. `gone_ns`: on none of the streams, so that what ends before it can be forgotten.
+
+With quality the sources of all streams are heard by one promise (topology.window.promise): what it
+says is closed is closed on each stream. A row that awaits partners of one stream may thus wait for
+a source of another; in turn nothing is to be divided among streams that share one promise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.event import BYE, HEARTBEAT, WATERMARK, Event
+from topology.join.config import INTERVAL, JoinConfig
+from topology.operator import NEVER, Plain
+from topology.window.config import SESSION, WindowConfig
+from topology.window.frontier import Frontier
+from topology.window.promise import Promise
+
+FRONTIERS: Final = 0
+PROMISE: Final = 1
+
+
+class SharedPromise(Promise):
+    """Sources of one name are others on another stream."""
+
+    def _look_at(self, event: Event) -> None:
+        super()._look_at(event)
+        self._heard.source = f"{event.stream}/{event.source}"
+
+
+class Frontiers:
+    """`promise`: None without quality."""
+
+    def __init__(self, config: JoinConfig, *, ordered: bool) -> None:
+        self._ordered = ordered
+        streams = [side.stream for side in config.sides]
+        self._of_stream = {
+            stream: Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
+            for stream in streams
+        }
+        self._all = list(self._of_stream.values())
+        others = [self._of_stream[stream] for stream in dict.fromkeys(streams[1:])]
+        first = [self._of_stream[streams[0]]]
+        self._waits = [others, *[first] * (len(streams) - 1)]
+        self.promise = SharedPromise(promised(config)) if config.accuracy_ppm else None
+
+    def of(self, stream: str) -> Frontier | None:
+        return self._of_stream.get(stream)
+
+    def hear(self, event: Event, frontier: Frontier, *, is_taken: bool) -> None:
+        """A data event of the frontier's stream; the query takes it, or leaves it out."""
+        if self._ordered and not event.late:
+            frontier.hear(event)
+        if self.promise is None:
+            return
+        if is_taken:
+            self.promise.hear(event)
+        else:
+            self.promise.hear_of(event)
+
+    def heed(self, event: Event, frontier: Frontier) -> bool:
+        """A control event; False if it says nothing."""
+        if event.kind == WATERMARK:
+            frontier.announce(event)
+            return True
+        if self.promise is None or event.kind not in (HEARTBEAT, BYE):
+            return False
+        self.promise.hear_of(event)
+        return True
+
+    def settle(self) -> None:
+        for frontier in self._all:
+            frontier.settle()
+
+    def keep_promise(self, now_ns: int) -> None:
+        promise = self.promise
+        if promise is not None:
+            promise.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
+            for frontier in self._all:
+                alone = not self._ordered
+                frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=alone)
+
+    def due_ns(self) -> int:
+        """When to keep the promise though nothing arrives."""
+        return NEVER if self.promise is None else self.promise.due_ns()
+
+    def next_deadline_ns(self) -> int | None:
+        due_ns = self.due_ns()
+        return due_ns if due_ns < NEVER else None
+
+    def end(self, now_ns: int) -> None:
+        if self.promise is not None:
+            self.promise.end(now_ns)
+        for frontier in self._all:
+            frontier.end()
+
+    def closed_ns(self, side: int) -> int:
+        return min(frontier.closed_ns for frontier in self._waits[side])
+
+    def final_ns(self, side: int) -> int:
+        return min(frontier.final_ns for frontier in self._waits[side])
+
+    @property
+    def gone_ns(self) -> int:
+        return min(frontier.final_ns for frontier in self._all)
+
+    def is_sure(self, side: int, end_ns: int) -> bool:
+        """Nothing more comes for the side's rows that end there, and nothing is missing."""
+        return all(
+            frontier.closed_ns >= end_ns and not frontier.is_incomplete(end_ns)
+            for frontier in self._waits[side]
+        )
+
+    def explain(self) -> dict[str, Any]:
+        """By stream, None where nothing is known yet."""
+        told: dict[str, Any] = {
+            "closed": {name: _known(each.closed_ns) for name, each in self._of_stream.items()},
+            "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
+        }
+        return told if self.promise is None else {**told, "quality": self.promise.explain()}
+
+    def snapshot(self) -> Plain:
+        kept = None if self.promise is None else self.promise.snapshot()
+        return [[frontier.snapshot() for frontier in self._all], kept]
+
+    def restore(self, state: Plain) -> None:
+        for frontier, told in zip(self._all, state[FRONTIERS], strict=True):
+            frontier.restore(told)
+        if self.promise is not None:
+            self.promise.restore(state[PROMISE])
+
+
+def _known(time_ns: int) -> int | None:
+    return time_ns if -NEVER < time_ns < NEVER else None
+
+
+def promised(config: JoinConfig) -> WindowConfig:
+    """Time is cut into pieces as for sessions: an event makes those count that it may have
+    partners in."""
+    reach_ns = config.size_ns
+    if config.kind == INTERVAL:
+        reach_ns = max(0, config.high_ns, -config.low_ns)
+    return WindowConfig(
+        query=config.query,
+        kind=SESSION,
+        outputs=(),
+        size_ns=reach_ns,
+        uncertainty=config.uncertainty,
+        accuracy_ppm=config.accuracy_ppm,
+        max_wait_ns=config.max_wait_ns,
+        idle_ns=config.idle_ns,
+        max_sources=config.max_sources,
+    )

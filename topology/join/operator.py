@@ -1,0 +1,305 @@
+"""JOIN: one query over the events of several streams, told as rows that are corrected.
+
+Events and control events pass through unchanged; rows go beside them as `JoinResult`s. What belongs
+together: `relation`. Which rows there are: `rows`. When those with a null are told and how they are
+corrected: `standing`. How long an event is kept: `keeping`.
+
+A row without a null is told at once, when the last of its events arrives, and is final: nothing
+that comes later can undo it. After the last correction the rows that stand are those of a plain
+join of all events in order that were not left out, for every order of arrival.
+
+Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
+frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). At
+`max_events` the oldest event is given up (`given_up`): the rows with a null that it has or may be
+missing in are told as they stand, as final. One event makes at most `max_rows` rows; an `Overflow`
+tells of those that make more.
+
+The state is small (`standing`, frontiers); events that are kept are *held*: they are in the log and
+come back with `restore`, in silence. `kept` and `gone` are those that this query lately began to
+keep and ceased to, an event once for each side; `several` makes `held_by` and `let_go` of them.
+
+Cost per event: O(log n) and a step for each event in its reach, and for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from topology.event import DATA, Event
+from topology.join.absent import ABSENT, Absent
+from topology.join.config import INNER, JoinConfig, check
+from topology.join.entry import Entry
+from topology.join.frontiers import Frontiers
+from topology.join.index import Index
+from topology.join.keeping import Keeping
+from topology.join.reading import Reading
+from topology.join.relation import relation_of
+from topology.join.rows import Owner, Rows
+from topology.join.standing import Owners, name_of
+from topology.join.telling import Teller
+from topology.operator import Changes, Figures, Plain, State
+from topology.outcome import Step
+from topology.payload import read_payload
+from topology.window.frontier import Frontier
+from topology.window.journal import Journal, Part, part_of
+from topology.window.journal import name_of as name_of_part
+from topology.window.reading import Decode
+
+QUERY: Final = "query"
+
+
+class Join:
+    """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
+    frontier; else only watermark records do. BadJoin if the query cannot work."""
+
+    def __init__(
+        self, config: JoinConfig, *, decode: Decode = read_payload, ordered: bool = True
+    ) -> None:
+        check(config)
+        self.config = config
+        self._relation = relation_of(config)
+        self._index = Index(len(config.sides))
+        self._rows = Rows(config, self._relation, self._index)
+        self._keeping = Keeping(config, self._relation, self._index, self._rows)
+        self._frontiers = Frontiers(config, ordered=ordered)
+        self._reading = Reading(config, decode)
+        self._teller = Teller(config, self._relation)
+        self._journal = Journal()
+        self._owners = Owners(
+            config, self._relation, self._rows, self._frontiers, self._teller, self._journal
+        )
+        self._is_outer = config.outer != INNER
+        self._fresh: list[Entry] = []
+        self.absent = Absent(len(config.sides), self._journal)
+        self.kept: list[Event] = []
+        self.gone: list[Event] = []
+        self.returned: list[Event] = []
+        """What `restore` is to put back besides what it is given."""
+        self._now_ns = 0
+        self._instant_open = False
+        self._expired = 0
+        self._given_up = 0
+        self._copies = 0
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        for event in events:
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns)
+            frontier = self._frontiers.of(event.stream)
+            if frontier is None:
+                continue
+            if event.kind == DATA:
+                self._take(event, frontier)
+            elif not self._frontiers.heed(event, frontier):
+                continue
+            self._instant_open = True
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns)
+        return self._step(now_ns, list(events))
+
+    def on_time(self, now_ns: int) -> Step:
+        if now_ns >= self._now_ns:
+            self._pass_time(now_ns + 1)
+            self._now_ns = now_ns
+        return self._step(now_ns, [])
+
+    def next_deadline_ns(self) -> int | None:
+        if self._instant_open:
+            return self._now_ns
+        return self._frontiers.next_deadline_ns()
+
+    def on_end(self, now_ns: int) -> Step:
+        first = self.on_time(now_ns)
+        self._frontiers.end(now_ns)
+        self._settle(self._now_ns)
+        return self._step(now_ns, [], first.results)
+
+    def _pass_time(self, until_ns: int) -> None:
+        """End the open instant, then fire what is due before `until_ns`."""
+        if self._instant_open:
+            self._instant_open = False
+            self._frontiers.settle()
+            self._frontiers.keep_promise(self._now_ns)
+            self._settle(self._now_ns)
+        while (due_ns := self._frontiers.due_ns()) < until_ns:
+            self._frontiers.keep_promise(due_ns)
+            self._settle(max(self._now_ns, due_ns))
+        self._now_ns = until_ns
+
+    def _step(self, now_ns: int, released: list[Event], before: Sequence[Any] = ()) -> Step:
+        results = [*before, *self._teller.results]
+        self._teller.results.clear()
+        return Step(now_ns, released, [], results)
+
+    # -- events come and go ------------------------------------------------------------------------
+
+    def _take(self, event: Event, frontier: Frontier) -> None:
+        self._teller.now_ns = self._now_ns
+        sides = self._reading.sides(event)
+        entries: list[Entry] = []
+        if sides and event.ref_time_ns < frontier.final_ns:
+            self._expired += 1
+            self.absent.add(event, sides)
+        elif sides:
+            entries = self._reading.entries(event, sides)
+        shown = 0
+        for entry in entries:
+            if self._index.put(entry):
+                shown = self._join(entry, shown)
+            else:
+                self._copies += 1
+        self._frontiers.hear(event, frontier, is_taken=bool(entries))
+
+    def _join(self, entry: Entry, shown: int) -> int:
+        """A new event on one side; `shown` rows of it have been told, so many are then."""
+        entry.is_fresh = True
+        self._fresh.append(entry)
+        self.kept.append(entry.event)
+        most = self.config.max_rows
+        for row in self._rows.joined(entry):
+            if shown >= most:
+                if shown == most:
+                    self._teller.overflow(entry, shown)
+                shown = most + 1
+                break
+            shown += 1
+            id_ = self._teller.id_of(row)
+            self._teller.emit(row, id_, is_final=True, is_sure=row.is_certain)
+        self._keeping.keep(entry)
+        if self._owners.are_told:
+            for owner in self._rows.bonded(entry):
+                self._owners.correct(owner)
+        if self._is_outer:
+            for owner in self._rows.owners(entry):
+                self._owners.expect(owner)
+        while (oldest := self._keeping.excess()) is not None:
+            self._give_up(oldest)
+        return shown
+
+    def _settle(self, now_ns: int) -> None:
+        """Tell what is closed, let go what is final."""
+        self._teller.now_ns = now_ns
+        if self._is_outer:
+            self._owners.settle()
+        for entry in self._fresh:
+            entry.is_fresh = False
+        self._fresh.clear()
+        for entry in self._keeping.take_ended(self._frontiers.gone_ns):
+            self._drop(entry)
+
+    def _drop(self, entry: Entry) -> None:
+        self._index.drop(entry)
+        self._owners.drop(entry)
+        self.gone.append(entry.event)
+
+    def _give_up(self, entry: Entry) -> None:
+        self._given_up += 1
+        bonded: list[Owner] = []
+        if self._is_outer or self._keeping.outlasts:
+            bonded = list(self._rows.bonded(entry))
+        if self._is_outer:
+            for owner in chain(self._rows.owners(entry), bonded):
+                self._owners.abandon(owner)
+        self._drop(entry)
+        self.absent.add(entry.event, [entry.side])
+        self._keeping.loosen(other for _, other in bonded)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """All but `retained` and those of a promise only grow."""
+        promise = self._frontiers.promise
+        return {
+            "retained": self._index.count,
+            "expired": self._expired,
+            "given_up": self._given_up,
+            "unkeyed": self._reading.unkeyed,
+            "unreadable": self._reading.unreadable,
+            "copies": self._copies,
+            "overflows": self._teller.overflows,
+            "emitted": self._teller.emitted,
+            "updated": self._teller.updated,
+            "retracted": self._teller.retracted,
+            **({} if promise is None else promise.figures()),
+        }
+
+    def explain(self) -> dict[str, Any]:
+        """The figures, and up to where each stream is told and is final."""
+        return {**self.figures(), **self._frontiers.explain()}
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        parts = chain(self._owners.parts(), self.absent.parts())
+        state: State = {name_of_part(part): self._peek(part) for part in parts}
+        return state | self._query_state()
+
+    def changes(self) -> Changes:
+        if not self._journal.is_kept:
+            self._journal.is_kept = True
+            return self.snapshot()
+        changes: Changes = {name_of_part(part): self._peek(part) for part in self._journal.take()}
+        return changes | self._query_state()
+
+    def _peek(self, part: Part) -> Plain:
+        return self.absent.peek(part) if part[0] == ABSENT else self._owners.peek(part)
+
+    def _query_state(self) -> State:
+        late = {
+            entry.event.offset
+            for entry in self._fresh
+            if entry.is_kept
+            and self._relation.first_end(entry) <= self._frontiers.closed_ns(entry.side)
+        }
+        frontiers = self._frontiers.snapshot()
+        return {QUERY: [self._now_ns, self._instant_open, sorted(late), frontiers]}
+
+    def held(self) -> Iterable[Event]:
+        return (entry.event for entry in self._index)
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        """`held`: also what only other queries hold, as the state can tell."""
+        self._journal.is_kept = True
+        held = [*self.returned, *held]
+        self.returned = []
+        if QUERY not in state:
+            for event in held:
+                self.absent.add(event, self._reading.sides(event))
+            return
+        self._now_ns, self._instant_open, late, frontiers = state[QUERY]
+        self._frontiers.restore(frontiers)
+        parts = {part_of(name): value for name, value in state.items() if name != QUERY}
+        for part in parts:
+            if part[0] == ABSENT:
+                self.absent.load(part)
+        self._put_back(held, set(late))
+        entries = {name_of(entry): entry for entry in self._index}
+        for part, value in parts.items():
+            if part[0] != ABSENT:
+                self._owners.load(part, value, entries[part[2]])
+
+    def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
+        """`late` came in the open instant, when their rows should have been told already."""
+        for event in held:
+            sides = self.absent.remaining(event, self._reading.sides(event))
+            for entry in self._reading.entries(event, sides):
+                self._index.put(entry)
+        self._reading.unreadable = self._reading.unkeyed = 0  # they were counted when they came
+        for entry in list(self._index):
+            self._keeping.keep(entry)
+            if entry.event.offset in late:
+                entry.is_fresh = True
+                self._fresh.append(entry)
+        for entry in list(self._index):
+            if entry.until_ns <= self._frontiers.gone_ns and not entry.is_fresh:
+                self._index.drop(entry)
+                continue
+            self.kept.append(entry.event)
+            closed_ns = self._frontiers.closed_ns(entry.side)
+            for owner in self._rows.owners(entry) if self._is_outer else ():
+                if entry.is_fresh or self._relation.end(*owner) > closed_ns:
+                    self._owners.expect(owner)

@@ -1,0 +1,237 @@
+"""When events belong together, how surely, and how long that is open.
+
+A *cell* is where rows arise: a window, named by its start, or, of a join by interval, all time
+(NO_CELL). A *bond* says how one event of a cell stands to another, on a scale:
+
+* CERTAIN: they belong together in every world (reorder_drift_merge.md 4.2, 4.3);
+* PLAIN: by reference times;
+* POSSIBLE: in some world.
+
+The error of a clock is one number for all its events. So of two events of one clock the distance
+is known, and in a window both are moved together. All odds are counts of whole nanoseconds, each
+shift within an error as likely as any other; only the last division rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from topology.join.config import INTERVAL, JoinConfig
+from topology.join.entry import Entry
+from topology.window.slices import Slices
+
+NO_BOND: Final = 0
+POSSIBLE: Final = 1
+PLAIN: Final = 2
+CERTAIN: Final = 3
+
+NO_CELL: Final = 0
+MAX_CELLS: Final = 1_000
+"""Windows that an event is looked for in since its time is not sure; beyond, the nearest."""
+
+
+class Relation(Protocol):
+    """`owner` is the event that a row or its absence is reckoned from: the first side's, or, where
+    partners on the first side are looked for, another's."""
+
+    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+        """Where the event is, at least so surely."""
+
+    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+        """The first and the last true time at which a partner can be."""
+
+    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+        """How `other` stands to `owner`, where that is in the cell."""
+
+    def is_certain(self, cell: int, owner: Entry) -> bool:
+        """The owner itself is in the cell in every world."""
+
+    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+        """That they belong together, the owner first; 0.0 only if they cannot."""
+
+    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+        """That `other` belongs to `owner`, where that is in the cell."""
+
+    def end(self, cell: int, owner: Entry) -> int:
+        """What comes at that instant or later is no partner of it in the cell."""
+
+    def first_end(self, entry: Entry) -> int:
+        """In the first of its cells."""
+
+    def last_end(self, entry: Entry) -> int:
+        """In the last of its cells."""
+
+    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+        """Start and end, as a row tells them."""
+
+
+class Interval:
+    """Each other event lies in [first + low, first + high]."""
+
+    def __init__(self, low_ns: int, high_ns: int) -> None:
+        self._low_ns = low_ns
+        self._high_ns = high_ns
+
+    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+        return (NO_CELL,)
+
+    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+        low_ns, high_ns = self._bounds(owner)
+        return owner.ref_ns - owner.error_ns + low_ns, owner.ref_ns + owner.error_ns + high_ns
+
+    def _bounds(self, owner: Entry) -> tuple[int, int]:
+        """Of the distance from the owner to its partner."""
+        if owner.side == 0:
+            return self._low_ns, self._high_ns
+        return -self._high_ns, -self._low_ns
+
+    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+        low_ns, high_ns = self._bounds(owner)
+        distance_ns = other.ref_ns - owner.ref_ns
+        error_ns = owner.error_ns + other.error_ns
+        if error_ns and owner.has_clock_of(other):
+            error_ns = 0
+        if low_ns + error_ns <= distance_ns <= high_ns - error_ns:
+            return CERTAIN
+        if low_ns <= distance_ns <= high_ns:
+            return PLAIN
+        if low_ns - error_ns <= distance_ns <= high_ns + error_ns:
+            return POSSIBLE
+        return NO_BOND
+
+    def is_certain(self, cell: int, owner: Entry) -> bool:
+        return True
+
+    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+        """The product over the pairs with the owner: where there are several it ranks rows, as the
+        owner's own error is reckoned with in each."""
+        odds = 1.0
+        for other in members[1:]:
+            odds *= self.odds_of_bond(cell, members[0], other)
+        return odds
+
+    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+        bond = self.bond(cell, owner, other)
+        if bond in (CERTAIN, NO_BOND):
+            return 1.0 if bond else 0.0
+        low_ns, high_ns = self._bounds(owner)
+        distance_ns = other.ref_ns - owner.ref_ns
+        one, two = 2 * owner.error_ns + 1, 2 * other.error_ns + 1
+        least_ns = distance_ns - owner.error_ns - other.error_ns
+        inside = sums_upto(high_ns - least_ns, one, two)
+        inside -= sums_upto(low_ns - 1 - least_ns, one, two)
+        return inside / (one * two)
+
+    def end(self, cell: int, owner: Entry) -> int:
+        return owner.ref_ns + owner.error_ns + self._bounds(owner)[1] + 1
+
+    def first_end(self, entry: Entry) -> int:
+        return self.end(NO_CELL, entry)
+
+    def last_end(self, entry: Entry) -> int:
+        return self.end(NO_CELL, entry)
+
+    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+        times = [member.ref_ns for member in members]
+        return min(times), max(times)
+
+
+class Windows:
+    """All lie in one window [start, start + size)."""
+
+    def __init__(self, size_ns: int, every_ns: int) -> None:
+        self._size_ns = size_ns
+        self._every_ns = every_ns
+        self._slices = Slices(size_ns, every_ns)
+
+    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+        reach_ns = 0
+        if entry.error_ns and bond == POSSIBLE:
+            reach_ns = min(entry.error_ns, MAX_CELLS // 2 * self._every_ns)
+        first = self._starts(entry.ref_ns - reach_ns)[0]
+        last = self._starts(entry.ref_ns + reach_ns)[-1]
+        return range(first, last + 1, self._every_ns)
+
+    def _starts(self, time_ns: int) -> list[int]:
+        return self._slices.windows(self._slices.at(time_ns))
+
+    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+        return cell, cell + self._size_ns - 1
+
+    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+        if not other.error_ns:
+            return CERTAIN if cell <= other.ref_ns < cell + self._size_ns else NO_BOND
+        inside, shifts = self._given(cell, owner, other)
+        if inside <= 0:
+            return NO_BOND
+        if inside == shifts:
+            return CERTAIN
+        return PLAIN if cell <= other.ref_ns < cell + self._size_ns else POSSIBLE
+
+    def _given(self, cell: int, owner: Entry, other: Entry) -> tuple[int, int]:
+        """By how many shifts `other` is in the window, of all that its clock may have."""
+        if owner.has_clock_of(other):
+            return self._inside(cell, [owner, other])[0], self._inside(cell, [owner], other)[0]
+        return self._inside(cell, [other])
+
+    def _inside(
+        self, cell: int, members: Sequence[Entry], besides: Entry | None = None
+    ) -> tuple[int, int]:
+        """How many shifts of one clock put all members into the window, and how many there are.
+        An event `besides` says only how large they may be."""
+        error_ns = min(member.error_ns for member in members)
+        if besides is not None:
+            error_ns = min(error_ns, besides.error_ns)
+        first_ns = min(member.ref_ns for member in members)
+        last_ns = max(member.ref_ns for member in members)
+        least_ns = max(-error_ns, cell - first_ns)
+        most_ns = min(error_ns, cell + self._size_ns - 1 - last_ns)
+        return max(0, most_ns - least_ns + 1), 2 * error_ns + 1
+
+    def is_certain(self, cell: int, owner: Entry) -> bool:
+        inside, shifts = self._inside(cell, [owner])
+        return inside == shifts
+
+    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+        """The product over clocks."""
+        odds = 1.0
+        left = list(members)
+        while left:
+            own = [member for member in left if member.has_clock_of(left[0])]
+            left = [member for member in left if not member.has_clock_of(left[0])]
+            inside, shifts = self._inside(cell, own)
+            odds *= inside / shifts
+        return odds
+
+    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+        inside, shifts = self._given(cell, owner, other)
+        return inside / shifts if shifts else 0.0
+
+    def end(self, cell: int, owner: Entry) -> int:
+        return cell + self._size_ns
+
+    def first_end(self, entry: Entry) -> int:
+        return self.cells(entry, POSSIBLE)[0] + self._size_ns
+
+    def last_end(self, entry: Entry) -> int:
+        return self.cells(entry, POSSIBLE)[-1] + self._size_ns
+
+    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+        return cell, cell + self._size_ns
+
+
+def sums_upto(limit: int, one: int, two: int) -> int:
+    """How many pairs of 0 <= a < one and 0 <= b < two have a + b <= limit."""
+    return _free(limit) - _free(limit - one) - _free(limit - two) + _free(limit - one - two)
+
+
+def _free(limit: int) -> int:
+    """The same without upper bounds."""
+    return (limit + 1) * (limit + 2) // 2 if limit >= 0 else 0
+
+
+def relation_of(config: JoinConfig) -> Relation:
+    if config.kind == INTERVAL:
+        return Interval(config.low_ns, config.high_ns)
+    return Windows(config.size_ns, config.every_ns)

@@ -1,0 +1,157 @@
+"""The rows of a join, from what is kept.
+
+A row is a cell and one event or null of each side. An *owner* is what rows with a null belong to:
+the first side's event in a cell; in a FULL join also another's, whose one row is itself alone.
+Rows of an owner are the product over the other sides of its partners there, and null where there
+is none. Those without a null are found when the last of their events arrives (`joined`); those
+with a null are asked for (`lacking`), now and whenever an event may have changed them.
+
+What counts as a partner: by reference time; with BOUNDS all that are possible, and then null too
+unless one is certain.
+
+Cost: O(log n) and one step for each event in reach, and for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from topology.join.config import BOUNDS, FULL, JoinConfig
+from topology.join.entry import Entry
+from topology.join.index import Index
+from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
+
+Owner = tuple[int, Entry]
+"""A cell and the event."""
+Members = tuple[Entry | None, ...]
+
+
+class Row(NamedTuple):
+    """`odds`: that its events belong together and none is missing."""
+
+    cell: int
+    members: Members
+    is_certain: bool
+    odds: float
+
+
+class Rows:
+    def __init__(self, config: JoinConfig, relation: Relation, index: Index) -> None:
+        self._relation = relation
+        self._index = index
+        self._sides = len(config.sides)
+        self._is_full = config.outer == FULL
+        self._least = POSSIBLE if config.uncertainty == BOUNDS else PLAIN
+        self._enough = CERTAIN if config.uncertainty == BOUNDS else PLAIN
+        streams = [side.stream for side in config.sides]
+        self._may_repeat = len(set(streams)) < len(streams)
+
+    # -- who stands to whom ------------------------------------------------------------------------
+
+    def partners(self, cell: int, owner: Entry, side: int, least: int) -> list[Entry]:
+        """In order; at least so surely."""
+        relation = self._relation
+        found = self._index.between(side, owner.key, *relation.reach(cell, owner))
+        return [
+            other
+            for other in found
+            if relation.bond(cell, owner, other) >= least and other.event is not owner.event
+        ]
+
+    def bonded(self, entry: Entry) -> Iterator[Owner]:
+        """The firsts to which it possibly belongs; of a first, the others."""
+        sides = range(1, self._sides) if entry.side == 0 else (0,)
+        for cell in self._relation.cells(entry, POSSIBLE):
+            for side in sides:
+                for other in self.partners(cell, entry, side, POSSIBLE):
+                    yield cell, other
+
+    def owners(self, entry: Entry) -> list[Owner]:
+        """That it is."""
+        if entry.side and not self._is_full:
+            return []
+        return [(cell, entry) for cell in self._relation.cells(entry, self._least)]
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def joined(self, entry: Entry) -> Iterator[Row]:
+        """The rows without null in which it stands."""
+        for cell in self._relation.cells(entry, self._least):
+            firsts = [entry]
+            if entry.side:
+                firsts = self.partners(cell, entry, 0, self._least)
+            for first in firsts:
+                chosen: list[list[Entry]] = [[first]]
+                for side in range(1, self._sides):
+                    if side == entry.side:
+                        chosen.append([entry])
+                    else:
+                        chosen.append(self.partners(cell, first, side, self._least))
+                for members in product(*chosen):
+                    if row := self._row(cell, members, members):
+                        yield row
+
+    def lacking(self, owner: Owner) -> Iterator[Row]:
+        """The rows with a null that it has now."""
+        cell, entry = owner
+        if entry.side:
+            yield from self._alone(cell, entry)
+            return
+        chosen: list[list[Entry | None]] = [[entry]]
+        possible: list[list[Entry]] = [[]]
+        for side in range(1, self._sides):
+            found = self.partners(cell, entry, side, POSSIBLE)
+            bonds = [self._relation.bond(cell, entry, other) for other in found]
+            options: list[Entry | None] = [
+                other for other, bond in zip(found, bonds, strict=True) if bond >= self._least
+            ]
+            if max(bonds, default=0) < self._enough:
+                options.append(None)
+            chosen.append(options)
+            possible.append(found)
+        if all(options[-1] is not None for options in chosen):
+            return
+        absent = [self._absent(cell, entry, found) for found in possible]
+        for members in product(*chosen):
+            present = tuple([member for member in members if member is not None])
+            if len(present) == self._sides:
+                continue
+            row = self._row(cell, members, present)
+            if row is None:
+                continue
+            odds, is_certain = row.odds, row.is_certain
+            for side, member in enumerate(members):
+                if member is None:
+                    odds *= absent[side]
+                    is_certain = is_certain and not possible[side]
+            yield Row(cell, members, is_certain, odds)
+
+    def _alone(self, cell: int, entry: Entry) -> Iterator[Row]:
+        relation = self._relation
+        firsts = self.partners(cell, entry, 0, POSSIBLE)
+        if any(relation.bond(cell, entry, first) >= self._enough for first in firsts):
+            return
+        members = tuple([entry if side == entry.side else None for side in range(self._sides)])
+        odds = relation.odds(cell, (entry,)) * self._absent(cell, entry, firsts)
+        yield Row(cell, members, not firsts and relation.is_certain(cell, entry), odds)
+
+    def _absent(self, cell: int, owner: Entry, possible: list[Entry]) -> float:
+        """The odds that none of them is a partner."""
+        odds = 1.0
+        for other in possible:
+            odds *= 1.0 - self._relation.odds_of_bond(cell, owner, other)
+        return odds
+
+    def _row(self, cell: int, members: Members, present: tuple[Entry, ...]) -> Row | None:
+        """None if its events cannot be in one row."""
+        if self._may_repeat and len({id(member.event) for member in present}) < len(present):
+            return None
+        relation, first = self._relation, present[0]
+        if relation.is_certain(cell, first) and all(
+            relation.bond(cell, first, other) == CERTAIN for other in present[1:]
+        ):
+            return Row(cell, members, is_certain=True, odds=1.0)
+        odds = relation.odds(cell, present)
+        return Row(cell, members, is_certain=False, odds=odds) if odds else None

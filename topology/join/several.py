@@ -1,0 +1,84 @@
+"""All join queries of a partition as one operator, over the events of several streams.
+
+The state of each is kept as that of window queries is (`topology.window.several`). An event is held
+beyond letting it pass as long as one of the queries keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from topology.event import Event
+from topology.join.operator import Join
+from topology.outcome import Step
+from topology.window.several import SeveralWindows
+
+
+class SeveralJoins(SeveralWindows):
+    """`position` is its place in the chain."""
+
+    def __init__(self, joins: Sequence[Join], position: int) -> None:
+        queries: Any = [(join.config, join) for join in joins]
+        super().__init__(queries)
+        self._joins = list(joins)
+        self._position = position
+        self._more: dict[int, int] = {}
+        """How often an event is kept beyond once, by its identity."""
+        self.let_go: list[Event] = []
+        """Events no longer held, since the driver emptied it."""
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = super().on_batch(events, now_ns)
+        self._hold()
+        return step
+
+    def on_time(self, now_ns: int) -> Step:
+        step = super().on_time(now_ns)
+        self._hold()
+        return step
+
+    def on_end(self, now_ns: int) -> Step:
+        step = super().on_end(now_ns)
+        self._hold()
+        return step
+
+    def _hold(self) -> None:
+        """Take note of what the queries have begun to keep, and of what they keep no more."""
+        for join in self._joins:
+            for event in join.kept:
+                if event.held_by == self._position:
+                    self._more[id(event)] = self._more.get(id(event), 0) + 1
+                event.held_by = self._position
+            join.kept.clear()
+        for join in self._joins:
+            for event in join.gone:
+                self._drop(event)
+            join.gone.clear()
+        for join in self._joins:
+            for event in join.absent.left:
+                if event.held_by != self._position:
+                    join.absent.forget(event)
+            join.absent.left.clear()
+
+    def _drop(self, event: Event) -> None:
+        more = self._more.pop(id(event), 0)
+        if more > 1:
+            self._more[id(event)] = more - 1
+        if not more:
+            event.held_by = 0
+            self.let_go.append(event)
+            for join in self._joins:
+                join.absent.forget(event)
+
+    def held(self) -> Iterable[Event]:
+        return {id(event): event for join in self._joins for event in join.held()}.values()
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        events = list(held)
+        for event in events:
+            event.held_by = 0
+        for join in self._joins:
+            join.returned = events
+        super().restore(state, events)
+        self._hold()

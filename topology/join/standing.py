@@ -1,0 +1,266 @@
+"""Rows with a null: told when nothing more is to come for them, then corrected until final.
+
+An owner (`rows`) is told at the end of the instant in which the frontier has passed its end, or in
+which it came, if that was later. From then on the rows that stand are kept, and compared with those
+that hold after each event that may belong to it: what holds no more is retracted, what is new is
+emitted, what is surer or less sure than it was told is updated. When nothing can change them they
+are forgotten; where the query asks for it they are told once more.
+
+An owner without such a row will not get one later: partners only come. So nothing is kept of it.
+
+At a bound an owner is *abandoned*: its rows are told as they stand, as final.
+
+State: per owner that has told rows which are not final, and per abandoned one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Any, Final
+
+from topology.join.config import JoinConfig
+from topology.join.entry import Entry
+from topology.join.frontiers import Frontiers
+from topology.join.relation import Relation
+from topology.join.rows import Owner, Row, Rows
+from topology.join.telling import Teller
+from topology.operator import Plain
+from topology.window.journal import Journal, Part
+
+TOLD: Final = "told"
+DONE: Final = "done"
+
+
+class Standing:
+    """A row as it was told last."""
+
+    __slots__ = ("is_sure", "revision", "row")
+
+    def __init__(self, row: Row, revision: int, *, is_sure: bool) -> None:
+        self.row = row
+        self.revision = revision
+        self.is_sure = is_sure
+
+    def dump(self) -> Plain:
+        return [self.revision, self.is_sure, self.row.odds]
+
+
+Standings = dict[str, Standing]
+"""By id."""
+Key = tuple[int, str]
+"""An owner's cell, and the name of its event."""
+
+
+class Owners:
+    """`journal` is told of what changes in the state."""
+
+    def __init__(
+        self,
+        config: JoinConfig,
+        relation: Relation,
+        rows: Rows,
+        frontiers: Frontiers,
+        teller: Teller,
+        journal: Journal,
+    ) -> None:
+        self._finals = config.finals
+        self._max_rows = config.max_rows
+        self._relation = relation
+        self._rows = rows
+        self._frontiers = frontiers
+        self._teller = teller
+        self._journal = journal
+        self._told: dict[Key, tuple[Owner, Standings]] = {}
+        self._done: dict[Key, None] = {}
+        self._closing = (_Agenda(), _Agenda())
+        """Owners to be told: of the first side, and of all others."""
+        self._ending = (_Agenda(), _Agenda())
+        """Those with rows that are not final."""
+
+    def expect(self, owner: Owner) -> None:
+        """It is new, or is there again and was not told."""
+        self._closing[owner[1].side > 0].add(self._end(owner), owner)
+
+    def settle(self) -> None:
+        """The instant is over, the frontiers stand."""
+        for side in (0, 1):
+            due = self._closing[side].take(self._frontiers.closed_ns(side))
+            due = [each for each in due if each[1].is_kept and key_of(each) not in self._done]
+            for owner in sorted(due, key=self._order):
+                self._close(owner, is_final=self._is_final(owner))
+        for side in (0, 1):
+            ended = self._ending[side].take(self._frontiers.final_ns(side))
+            ended = [each for each in ended if key_of(each) in self._told]
+            for owner in sorted(ended, key=self._order):
+                self._finish(owner)
+
+    def correct(self, owner: Owner) -> None:
+        """An event has come that may be its partner."""
+        key = key_of(owner)
+        if key not in self._told:
+            return
+        standing = self._told[key][1]
+        rows, is_cut = self._rows_now(owner)
+        for id_ in sorted(standing.keys() - rows.keys()):
+            gone = standing.pop(id_)
+            self._teller.retract(gone.row, id_, gone.revision + 1)
+        for id_, row in rows.items():
+            self._show(owner, standing, row, id_, is_final=is_cut)
+        if is_cut:
+            self._teller.overflow(owner[1], len(rows))
+        if is_cut or not standing:
+            del self._told[key]
+        self._note(TOLD, key)
+
+    def abandon(self, owner: Owner) -> None:
+        """Tell what it has as final."""
+        key = key_of(owner)
+        if key in self._told:
+            self._finish(owner)
+        elif key not in self._done and self._is_untold(owner):
+            self._close(owner, is_final=True)
+            self._done[key] = None
+            self._note(DONE, key)
+
+    def drop(self, entry: Entry) -> None:
+        """It is no longer kept, and nothing can come of it."""
+        if self._done:
+            for owner in self._rows.owners(entry):
+                key = key_of(owner)
+                if self._done.pop(key, self) is None:
+                    self._note(DONE, key)
+
+    @property
+    def are_told(self) -> bool:
+        """There is something to correct."""
+        return bool(self._told)
+
+    # -- one owner ---------------------------------------------------------------------------------
+
+    def _end(self, owner: Owner) -> int:
+        return self._relation.end(*owner)
+
+    def _is_final(self, owner: Owner) -> bool:
+        return self._end(owner) <= self._frontiers.final_ns(owner[1].side)
+
+    def _is_untold(self, owner: Owner) -> bool:
+        entry = owner[1]
+        return entry.is_fresh or self._end(owner) > self._frontiers.closed_ns(entry.side)
+
+    def _order(self, owner: Owner) -> Any:
+        return self._end(owner), owner[0], owner[1].age
+
+    def _rows_now(self, owner: Owner) -> tuple[dict[str, Row], bool]:
+        """Those with a null, in order; whether there are more than may be told."""
+        found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
+        rows = {self._teller.id_of(row): row for row in found[: self._max_rows]}
+        return rows, len(found) > self._max_rows
+
+    def _close(self, owner: Owner, *, is_final: bool) -> None:
+        rows, is_cut = self._rows_now(owner)
+        standing: Standings = {}
+        for id_, row in rows.items():
+            self._show(owner, standing, row, id_, is_final=is_final or is_cut)
+        if is_cut:
+            self._teller.overflow(owner[1], len(rows))
+        elif standing and not is_final:
+            self._note(TOLD, self._keep(owner, standing))
+
+    def _keep(self, owner: Owner, standing: Standings) -> Key:
+        key = key_of(owner)
+        self._told[key] = owner, standing
+        self._ending[owner[1].side > 0].add(self._end(owner), owner)
+        return key
+
+    def _show(
+        self, owner: Owner, standing: Standings, row: Row, id_: str, *, is_final: bool
+    ) -> None:
+        """Tell it if that is news."""
+        is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
+        before = standing.get(id_)
+        if before is None:
+            standing[id_] = Standing(row, 0, is_sure=is_sure)
+            self._teller.emit(row, id_, is_final=is_final, is_sure=is_sure)
+            return
+        is_other = (before.is_sure, before.row.odds) != (is_sure, row.odds)
+        before.row, before.is_sure = row, is_sure
+        if is_final or is_other:
+            before.revision += 1
+            self._teller.update(row, id_, before.revision, is_final=is_final, is_sure=is_sure)
+
+    def _finish(self, owner: Owner) -> None:
+        """Its rows are final."""
+        key = key_of(owner)
+        standing = self._told.pop(key)[1]
+        self._note(TOLD, key)
+        if self._finals:
+            for id_ in sorted(standing):
+                self._show(owner, standing, standing[id_].row, id_, is_final=True)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def _note(self, kind: str, key: Key) -> None:
+        self._journal.note(kind, *key)
+
+    def parts(self) -> Iterator[Part]:
+        for key in self._told:
+            yield TOLD, *key
+        for key in self._done:
+            yield DONE, *key
+
+    def peek(self, part: Part) -> Plain:
+        """None if the part is gone."""
+        kind, *rest = part
+        key = rest[0], rest[1]
+        if kind == DONE:
+            return 1 if key in self._done else None
+        if key not in self._told:
+            return None
+        return {id_: told.dump() for id_, told in self._told[key][1].items()}
+
+    def load(self, part: Part, state: Plain, entry: Entry) -> None:
+        """All events are in the index; `entry` is that of the name."""
+        kind, cell, name = part
+        if kind == DONE:
+            self._done[cell, name] = None
+            return
+        standing: Standings = {}
+        for row in self._rows.lacking((cell, entry)):
+            id_ = self._teller.id_of(row)
+            if id_ in state:
+                revision, is_sure, odds = state[id_]
+                standing[id_] = Standing(row._replace(odds=odds), revision, is_sure=is_sure)
+        self._keep((cell, entry), standing)
+
+
+def key_of(owner: Owner) -> Key:
+    """No other owner of the query has it."""
+    return owner[0], name_of(owner[1])
+
+
+def name_of(entry: Entry) -> str:
+    return f"{entry.side}/{entry.name}"
+
+
+class _Agenda:
+    """Owners by the instant at which they end."""
+
+    __slots__ = ("_heap", "_number")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Owner]] = []
+        self._number = 0
+
+    def add(self, end_ns: int, owner: Owner) -> None:
+        self._number += 1
+        heappush(self._heap, (end_ns, self._number, owner))
+
+    def take(self, until_ns: int) -> list[Owner]:
+        """Those that end at or before it."""
+        taken = []
+        heap = self._heap
+        while heap and heap[0][0] <= until_ns:
+            taken.append(heappop(heap)[2])
+        return taken

@@ -1,0 +1,35 @@
+"""What a user brings along in Python: aggregates for windows and functions for patterns, by name.
+
+`functions: formulas.py` in the topology file names a file beside it. It defines one or both of
+
+    aggregates = {"spread": Function(init, add, combine, value)}      # topology.window.custom
+    functions = {"distance": distance}                                # of values, giving a value
+
+Whoever reads the file loads it (`cli.own`): nothing here imports what a user wrote. A function that
+raises is counted (`failed`), and what it was asked for is null, or left out of the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+
+class Own(NamedTuple):
+    aggregates: Mapping[str, Any] = {}
+    functions: Mapping[str, Callable[..., Any]] = {}
+
+
+NOTHING: Final = Own()
+
+
+class OwnRefused(Exception):
+    """It cannot be loaded; `remedy` says what to do."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+Bring = Callable[[str], Own]
+"""Given what the topology file says behind `functions:`."""
