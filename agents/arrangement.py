@@ -110,7 +110,8 @@ class Arrangement:
         streams = sorted(self.streams_of(source.topic))
         met = {stream: self.topology.meeting_of(stream) for stream in streams}
         moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
-        return [*names, *streams, *moved]
+        by_time = [f"{s} by time" for s in streams if not self.topology.streams[s].reorder.numbered]
+        return [*names, *streams, *moved, *(by_time if REORDER in names else ())]
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -174,9 +175,11 @@ def works(topology: Topology, stage: StageDescription) -> bool:
 
 
 def input_reader(topology: Topology, topic: str) -> RawInlet:
-    """Streams that share an input topic share its header contract."""
-    headers = next(s.headers for s in topology.streams.values() if s.input == topic)
-    return RawInlet(HeaderReader(headers), topology.topics.max_record_bytes)
+    """Streams that share an input topic share its header contract; those by time need no number."""
+    streams = {name: s for name, s in topology.streams.items() if s.input == topic}
+    by_time = [name for name, s in streams.items() if not s.reorder.numbered]
+    reader = HeaderReader(next(iter(streams.values())).headers, by_time)
+    return RawInlet(reader, topology.topics.max_record_bytes)
 
 
 def reads(topology: Topology, stage: StageDescription) -> str:

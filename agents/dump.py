@@ -146,6 +146,7 @@ def _event_line(event: Event) -> JsonObject:
         "epoch": None if event.epoch == NO_EPOCH else event.epoch,
         "type": event.type,
         "payload": _payload(event.value),
+        "offset": event.offset,
     }
     if event.kind != DATA:
         line["kind"] = event.kind
@@ -160,6 +161,7 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
         "stream": dead.stream,
         "epoch": dead.epoch if dead.epoch is not None and dead.epoch >= 0 else None,
         "type": {"dead": dead.reason, "detail": dead.detail},
+        "offset": dead.offset,
     }
 
 

@@ -87,6 +87,7 @@ TEXTS: Final = {
     "join_wait_max_ns": "The longest of these",
     "join_late_ppm": "Share of events that came after their time was told",
     "join_missed": "Times told under a promise of quality that missed an event",
+    "join_copies": "Events seen before",
     "join_unkeyed": "Events without a value for the key of a query",
     "join_unreadable": "Payloads that are no JSON",
 }

@@ -85,6 +85,8 @@ def _reorder(
 def _why(lane: dict[str, Any]) -> str:
     if lane["reason"] == "start":
         return "until it is known where the source starts"
+    if lane["reason"] == "time":
+        return "until no earlier one is to be expected"
     if lane["missing"] is None:
         return "as its number jumped and no other has confirmed it"
     first, last = lane["missing"]

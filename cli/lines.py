@@ -7,8 +7,10 @@
     {"clock": "s1", "at": …, "offset": …, "error": …}    (offset null: no longer declared)
 
 `source` and `seq` are required; null counts as absent, and keys that are not named
-here are ignored. `stream` defaults to `default`, `type` to empty, `payload` to null;
-an absent epoch is left to REORDER, which starts at 0. Times are integer nanoseconds:
+here are ignored. In a stream with `reorder.rule: time` the number of an event is its `offset`, as
+in a dump, or else that of its line, whatever `seq` says or does not say. `stream` defaults to
+`default`, `type` to empty, `payload` to null; an absent epoch is left to REORDER, which starts
+at 0. Times are integer nanoseconds:
 
 * An arrival below the one before counts as that one: the arrival clock never goes back.
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far.
@@ -27,11 +29,11 @@ Where source and seq could be read it still takes its place in the sequence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
-from cli.rows import Fault, Row, read_rows
+from cli.rows import NEEDED, NEEDED_BY_TIME, Fault, Row, read_rows
 from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, Declared, Sample, read_word
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
@@ -84,25 +86,32 @@ class Line(NamedTuple):
     content: Event | Malformed | Sample | Declared
 
 
-def read_lines(path: str, stdin: IO[bytes] | None = None) -> Iterator[Line]:
+def read_lines(
+    path: str, stdin: IO[bytes] | None = None, by_time: Iterable[str] = ()
+) -> Iterator[Line]:
     """The lines of a file, or of standard input (`-`), in file order.
 
-    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where
-    the input as a whole cannot be read.
+    JSON lines, CSV or Parquet, each also packed by gzip. `by_time`: streams that need no
+    numbers. Raises `InputError` where the input as a whole cannot be read.
     """
-    reader = LineReader()
-    for row in read_rows(path, stdin):
+    by_time = frozenset(by_time)
+    reader = LineReader(by_time)
+    for row in read_rows(path, stdin, NEEDED_BY_TIME if by_time else NEEDED):
         yield Line(row.number, reader.read(row))
 
 
 class LineReader:
-    """Turns rows into lines; it carries the arrival clock from one to the next."""
+    """Turns rows into lines; it carries the arrival clock from one to the next. `by_time`:
+    streams that need no numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_time: Iterable[str] = ()) -> None:
+        self._by_time = frozenset(by_time)
         self._arrival_ns: int | None = None
         self._largest_ts_ns: int | None = None
 
     def read(self, row: Row) -> Event | Malformed | Sample | Declared:
+        if self._by_time:
+            row = self._numbered(row)
         values = row.values
         if row.fault is None and values.get("clock") is None:
             # The plain case at one go; whatever is not plain is looked at closely.
@@ -145,6 +154,19 @@ class LineReader:
         if row.fault is None and values.get("clock") is not None:
             return self._clock_line(row)
         return self._examined(row)
+
+    def _numbered(self, row: Row) -> Row:
+        values = row.values
+        stream = values.get("stream")
+        if row.fault is not None or values.get("clock") is not None:
+            return row
+        if stream is not None and not isinstance(stream, str):
+            return row
+        if (DEFAULT_STREAM if stream is None else stream) not in self._by_time:
+            return row
+        offset = values.get("offset")
+        known = type(offset) is int and 0 <= offset <= MAX_INT64
+        return row._replace(values={**values, "seq": offset if known else row.number})
 
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
         """The arrival of a good line."""

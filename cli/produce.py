@@ -13,7 +13,7 @@ from agents.brokers import BrokersUnavailable, brokers_at
 from cli.input_file import InputError
 from cli.kafka_options import kafka_option, security
 from cli.progress import counting
-from cli.rows import Row, read_rows
+from cli.rows import NEEDED, NEEDED_BY_TIME, Row, read_rows
 from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed
@@ -35,7 +35,7 @@ MAX_TOLD: Final = 20
     "--topology",
     "topology_path",
     envvar="INORDER_PRODUCE_TOPOLOGY",
-    help="For its header names, and how records are keyed.",
+    help="For its header names, how records are keyed, and which need no number.",
 )
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -66,7 +66,9 @@ def command(
             **keying,
         )
         with counting("published", sys.stderr) as advance:
-            done = replayer.publish(sound(read_rows(events), advance, left_out))
+            needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
+            rows = read_rows(events, needed=needed)
+            done = replayer.publish(sound(rows, advance, left_out))
     except InputError as error:
         failure = click.ClickException(str(error))
         failure.exit_code = UNREADABLE
@@ -83,22 +85,25 @@ def command(
 
 
 class Keying(TypedDict, total=False):
-    """How the topology has its records keyed and their headers named."""
+    """How the topology has its records keyed, their headers named, and which need no number."""
 
     key_by: Literal["source", "stream"]
     headers: HeaderConfig
+    unnumbered: frozenset[str]
 
 
 def _keying(topic: str, topology_path: str | None) -> Keying:
     if topology_path is None:
         return {}
     topology = load(topology_path)
-    headers = next(
-        (stream.headers for stream in topology.streams.values() if stream.input == topic), None
-    )
-    if headers is None:
+    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
+    if not streams:
         raise Refused(f"--topic {topic}: no stream of {topology_path} reads it")
-    return {"key_by": "stream" if topology.fused else "source", "headers": headers}
+    return {
+        "key_by": "stream" if topology.fused else "source",
+        "headers": next(iter(streams.values())).headers,
+        "unnumbered": frozenset(name for name, s in streams.items() if not s.reorder.numbered),
+    }
 
 
 class LeftOut:

@@ -75,7 +75,8 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
     summary = Summary()
     try:
         with counting("events", sys.stderr) as advance:
-            lines = read_lines(events)
+            by_time = [name for name, s in topology.streams.items() if not s.reorder.numbered]
+            lines = read_lines(events, by_time=by_time)
             for step in replayed(topology, lines, summary, to_end, advance):
                 write(step, kinds, sys.stdout.buffer)
         sys.stdout.buffer.flush()

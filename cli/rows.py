@@ -35,6 +35,8 @@ TIME_COLUMNS: Final = frozenset({"ts", "arrival", "at", "t1", "t2", "t3", "t4"})
 INTEGER_COLUMNS: Final = TIME_COLUMNS | {"seq", "epoch", "offset", "error"}
 PAYLOAD: Final = "payload"
 INSIDE_PAYLOAD: Final = "payload."
+NEEDED: Final = ("source", "seq")
+NEEDED_BY_TIME: Final = ("source",)
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 
@@ -52,16 +54,19 @@ class Row(NamedTuple):
     fault: Fault | None = None
 
 
-def read_rows(path: str, stdin: IO[bytes] | None = None) -> Iterator[Row]:
-    """Raises `InputError` where the input as a whole cannot be read."""
+def read_rows(
+    path: str, stdin: IO[bytes] | None = None, needed: tuple[str, ...] = NEEDED
+) -> Iterator[Row]:
+    """`needed`: the columns without which no row is an event. Raises `InputError` where the
+    input as a whole cannot be read."""
     with opened(path, stdin) as (raw, form):
         match form:
             case Form.JSON_LINES:
                 yield from _json_rows(raw)
             case Form.CSV:
-                yield from _csv_rows(raw, path)
+                yield from _csv_rows(raw, path, needed)
             case Form.PARQUET:
-                yield from _parquet_rows(raw, path)
+                yield from _parquet_rows(raw, path, needed)
 
 
 def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
@@ -102,7 +107,7 @@ class _Column(NamedTuple):
     read: Callable[[str], Any]
 
 
-def _csv_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
+def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
     # What is not UTF-8 stays visible as lone surrogates, and hurts its row only.
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
     # The reader keeps no limit of its own; this one is the process's.
@@ -114,7 +119,7 @@ def _csv_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
         except (StopIteration, csv.Error):
             message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
             raise InputError(message) from None
-        columns = _columns(names, path)
+        columns = _columns(names, path, needed)
         while True:
             number = reader.line_num + 1
             try:
@@ -131,14 +136,14 @@ def _csv_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
         text.detach()
 
 
-def _columns(names: list[str], path: str) -> list[_Column]:
+def _columns(names: list[str], path: str, needed: tuple[str, ...]) -> list[_Column]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
             raise InputError(f"{path}: two columns are called `{name}`; rename one")
         seen.add(name)
-    if not ({"source", "seq"} <= seen or "clock" in seen):
-        missing = " and ".join(f"`{name}`" for name in ("source", "seq") if name not in seen)
+    if not (seen.issuperset(needed) or "clock" in seen):
+        missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
         raise InputError(f"{path}: there is no column {missing}; name the columns as in JSON lines")
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
@@ -208,10 +213,10 @@ def _place(values: dict[str, Any], column: _Column, value: Any) -> None:
     inside[column.path[-1]] = value
 
 
-def _parquet_rows(raw: IO[bytes], path: str) -> Iterator[Row]:
+def _parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
     try:
         file = parquet.ParquetFile(raw)
-        columns = _columns(list(file.schema_arrow.names), path)
+        columns = _columns(list(file.schema_arrow.names), path, needed)
         columns = [column for column in columns if _is_known(column.name)]
         names = [column.name for column in columns]
         for name in names:

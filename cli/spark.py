@@ -100,7 +100,12 @@ def command() -> None:
 )
 @click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")
 @click.option("--schema", metavar="DDL", help="Of JSON values: 'player INT, v DOUBLE'.")
-@click.option("--results", multiple=True, metavar="TOPIC", help="For the job results.")
+@click.option(
+    "--results",
+    multiple=True,
+    metavar="TOPIC",
+    help="For the job results. Default: all that the topology's queries fill.",
+)
 @click.option(
     "--late",
     type=click.Choice(LATE),

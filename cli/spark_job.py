@@ -216,16 +216,14 @@ def _output(asked: Asked, kind: str, tables: Sequence[Table]) -> Lasting:
 
 
 def _wanted(asked: Asked) -> Wanted:
-    wanted = Wanted(
+    return Wanted(
         windows=asked.windows,
         keys=tuple(asked.key),
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),
         schema=None if asked.schema is None else schema_of(asked.schema),
+        results=tuple(asked.results),
         late_included=asked.late == "include",
     )
-    if not asked.results:
-        return wanted
-    return Wanted(**{**wanted.__dict__, "results": tuple(asked.results)})
 
 
 def _interval(asked: Asked) -> str | None:

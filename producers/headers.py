@@ -3,14 +3,15 @@
 Names and the unit of `ts` come from the same `headers:` section that the topology
 file has, so writer and reader agree. `streamId` is left out where it is `default`,
 `type` and `kind` where they are empty. With the CloudEvents preset the time is
-RFC 3339 and `ce_specversion` and `ce_id` (source/epoch/seq) are added, which makes
-the record a CloudEvent in binary mode.
+RFC 3339 and `ce_specversion` and `ce_id` (source/epoch/seq; without a number a random one) are
+added, which makes the record a CloudEvent in binary mode.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Final
+from uuid import uuid4
 
 from topology.description import HeaderConfig
 from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
@@ -35,7 +36,7 @@ class HeaderWriter:
     def write(
         self,
         source: str,
-        seq: int,
+        seq: int | None,
         *,
         ts_ns: int | None,
         epoch: int | None,
@@ -43,9 +44,11 @@ class HeaderWriter:
         type: str = "",  # noqa: A002 - the contract calls it so
         kind: str = "",
     ) -> Headers:
-        """`ts_ns` or `epoch` None: the header is left out."""
+        """`seq`, `ts_ns` or `epoch` None: the header is left out."""
         names = self._names
-        headers: Headers = [(names.source, source.encode()), (names.seq, b"%d" % seq)]
+        headers: Headers = [(names.source, source.encode())]
+        if seq is not None:
+            headers.append((names.seq, b"%d" % seq))
         if ts_ns is not None:
             headers.append((names.ts, self._time(ts_ns)))
         if epoch is not None:
@@ -58,7 +61,8 @@ class HeaderWriter:
             headers.append((names.kind, kind.encode()))
         if self._is_cloudevent:
             headers.append(("ce_specversion", b"1.0"))
-            headers.append(("ce_id", f"{source}/{epoch or 0}/{seq}".encode()))
+            place = uuid4().hex if seq is None else f"{epoch or 0}/{seq}"
+            headers.append(("ce_id", f"{source}/{place}".encode()))
         return headers
 
     def _time(self, ts_ns: int) -> bytes:

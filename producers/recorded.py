@@ -4,7 +4,8 @@ A row is what one line of a recording holds (`source`, `seq`, and as far as they
 there `ts`, `arrival`, `type`, `stream`, `epoch`, `payload`, `kind`): a mapping, a line
 of JSON, or an `Event`. What a row does not say is not written either: without `epoch`
 there is no epoch header, without `ts` the arrival stands for it, without both there is
-no `ts` header and the broker's stamp counts. Numbers may be given as text, as CSV has
+no `ts` header and the broker's stamp counts. Without `seq` there is no number either: only
+streams by time (`reorder.rule: time`) take such records. Numbers may be given as text, as CSV has
 them. The payload goes out as JSON; an Event's `value` goes out as it is if it is bytes.
 
 Whether a name is known, or a time is credible, is the reader's to judge.
@@ -13,7 +14,7 @@ Whether a name is known, or a time is credible, is the reader's to judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +36,7 @@ class Record(NamedTuple):
     """What to publish; None: not said."""
 
     source: str
-    seq: int
+    seq: int | None
     ts_ns: int | None
     arrival_ns: int | None
     epoch: int | None
@@ -66,15 +67,18 @@ class _Fault(Exception):
         self.reason = reason
 
 
-def record_of(recorded: Recorded, row: int) -> Record | ClockRow | Malformed:
-    """What `recorded`, the `row`-th of its recording, publishes."""
+def record_of(
+    recorded: Recorded, row: int, unnumbered: Container[str] = ()
+) -> Record | ClockRow | Malformed:
+    """What `recorded`, the `row`-th of its recording, publishes; `unnumbered`: the streams whose
+    rows need no number."""
     try:
         if isinstance(recorded, Event):
             return _of_event(recorded)
         mapping = recorded if isinstance(recorded, Mapping) else _parsed(recorded)
         if "clock" in mapping:
             return ClockRow(_text(mapping, "clock", ""))
-        return _of_row(mapping)
+        return _of_row(mapping, unnumbered)
     except _Fault as fault:
         return Malformed(row, fault.reason, str(fault))
 
@@ -89,14 +93,19 @@ def _parsed(line: bytes | str) -> Row:
     return row
 
 
-def _of_row(row: Row) -> Record:
+def _of_row(row: Row, unnumbered: Container[str]) -> Record:
     source = row.get("source")
     if fault := source_name_fault(source):
         raise _Fault("source", f"{fault}; every row needs a source")
     assert isinstance(source, str)
     seq = _integer(row, "seq", 0, MAX_SEQ)
-    if seq is None:
-        raise _Fault("seq", "there is no seq; every row needs a number")
+    stream = _text(row, "stream", "") or DEFAULT_STREAM
+    if seq is None and stream not in unnumbered:
+        raise _Fault(
+            "seq",
+            f"there is no seq; rows of stream {_shown(stream)} need a number, unless the topology"
+            " file that is given has reorder.rule: time for it",
+        )
     arrival_ns = _integer(row, "arrival")
     ts_ns = _integer(row, "ts")
     kind = _text(row, "kind", DATA)
@@ -110,7 +119,7 @@ def _of_row(row: Row) -> Record:
         arrival_ns if ts_ns is None else ts_ns,
         ts_ns if arrival_ns is None else arrival_ns,
         _integer(row, "epoch", 0, MAX_EPOCH),
-        _text(row, "stream", "") or DEFAULT_STREAM,
+        stream,
         _text(row, "type", ""),
         kind,
         _json(row.get("payload")) if kind == DATA else None,

@@ -18,7 +18,7 @@ the channel's bounded queue.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -32,6 +32,8 @@ POLL_EVERY_RECORDS: Final = 256
 SHORTEST_WAIT_S: Final = 0.001
 LONGEST_WAIT_S: Final = 0.1
 FLUSH_TIMEOUT_S: Final = 60.0
+NO_NUMBER: Final = -1
+"""In the coordinates of a record without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class Published:
 class Replayer:
     """One topic. `on_progress` is called about every 0.2 s and at the end.
 
-    `now_s` is a monotonic clock, `wait_s` waits (and by default serves the client).
+    `unnumbered`: streams whose rows need no number. `now_s` is a monotonic clock, `wait_s` waits
+    (and by default serves the client).
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Replayer:
         pace: Pace = FULL_SPEED,
         key_by: Literal["source", "stream"] = "source",
         headers: HeaderConfig | None = None,
+        unnumbered: Container[str] = (),
         limits: ChannelLimits | None = None,
         settings: Settings | None = None,
         on_malformed: Callable[[Malformed], None] | None = None,
@@ -88,6 +92,7 @@ class Replayer:
     ) -> None:
         self._channel = Channel(brokers, topic, limits=limits, settings=settings)
         self._writer = HeaderWriter(headers or HeaderConfig())
+        self._unnumbered = unnumbered
         self._key_by_stream = key_by == "stream"
         self._pace = pace
         self._on_malformed = on_malformed
@@ -105,7 +110,7 @@ class Replayer:
         schedule = _Schedule(self._pace)
         for row in rows:
             count.rows += 1
-            taken = record_of(row, count.rows)
+            taken = record_of(row, count.rows, self._unnumbered)
             if isinstance(taken, Record):
                 self._wait_until(started_s + schedule.due_s(taken, count.sent), started_s, count)
                 self._send(taken, count)
@@ -141,7 +146,8 @@ class Replayer:
             kind=record.kind,
         )
         key = record.stream if self._key_by_stream else record.source
-        coordinates = Coordinates(record.source, record.epoch or 0, record.seq)
+        number = NO_NUMBER if record.seq is None else record.seq
+        coordinates = Coordinates(record.source, record.epoch or 0, number)
         self._channel.send(coordinates, key.encode(), record.value, headers)
         count.sent += 1
 

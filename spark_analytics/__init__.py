@@ -10,7 +10,7 @@ stands a timestamp where Spark's windows need one, in microseconds, rounded down
 | `aggregates` | counts, rates, sums, quantiles over windows of reference time         |
 | `disorder`   | how disordered the raw topic was, what order has cost                 |
 | `clocks`     | offsets, skew and error of each source over time                      |
-| `results`    | window and match records folded to what stands                        |
+| `results`    | window, match and join records folded to what stands                  |
 | `truth`      | every difference between the ordered topic and a plain sort           |
 | `archive`    | records as Parquet by stream and hour, and back; many files made one  |
 | `outputs`    | where tables go: Parquet, Kafka, console; `jdbc`: databases           |

@@ -6,7 +6,7 @@
 | `disorder` | `ordered-<stream>`, `bad`; in batch `raw`, `waits`, `gaps`,          | both   |
 |            | `compared`                                                           |        |
 | `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
-| `results`  | `latest`, `bad`; in batch also `histories`, `queries`                | both   |
+| `results`  | `latest`, `bad`; in batch also `histories`, `queries`, `overflows`   | both   |
 | `truth`    | `differences`, `balance`, `bad`                                      | batch  |
 | `archive`  | a folder of its own for each topic                                   | both   |
 
@@ -55,13 +55,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream."""
+    """What the user asks a job for. `keys` come in addition to the stream; `results` are topics,
+    none: all that the topology has work for."""
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
     measures: Measures = field(default_factory=Measures)
     schema: StructType | None = None
-    results: Sequence[str] = ("results.windows", "results.matches")
+    results: Sequence[str] = ()
     late_included: bool = False
 
 
@@ -135,11 +136,17 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     return [*tables, _bad(bad)]
 
 
-def results_audit(topics: Topics, _: Topology, wanted: Wanted) -> list[Table]:
+def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    names = tuple(wanted.results) or tuple(topology.result_topics.values())
+    if not names:
+        raise JobRefused(
+            "the topology has no queries, so no topic has results; write queries: in its file, or"
+            " name the topics: --results TOPIC"
+        )
     tables = []
-    for topic in wanted.results:
+    for topic in names:
         read = results.decoded(topics.records(topic))
-        suffix = "" if len(wanted.results) == 1 else f"-{topic}"
+        suffix = "" if len(names) == 1 else f"-{topic}"
         tables += [
             Table(f"latest{suffix}", read.events, ("id",), fold=results.latest),
             Table(f"bad{suffix}", read.bad, PLACE),
@@ -148,6 +155,7 @@ def results_audit(topics: Topics, _: Topology, wanted: Wanted) -> list[Table]:
             course = results.histories(read.events)
             tables.append(Table(f"histories{suffix}", course, ("id",)))
             tables.append(Table(f"queries{suffix}", results.by_query(course), ("query",)))
+            tables.append(Table(f"overflows{suffix}", results.overflows(read.control), PLACE))
     return tables
 
 
@@ -182,6 +190,7 @@ def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     side = topology.topics
     streams = list(topology.streams)
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
+    kept |= dict.fromkeys(topology.result_topics.values(), streams)
     return [
         Table(
             topic,

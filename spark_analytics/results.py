@@ -1,8 +1,10 @@
-"""Window and match records folded to what stands.
+"""Window, match and join records folded to what stands.
 
 In: records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
-`confidence`, interval, events, values; the key is the id). A record without a value is a
-control record (`frontier`) or a tombstone and says nothing here.
+`confidence`, interval, events, values; the key is the id). Control records say nothing of a
+result: those with a header `kind` (`frontier`, `overflow`), those whose value says that it is an
+overflow, and those without a value. `overflows` reads the ones that tell of a query beyond its
+bound.
 
 `latest` keeps, of each id, the record of the highest revision; a retract takes the result
 back, so it has `standing` false. Records may come again and out of order: copies of a
@@ -25,25 +27,35 @@ from pyspark.sql import functions as F
 
 from spark_analytics.decode import RECORD, Decoded
 
-SCHEMA: Final = (
-    "id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN, confidence STRING,"
-    " key STRING, start BIGINT, `end` BIGINT, at BIGINT,"
-    " events ARRAY<STRUCT<alias: STRING, source: STRING, epoch: BIGINT, seq: BIGINT,"
-    " ref_time: BIGINT>>,"
-    " `values` STRING, low STRING, high STRING"
+EVENT: Final = (
+    "STRUCT<alias: STRING, stream: STRING, source: STRING, epoch: BIGINT, seq: BIGINT,"
+    " ref_time: BIGINT>"
 )
-"""`values`, `low`, `high` and a structured `key` stay JSON text: each query has its own."""
+SCHEMA: Final = (
+    "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
+    " confidence STRING, key STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
+    f" events ARRAY<{EVENT}>, `values` STRING, low STRING, high STRING,"
+    " probability DOUBLE, amended BOOLEAN"
+)
+"""Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
+join's. `values`, `low`, `high` and a structured `key` stay JSON text: each query has its own."""
+
+OVERFLOW_SCHEMA: Final = f"query STRING, event {EVENT}, shown BIGINT, at BIGINT, stream STRING"
 
 OPS: Final = ("emit", "update", "retract")
+OVERFLOW: Final = "overflow"
+KIND_HEADER: Final = "kind"
 SPOILT: Final = "_spoilt"
 
 
 def decoded(records: DataFrame) -> Decoded:
-    """Records of results topics as typed rows, those that say nothing, and bad ones."""
+    """Records of results topics as typed rows, control records with their `kind` (empty without
+    a header) and value, and bad ones."""
     wide = f"{SCHEMA}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     rows = records.withColumn("_r", F.from_json(F.col("value").cast("string"), wide, options))
-    silent = F.col("value").isNull()
+    rows = rows.withColumn("_kind", _kind())
+    silent = F.col("value").isNull() | F.col("_kind").isNotNull()
     fault = (
         F.when(silent, None)
         .when(F.col(f"_r.{SPOILT}").isNotNull() | F.col("_r").isNull(), "result_unreadable")
@@ -54,13 +66,33 @@ def decoded(records: DataFrame) -> Decoded:
     rows = rows.withColumn("reason", fault)
     sound = rows.where(F.col("reason").isNull())
     detail = F.concat(F.lit("the value is `"), _shown(), F.lit("`; write a results record"))
+    kind = F.coalesce("_kind", F.lit("")).alias("kind")
     return Decoded(
         sound.where(~silent).select(*RECORD[:4], "_r.*").drop(SPOILT),
-        sound.where(silent).select(*RECORD[:5]),
+        sound.where(silent).select(*RECORD, kind),
         rows.where(F.col("reason").isNotNull()).select(
             *RECORD[:4], "reason", detail.alias("detail")
         ),
     )
+
+
+def _kind() -> Column:
+    """Of a control record; null of all others. The header goes first, as it does for readers who
+    know nothing of values."""
+    told = F.filter("headers", lambda header: header["key"] == F.lit(KIND_HEADER))
+    text = F.try_validate_utf8(F.get(told, F.lit(0))["value"].cast("string"))
+    there = F.coalesce(F.size(told), F.lit(-1)) > 0
+    return F.when(there, F.coalesce(text, F.lit(""))).when(
+        F.col("_r.kind") == OVERFLOW, F.lit(OVERFLOW)
+    )
+
+
+def overflows(control: DataFrame) -> DataFrame:
+    """Of control records those which tell that a query had more to say about an event than its
+    bound: `shown` of its results are not all."""
+    said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
+    told = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
+    return told.select(*RECORD[:4], "_o.*")
 
 
 def latest(results: DataFrame) -> DataFrame:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import infra.kafka
 import infra.postgres
@@ -30,6 +31,11 @@ from tests.services import SharedKafka, UniqueName, require
 START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
 IS_COMPILED = "INORDER_EXPECT_COMPILED"
+
+# A busy machine is slow, and that is no fault; and what CI says of one commit it always says.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 _outliving: list[KafkaBroker] = []
 """Started here, for all workers; not to be collected as if it were forgotten."""

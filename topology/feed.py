@@ -188,6 +188,10 @@ class Feed:
         self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
 
     @property
+    def lacks_numbers(self) -> bool:
+        return bool(self._missing)
+
+    @property
     def complete_ns(self) -> int:
         """Heard without a hole up to here."""
         return self._missing[0].before_ns if self._missing else self.newest_ns

@@ -54,6 +54,7 @@ class Frontier:
         self.live = 0
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
+        self.gone = 0  # said bye, and have not been heard since
 
     @property
     def idle_ns(self) -> int:
@@ -82,6 +83,14 @@ class Frontier:
             feed.watched = True
             heappush(self._idle, (feed.last_arrival_ns + self._idle_after_ns, feed.source))
 
+    def leaves_somebody_out(self) -> bool:
+        """Events may leave before a source that has not said bye is heard beyond them."""
+        return bool(self._led) or self.live + self.gone < len(self._feeds)
+
+    def say_bye(self, feed: Feed, *, said: bool = True) -> None:
+        self.gone += said - feed.said_bye
+        feed.said_bye = said
+
     def leave(self, feed: Feed, state: int) -> None:
         if feed.state == LED or feed.state == COLD:
             self._unlead(feed)
@@ -92,6 +101,7 @@ class Frontier:
 
     def restored(self, feed: Feed) -> None:
         """The source stands as its state says."""
+        self.gone += feed.said_bye
         self.blocked += feed.blocked
         self.behind += feed.state == BEHIND
         if feed.state == KEYED:
@@ -102,7 +112,7 @@ class Frontier:
         """Its events are here already, so it is waited for; unless they will be late."""
         self.blocked += not feed.blocked
         feed.blocked = True
-        feed.said_bye = False
+        self.say_bye(feed, said=False)
         if feed.state != BEHIND:
             self.enter(feed, feed.newest_ns)
 

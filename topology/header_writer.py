@@ -14,8 +14,9 @@ An event keeps the headers it came with; added are
 
 Headers of these names that a producer sent are replaced. The sequence number and
 the epoch are rewritten only where REORDER settled another value than the record
-bears (a counter that wraps, a restart without an epoch header); an absent epoch
-bears 0. So on a derived topic the number in the headers always counts.
+bears (a counter that wraps, a restart without an epoch header, an order by time), and a
+number is added where there is none; an absent epoch bears 0. So on a derived topic the
+number in the headers always counts.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress`
 bear the same stamps as events, and `sourceId`, `epoch`, `seqNum` where they speak of a
@@ -84,10 +85,13 @@ class HeaderWriter:
         headers: Written = []
         seq, epoch = self._seq, self._epoch
         settled_epoch = max(event.epoch, 0)
-        names_epoch = False
+        names_epoch = names_seq = False
         for header in original:
             name = header[0]
             if name == seq:
+                if names_seq:
+                    continue  # read by time, where nobody looked at them
+                names_seq = True
                 if header[1] != b"%d" % event.seq and not _bears(header[1], event.seq):
                     header = (seq, b"%d" % event.seq)
             elif name == epoch:
@@ -97,6 +101,8 @@ class HeaderWriter:
             elif name in _STAMPED:
                 continue
             headers.append(header)
+        if not names_seq:
+            headers.append((seq, b"%d" % event.seq))
         if settled_epoch and not names_epoch:
             headers.append((epoch, b"%d" % settled_epoch))
         return headers

@@ -6,13 +6,16 @@ are ASCII; numbers are plain digits, without sign (but for `ts`), space or under
 | header     |          | value                                                         |
 |------------|----------|---------------------------------------------------------------|
 | `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
-| `seqNum`   | required | integer in [0, 2^63)                                          |
+| `seqNum`   | required | integer in [0, 2^63); not looked at in streams by time        |
 | `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
 | `epoch`    | optional | integer in [0, 2^63); absent: left to REORDER (`NO_EPOCH`)    |
 | `ts`       | optional | integer in the configured unit, or RFC 3339; as nanoseconds it |
 |            |          | fits int64; absent: the record's own timestamp                |
 | `type`     | optional | UTF-8; absent: empty                                          |
 | `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
+
+In a stream with `reorder.rule: time` the offset of a record is its number, whatever its `seqNum`
+says or does not say: so numbers that are none do no harm, and a copy cannot be told.
 
 Other headers are ignored and carried along. What breaks the contract is a
 `Malformed`, never an exception. Its reason is `<field>_<fault>`, the first of these
@@ -45,7 +48,7 @@ Cost: one pass; a record without fault is read without looking at it twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from topology import rfc3339
@@ -75,6 +78,8 @@ MAX_DIGITS: Final = 19
 MAX_SOURCE_BYTES: Final = 256
 MAX_STREAM_BYTES: Final = 249
 SHOWN_BYTES: Final = 40
+MAX_TOLD: Final = 3
+"""Streams named in a detail."""
 
 NOT_PLAIN: Final = 2**63
 """Above every bound: sends the record to the close look."""
@@ -86,9 +91,11 @@ UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class HeaderReader:
-    """Reads the records of the streams that share one header contract."""
+    """Reads the records of the streams that share one header contract. `by_time`: those of them
+    that need no numbers; only for input topics, on all others there are numbers."""
 
-    def __init__(self, config: HeaderConfig) -> None:
+    def __init__(self, config: HeaderConfig, by_time: Iterable[str] = ()) -> None:
+        self._by_time = frozenset(name.encode() for name in by_time)
         names = config.names()
         self._source = names.source
         self._seq = names.seq
@@ -111,6 +118,10 @@ class HeaderReader:
     ) -> Event | Malformed:
         """One record of an input topic; `timestamp_ns` is the record's own."""
         found = dict(headers)
+        if self._by_time and found.get(self._stream, b"default") in self._by_time:
+            others = [header for header in headers if header[0] != self._seq]
+            headers = [*others, (self._seq, b"%d" % offset)]
+            found = dict(headers)
         source = found.get(self._source)
         digits = found.get(self._seq)
         # The plain case at one go; whatever is not plain is looked at closely.
@@ -188,12 +199,17 @@ class HeaderReader:
         if look.faults or stream is None or source is None or epoch is None or seq is None:
             details = "; ".join(detail for _, detail in look.faults)
             reason = look.faults[0][0]
+            if seq is None and self._by_time:
+                details += f"; no number is needed in stream {self._told_by_time()}"
             return Malformed(
                 arrival_ns, offset, reason, details, stream, source or None, epoch, seq, record
             )
         return Event(
             stream, source, epoch, seq, ts_ns, arrival_ns, offset, record, value, type_, kind
         )
+
+    def _told_by_time(self) -> str:
+        return ", ".join(f"`{name.decode()}`" for name in sorted(self._by_time)[:MAX_TOLD])
 
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any

@@ -31,7 +31,7 @@ Decided here, where the specification is silent:
   late; a bye promises as a heartbeat does, should the source come back.
 
 Watermarks (topology.watermark) are announced at multiples of `heartbeat` where W moved
-without an event, or C moved.
+without an event, or C moved; and at once when events leave that C no longer reaches.
 
 Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound the smallest
 leaves anyway, counted in `overflows`), `max_sources` sources. Cost per event O(log sources).
@@ -45,16 +45,15 @@ from typing import Any, Final
 
 from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
+from topology.feeds import FEED, Feeds
 from topology.frontier import NO_BOUND, Frontier
 from topology.histogram import Histogram
 from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import MERGE, Duplicate, Late, Step
 from topology.queues import Queues
-from topology.quiet import Quiet
 from topology.watermark import Watermark
 
 STREAM: Final = "stream"
-FEED: Final = "feed/"
 
 
 class Merge:
@@ -78,8 +77,6 @@ class Merge:
         self._max_wait_ns: int = config.max_wait_ns
         self._idle_after_ns: int = config.idle_after_ns
         self._miss_ppm: int = config.miss_target_ppm
-        self._expected: tuple[str, ...] = tuple(config.expected_sources)
-        self._max_sources = max_sources
         self._heartbeat_ns = heartbeat_ns
 
         self._feeds: dict[str, Feed] = {}
@@ -97,7 +94,8 @@ class Merge:
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
         self._watermark = Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
-        self._quiet = Quiet()
+        expected = tuple(config.expected_sources)
+        self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
         self._now_ns = 0
         self._instant_open = False
@@ -108,9 +106,7 @@ class Merge:
         self._settled = False  # nothing has changed since the last beat
         self._last = (NO_REF, "", 0, 0)
         self._floor_ns = NO_REF  # the larger of the two: above it an event is in time
-        self._gone: list[str] = []
         self.overflows = 0
-        self.forgotten = 0
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -198,6 +194,7 @@ class Merge:
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         self._release(self._queues.take_until(NO_BOUND, now_ns), step)
+        self._speak_up(step)
         self._wake_ns = NEVER
         return step
 
@@ -225,23 +222,24 @@ class Merge:
             return
         elif kind == DEAD:
             self._frontier.unblock(feed)
-            feed.follow(event, feed.newest_ns)
+            self._follow(feed, event, feed.newest_ns)
         elif kind == HEARTBEAT:
             self._hear(feed, event)
-            feed.follow(event, event.ref_time_ns)
+            self._follow(feed, event, event.ref_time_ns)
             if feed.state != BEHIND or event.ref_time_ns >= self._floor_ns:
                 self._frontier.enter(feed, max(feed.newest_ns, event.ref_time_ns))
         elif kind == BYE:
             self._hear(feed, event)
-            feed.follow(event, event.ref_time_ns)
+            self._follow(feed, event, event.ref_time_ns)
             feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
             if feed.state != BEHIND:
                 self._frontier.leave(feed, OUT)
-            feed.said_bye = True
+            self._frontier.say_bye(feed)
 
     def _take_data(self, feed: Feed, event: Event, step: Step) -> None:
         if event.late:
             feed.fill(event)
+            self._watermark.note(feed)
             feed.late += 1
             if feed.state < OUT:
                 feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
@@ -255,7 +253,7 @@ class Merge:
         self._hear(feed, event)
         ref_ns = event.ref_time_ns
         feed.sample(event.arrival_ns - ref_ns, self._pool)
-        feed.follow(event, event.ref_time_ns)
+        self._follow(feed, event, event.ref_time_ns)
         if ref_ns < self._watermark.ns or (
             ref_ns <= self._floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self._last
         ):
@@ -266,12 +264,17 @@ class Merge:
         if self._queues.are_full():
             self._overflow(step)
 
+    def _follow(self, feed: Feed, event: Event, ref_time_ns: int) -> None:
+        feed.follow(event, ref_time_ns)
+        if feed.lacks_numbers:
+            self._watermark.lacking.add(feed.source)
+
     def _hear(self, feed: Feed, event: Event) -> None:
         if event.arrival_ns > feed.last_arrival_ns:
             feed.last_arrival_ns = event.arrival_ns
         if not feed.queue or event.error_ns > feed.error_ns:
             feed.error_ns = event.error_ns
-        feed.said_bye = False
+        self._frontier.say_bye(feed, said=False)
         if feed.blocked:
             self._frontier.unblock(feed)
         if self._thesis:
@@ -293,25 +296,10 @@ class Merge:
     def _new_feed(self, source: str, at_ns: int) -> Feed:
         if not self._feeds:
             self._due_ns = 0
-            for expected in self._expected:
-                if expected != source:
-                    heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
-                    self._frontier.enter(self._add_feed(expected, heard_ns), NO_REF)
-        return self._add_feed(source, at_ns)
-
-    def _add_feed(self, source: str, at_ns: int) -> Feed:
-        feed = self._feeds[source] = Feed(source, self._miss_ppm)
-        feed.last_arrival_ns = at_ns
-        feed.dirty = True
-        self._dirty.append(feed)
-        self._quiet.note(source, at_ns)
-        while len(self._feeds) > self._max_sources:
-            longest = self._quiet.longest(self._feeds, source, NEVER)
-            if longest is None:
-                break
-            self._frontier.leave(self._feeds.pop(longest), OUT)
-            self._gone.append(longest)
-            self.forgotten += 1
+            heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
+            self._known.begin(self._frontier, source, heard_ns)
+        feed = self._known.add(source, at_ns)
+        if self._known.forget(self._frontier, self._watermark, source):
             self._instant_open = True
         return feed
 
@@ -355,6 +343,7 @@ class Merge:
         self._frontier.retire_idle(now_ns)
         self._limiting = ""
         limit = NO_BOUND
+        before = len(step.released)
         while self._heads:
             if self._thesis:
                 self._frontier.give_up_empty(now_ns)
@@ -362,6 +351,10 @@ class Merge:
             if self._heads[0] > limit:
                 break
             self._release(self._queues.take_until(limit, now_ns), step)
+        if len(step.released) > before and (
+            self._watermark.lacking or self._frontier.leaves_somebody_out()
+        ):
+            self._speak_up(step)
         self._wake_ns = self._frontier.idle_ns
         if self._heads:
             head_ns = self._heads[0][0]
@@ -385,6 +378,12 @@ class Merge:
         while self._queues.are_full():
             self.overflows += 1
             self._release([self._queues.take_smallest(self._now_ns)], step)
+        self._speak_up(step)
+
+    def _speak_up(self, step: Step) -> None:
+        """If C no longer reaches what leaves, readers are not to believe it until the next beat."""
+        if self._heartbeat_ns and self._watermark.is_owed(self._last[0]):
+            self._announce(step)
 
     def _announce(self, step: Step) -> None:
         said = self._watermark.announce(
@@ -407,7 +406,7 @@ class Merge:
             "queued": self._queues.count,
             "queued_bytes": self._queues.bytes,
             "overflows": self.overflows,
-            "forgotten": self.forgotten,
+            "forgotten": self._known.forgotten,
         }
         if self._floor_ns != NO_REF:
             figures["watermark_ns"] = self._floor_ns
@@ -434,13 +433,7 @@ class Merge:
         return state
 
     def changes(self) -> Changes:
-        changes: Changes = {FEED + source: None for source in self._gone}
-        self._gone.clear()
-        for feed in self._dirty:
-            feed.dirty = False
-            if self._feeds.get(feed.source) is feed:
-                changes[FEED + feed.source] = feed.snapshot()
-        self._dirty.clear()
+        changes = self._known.changes()
         changes[STREAM] = self._stream_state()
         return changes
 
@@ -464,7 +457,8 @@ class Merge:
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         for key, value in state.items():
             if key != STREAM:
-                self._restore_feed(key[len(FEED) :], value)
+                source = key[len(FEED) :]
+                self._known.restore(source, value, self._frontier, self._watermark)
         for event in sorted(held, key=in_sequence):
             self._queues.add(self._feeds[event.source], event)
         if STREAM in state:
@@ -482,12 +476,6 @@ class Merge:
             self._last = (last[0], last[1], last[2], last[3])
             self._floor_ns = max(self._watermark.ns, last[0])
             self._pool.restore(pool)
-
-    def _restore_feed(self, source: str, state: Any) -> None:
-        feed = self._feeds[source] = Feed(source, self._miss_ppm)
-        feed.restore(state)
-        self._quiet.note(source, feed.last_arrival_ns)
-        self._frontier.restored(feed)
 
 
 def in_sequence(event: Event) -> tuple[int, int, int]:

@@ -1,9 +1,13 @@
-"""REORDER by time: for raw streams whose sources number nothing (slack.md 2).
+"""One order by time: events wait until a waiting strategy lets them go (slack.md 2).
 
 Events leave in the order (ref_time, source, epoch, seq), total; where nothing is numbered,
 the driver puts the place in the log into `seq`. An event leaves once the waiting strategy
 (`topology.slack`) says that nothing at or below its time is still to come, at the end of the
 instant; any strategy will do, and what order costs and how sure it is are the strategy's.
+
+What comes in may be a whole stream, as the strategies are compared with each other
+(benchmarks.frontier), or one source: so REORDER uses it under `rule: time`
+(`topology.sources_by_time`).
 
 Guarantees
 * Unmarked events leave strictly in order.
@@ -17,8 +21,9 @@ Bounds: `max_held` events, `max_held_bytes` of payload; at the bound the smalles
 counted in `overflows`. `max_ahead_ns`: an event whose time is further ahead of its arrival
 is malformed ("ahead") and not observed, for it would make all others late.
 
-`heartbeat` and `bye` move the strategy's clocks and end here; control records of other
-operators say nothing about time and end here too.
+`heartbeat` and `bye` move the strategy's clocks and end here, or with `keeps_control` wait and
+leave as events do; then a late one has nothing left to say, and a bye changes nothing for those
+that it has overtaken. Control records of other operators end here.
 
 Cost: O(log held) an event, and what the strategy costs.
 """
@@ -58,6 +63,7 @@ class ReorderByTime:
         max_ahead_ns: int | None = None,
         max_held: int = 1_000_000,
         max_held_bytes: int = 256 * 2**20,
+        keeps_control: bool = False,
     ) -> None:
         self._policy = policy
         self._pass_late = late == "pass"
@@ -66,6 +72,7 @@ class ReorderByTime:
         self._max_ahead_ns: int = NEVER if max_ahead_ns is None else max_ahead_ns
         self._max_held = max_held
         self._max_held_bytes = max_held_bytes
+        self._keeps_control = keeps_control
 
         self._heap: list[tuple[Key, Event]] = []
         self._keys: set[Key] = set()
@@ -87,7 +94,11 @@ class ReorderByTime:
                 self._pass_time(event.at_ns, step)
             if event.kind == DATA:
                 self._take(event, step)
-            elif event.kind in (HEARTBEAT, BYE):
+            elif event.kind not in (HEARTBEAT, BYE):
+                continue
+            elif self._keeps_control:
+                self._take(event, step)
+            else:
                 self._policy.observe(event, self._now_ns)
                 if event.kind == BYE:
                     self._policy.leave(event.source, self._now_ns)
@@ -122,19 +133,21 @@ class ReorderByTime:
         now_ns = self._now_ns
         key = (event.ref_time_ns, event.source, event.epoch, event.seq)
         if key == self._last or key in self._keys:
-            step.reports.append(Duplicate(now_ns, event))
+            if event.kind == DATA:
+                step.reports.append(Duplicate(now_ns, event))
             return
         if event.ref_time_ns > now_ns + self._max_ahead_ns:
             detail = (
                 f"its time is {event.ref_time_ns - now_ns} ns ahead of its arrival;"
-                " set the source's clock right or raise max_ahead"
+                " set the source's clock right or raise clock.max_ahead"
             )
             step.reports.append(dead_letter(event, now_ns, AHEAD, detail))
             return
         self._policy.observe(event, now_ns)
         self._instant_open = True
         if key < self._last:
-            self._late(event, step)
+            if event.kind == DATA:
+                self._late(event, step)
             return
         self._policy.judged()
         heappush(self._heap, (key, event))
@@ -145,6 +158,26 @@ class ReorderByTime:
         if self._cap_ns < NEVER:
             self._arrivals.append((now_ns, key))
         while len(self._heap) > self._max_held or self._bytes > self._max_held_bytes:
+            self.overflows += 1
+            self._let_go(step)
+
+    @property
+    def held_count(self) -> int:
+        return len(self._heap)
+
+    @property
+    def instant_open(self) -> bool:
+        """Something has been heard in the instant that is not over."""
+        return self._instant_open
+
+    @property
+    def held_bytes(self) -> int:
+        return self._bytes
+
+    def push_out(self, count: int, now_ns: int, step: Step) -> None:
+        """There is no room: the smallest leave, at most so many."""
+        self._now_ns = max(self._now_ns, now_ns)
+        for _ in range(min(count, len(self._heap))):
             self.overflows += 1
             self._let_go(step)
 

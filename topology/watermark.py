@@ -11,7 +11,9 @@ announcement. W is about reference times; as long as no source becomes less sure
 happened before W - E, by true time, has left.
 
 C: every source known has been heard, without a hole, up to here. A lost number holds C
-until it comes or `correct_for` has passed.
+until it comes or `correct_for` has passed. As long as the last announcement said that C is W,
+whoever hears of an event in order may take it that C has followed; so when events leave that C
+does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
 Cost: O(sources) per announcement.
 """
@@ -27,7 +29,15 @@ from topology.histogram import Histogram
 class Watermark:
     """Over the feeds of a `Merge`. `ns` and `complete_ns` never go back."""
 
-    __slots__ = ("_correct_for_ns", "_feeds", "_pool", "_quiet_after_ns", "complete_ns", "ns")
+    __slots__ = (
+        "_correct_for_ns",
+        "_feeds",
+        "_pool",
+        "_quiet_after_ns",
+        "complete_ns",
+        "lacking",
+        "ns",
+    )
 
     def __init__(
         self, feeds: dict[str, Feed], pool: Histogram, quiet_after_ns: int, correct_for_ns: int
@@ -38,23 +48,45 @@ class Watermark:
         self._correct_for_ns = correct_for_ns
         self.ns = NO_REF
         self.complete_ns = NO_REF
+        self.lacking: set[str] = set()  # sources of which numbers are missing
+
+    def is_owed(self, last_ns: int) -> bool:
+        """The last announcement said that C reaches all, and it does not reach the event let go
+        last. O(sources)."""
+        if self.complete_ns < self.ns:
+            return False
+        return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.said_bye)
 
     def announce(
-        self, stream: str, last_ns: int, heads: list[Bound], now_ns: int, dirty: list[Feed]
+        self,
+        stream: str,
+        last_ns: int,
+        heads: list[Bound],
+        now_ns: int,
+        dirty: list[Feed],
     ) -> Event | None:
-        """The control event, if W moved beyond what the last event said, or C moved."""
+        """The control event, if W moved beyond what the last event said, or C moved, or does
+        not reach W any more."""
         watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
         complete_ns = self._completeness(watermark_ns, dirty)
         complete_ns = min(watermark_ns, max(self.complete_ns, complete_ns))
         moved = watermark_ns > max(self.ns, last_ns)
+        falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
-        if not moved and complete_ns <= self.complete_ns:
+        if not moved and not falls_back and complete_ns <= self.complete_ns:
             return None
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns
         event.error_ns = self._error()
         return event
+
+    def note(self, feed: Feed) -> None:
+        """Numbers of the source went missing, or came after all."""
+        if feed.lacks_numbers:
+            self.lacking.add(feed.source)
+        else:
+            self.lacking.discard(feed.source)
 
     def _error(self) -> int:
         feeds = self._feeds.values()
@@ -78,6 +110,7 @@ class Watermark:
             if feed.expired(expired_ns):
                 feed.write_off(expired_ns)
                 feed.mark(dirty)
+                self.note(feed)
             if not feed.said_bye:
                 known_ns.append(feed.complete_ns)
         return min(known_ns, default=watermark_ns)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from agents.arrival import NS_PER_MS, ArrivalClock
+from agents.held import Note, apply_note, note_of
 from agents.inlet import (
     HEADER_FRAMING_BYTES,
     MAX_CHARACTER_BYTES,
@@ -22,6 +24,7 @@ from topology.description import HeaderConfig
 from topology.event import DEAD, PROGRESS, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
+from topology.stage import CHAIN_PLACE
 
 MAX = 1_000
 READER = HeaderReader(HeaderConfig())
@@ -60,6 +63,30 @@ def test_a_dead_letter_holds_its_place_where_that_is_known(
     assert [(e.kind, e.seq, e.offset) for e in read.events] == [(DEAD, 7, 9)] * holds_place
     again = raw().read_again(FakeRecord(9, headers))
     assert (again is not None and again.kind == DEAD) is holds_place
+
+
+def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
+    """The number is its offset, so it needs no note; it is given anew only when it leaves."""
+    inlet = RawInlet(HeaderReader(HeaderConfig(), ["default"]), MAX)
+    record = FakeRecord(31, SOUND[:1])
+    (event,) = inlet.read([record], ArrivalClock(0)).events
+    event.held_by = CHAIN_PLACE
+    again = inlet.read_again(record)
+    assert again is not None
+    apply_note(again, msgspec.convert(note_of(event, stamped=False), Note))
+    assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, CHAIN_PLACE)
+    assert (again.ts_ns, again.ref_time_ns, again.at_ns) == (event.ts_ns, event.ts_ns, event.at_ns)
+    again.seq, again.epoch, again.held_by = 7, 0, CHAIN_PLACE + 2  # it left, and waits in the merge
+    later = inlet.read_again(record)
+    assert later is not None
+    apply_note(later, msgspec.convert(note_of(again, stamped=True), Note))
+    assert (later.seq, later.epoch) == (7, 0)
+
+
+def test_a_dead_letter_by_time_is_told_with_its_offset() -> None:
+    inlet = RawInlet(HeaderReader(HeaderConfig(), ["default"]), MAX)
+    read = inlet.read([FakeRecord(9, (SOUND[0], ("ts", b"x")))], ArrivalClock(0))
+    assert [(dead.reason, dead.seq) for dead in read.dead] == [("ts_unreadable", 9)]
 
 
 PLAIN = sum(HEADER_FRAMING_BYTES + 4 * len(name) + len(value or b"") for name, value in SOUND)

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tests.laws.cases import CASES, Case
+from tests.laws.cases_by_time import BY_TIME
 from tests.laws.told import copies, held_again, over_the_wire
 from topology.chain import Chain
 from topology.feed import BEHIND, OUT
@@ -68,7 +69,7 @@ def lasting(figures: Figures) -> Figures:
 
 TOLD = [
     case
-    for case in CASES
+    for case in (*CASES, *BY_TIME)
     if isinstance(made := case.make(), Reorder | Merge | Chain)
     or (isinstance(made, Stage) and len(made.chains) == 1)
 ]

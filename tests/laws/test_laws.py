@@ -1,6 +1,7 @@
 """Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/operator.py).
 
-Each law runs over all operators and settings of `cases.py` and over seeded streams.
+Each law runs over all operators and settings of `cases.py` and `cases_by_time.py`, and over seeded
+streams.
 `INORDER_SEEDS=10` runs ten times as many seeds; a failure names settings and seed.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.laws.cases import CASES, Case
+from tests.laws.cases_by_time import BY_TIME
 from tests.laws.told import INNER, Told, Went, copies, disposed, held_again, over_the_wire
 from topology.event import DATA, WATERMARK, Event
 from topology.operator import Operator
@@ -37,7 +39,9 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
     """One test per operator and settings that the law speaks of, over all seeds."""
 
     def over_cases(holds: Law) -> Callable[[Case], None]:
-        @pytest.mark.parametrize("case", [case for case in CASES if applies(case)], ids=repr)
+        cases = [case for case in (*CASES, *BY_TIME) if applies(case)]
+
+        @pytest.mark.parametrize("case", cases, ids=repr)
         def test(case: Case) -> None:
             for seed in SEEDS:
                 try:

@@ -87,6 +87,18 @@ def test_malformed_rows(row: Any, reason: str) -> None:
     assert found.detail
 
 
+@pytest.mark.parametrize("unnumbered", [{"default"}, ("default", "p")])
+def test_a_stream_by_time_needs_no_numbers(unnumbered: Any) -> None:
+    assert record_of({"source": "s1"}, 1, unnumbered) == plain(seq=None)
+    assert record_of({"source": "s1", "seq": None}, 1, unnumbered) == plain(seq=None)
+    assert record_of(ROW, 1, unnumbered) == plain()  # what it says is published
+    for row in ({"source": "s1", "stream": "q"}, {"source": "s1", "seq": -1}):
+        found = record_of(row, 3, unnumbered)
+        assert isinstance(found, Malformed)
+        assert found.reason == "seq"
+    assert "reorder.rule: time" in str(record_of({"source": "s1"}, 1))
+
+
 def test_a_long_value_is_not_repeated_at_length() -> None:
     found = record_of(ROW | {"ts": "9" * 10_000}, 1)
     assert isinstance(found, Malformed)

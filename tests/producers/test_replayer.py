@@ -14,6 +14,7 @@ from producers.recorded import Malformed
 from producers.replayer import FULL_SPEED, Pace, Published, Replayer
 from tests.producers.records import headers_of, read_events, read_messages
 from tests.services import UniqueName
+from topology.description import HeaderConfig
 
 SECOND_NS = 1_000_000_000
 
@@ -44,6 +45,34 @@ def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
 
 def row(seq: int, source: str = "s1", **said: Any) -> dict[str, Any]:
     return {"source": source, "seq": seq, "payload": {"n": seq}, **said}
+
+
+@pytest.mark.parametrize("preset", ["plain", "cloudevents"])
+def test_rows_without_a_number_have_no_such_header(
+    embedded_broker: EmbeddedBroker, topic: str, preset: Any
+) -> None:
+    config = HeaderConfig(preset=preset)
+    told: list[Malformed] = []
+    replayer = Replayer(
+        embedded_broker.bootstrap,
+        topic,
+        headers=config,
+        unnumbered={"default"},
+        on_malformed=told.append,
+    )
+    rows: list[Any] = [{"source": "s1", "ts": 7}, row(3, ts=8), {"source": "s1", "stream": "p"}]
+    count = replayer.publish(rows)
+    assert (count.sent, count.delivered, count.malformed) == (2, 2, 1)
+    assert [(one.row, one.reason) for one in told] == [(3, "seq")]
+    first, second = (
+        dict(headers_of(message)) for message in read_messages(embedded_broker.bootstrap, topic, 2)
+    )
+    names = config.names()
+    assert names.seq not in first
+    assert second[names.seq] == b"3"
+    if preset == "cloudevents":
+        assert first["ce_id"].startswith(b"s1/")
+        assert second["ce_id"] == b"s1/0/3"
 
 
 def test_rows_in_file_order_with_what_they_say(embedded_broker: EmbeddedBroker, topic: str) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
+import topology.result
 from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
 from tests.sinks.results import fields, record, result
+from tests.sinks.written import WRITTEN
+from topology.outcome_lines import line_json, result_line
 
 
 def test_a_result_is_read_whole() -> None:
@@ -24,6 +27,22 @@ def test_a_result_is_read_whole() -> None:
         start_ns=1_700_000_000_000_000_000,
         end_ns=1_700_000_001_000_000_000,
         record=value,
+    )
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.told_by)
+def test_every_kind_that_stages_write_is_one(written: topology.result.Result) -> None:
+    value = line_json(result_line(written))
+    assert parse(value, written.id.encode()) == Result(
+        written.id,
+        written.query,
+        written.op,
+        written.revision,
+        written.final,
+        written.confidence,
+        written.start_ns,
+        written.end_ns,
+        value,
     )
 
 

@@ -1,19 +1,29 @@
-"""Oracle: results folded by Spark against a dictionary. Example: bad records, and courses."""
+"""Oracle: results folded by Spark against a dictionary. Examples: bad records, control records,
+courses, and what stages write, field by field."""
 
 from __future__ import annotations
 
 import json
 import random
 
-from pyspark.sql import SparkSession
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics import results
+from spark_analytics.jobs import JOBS, JobRefused, Wanted
+from tests.sinks.written import WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
+from topology.description import parse
+from topology.outcome_lines import line_json, result_line
+from topology.result import Member, Overflow, Result
 
 pytestmark = SPARK
 
 IDS = 30
+NO_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
+"""As Spark's Kafka source gives them for a record without any."""
 
 
 def seeded_results(seed: int) -> list[dict[str, object]]:
@@ -101,4 +111,101 @@ def test_what_is_no_result_is_aside(spark: SparkSession) -> None:
     words = ["result_unreadable", "id_missing", "revision_missing", "op_unknown"]
     assert bad == list(zip([2, 3, 4, 5], words, strict=True))
     assert [row.offset for row in read.events.collect()] == [0]
-    assert [row.offset for row in read.control.collect()] == [1]
+    assert [(row.offset, row.kind) for row in read.control.collect()] == [(1, "")]
+
+
+def test_control_records_are_told_apart(spark: SparkSession) -> None:
+    """By their header, whatever their value is; an overflow also by its value."""
+    overflow = Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2)
+    said = line_json(result_line(overflow))
+    good = json.dumps({"id": "a", "query": "q", "op": "emit", "revision": 0}).encode()
+    rows = [
+        Record(b"q", said, [("kind", b"overflow")], 0, 0),
+        Record(b"q", said, [], 1, 0),
+        Record(b"", None, [("kind", b"frontier")], 2, 0),
+        Record(b"", b"{", [("x", b"y"), ("kind", b"frontier")], 3, 0),
+        Record(b"", good, [("kind", None)], 4, 0),
+        Record(b"", good, [("kind", b"\xff")], 5, 0),
+        Record(b"a", good, [("x", b"y")], 6, 0),
+    ]
+    bare = frame(spark, [Record(b"a", good, [], 7, 0)]).withColumn("headers", F.expr(NO_HEADERS))
+    read = results.decoded(frame(spark, rows).unionByName(bare))
+    assert read.bad.collect() == []
+    assert sorted(row.offset for row in read.events.collect()) == [6, 7]
+    kinds = [(row.offset, row.kind) for row in read.control.orderBy("offset").collect()]
+    assert kinds == list(enumerate(["overflow", "overflow", "frontier", "frontier", "", ""]))
+    told = results.overflows(read.control).orderBy("offset").collect()
+    assert [row.offset for row in told] == [0, 1]
+    for row in told:
+        assert (row.query, row.shown, row.at, row.stream) == ("q", 2, 7, "pitch")
+        assert tuple(row.event) == ("b", None, "s1", 0, 5, 3)
+
+
+AS_TEXT = ("key", "values", "low", "high")
+
+
+@pytest.mark.parametrize("result", WRITTEN, ids=lambda result: result.told_by)
+def test_every_field_that_stages_write_is_read(spark: SparkSession, result: Result) -> None:
+    line = result_line(result)
+    record = Record(result.id.encode(), line_json(line), [], 0, 0)
+    (row,) = results.decoded(frame(spark, [record])).events.collect()
+    read = row.asDict(recursive=True)
+    assert line.keys() <= read.keys()
+    for name, value in line.items():
+        if name in AS_TEXT:
+            found = read[name] if isinstance(value, str) else json.loads(read[name])
+        elif name == "events":
+            found = [{k: v for k, v in e.items() if v is not None} for e in read[name]]
+        else:
+            found = read[name]
+        assert found == value, name
+    absent = {name for name, value in read.items() if value is None}
+    assert absent.isdisjoint(line.keys())
+
+
+class Fixed:
+    """Topics without records."""
+
+    streaming = False
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.asked: set[str] = set()
+
+    def records(self, topic: str) -> DataFrame:
+        self.asked.add(topic)
+        return frame(self._spark, [])
+
+
+WINDOW = "w: {window: tumbling 1s, aggregate: {n: count()}}"
+PATTERN = "p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}"
+JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
+
+
+@pytest.mark.parametrize(
+    ("queries", "named", "read", "tables"),
+    [
+        ([WINDOW], [], {"results.windows"}, {"latest", "overflows"}),
+        (
+            [PATTERN, JOIN],
+            [],
+            {"results.matches", "results.joins"},
+            {"latest-results.joins", "overflows-results.matches"},
+        ),
+        ([WINDOW], ["mine"], {"mine"}, {"latest", "queries"}),
+        ([], ["mine"], {"mine"}, {"bad"}),
+    ],
+)
+def test_the_topics_that_have_results_are_read(
+    spark: SparkSession, queries: list[str], named: list[str], read: set[str], tables: set[str]
+) -> None:
+    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")
+    topics = Fixed(spark)
+    found = JOBS["results"](topics, topology, Wanted(results=named))
+    assert topics.asked == read
+    assert tables <= {table.name for table in found}
+
+
+def test_without_queries_there_are_no_results(spark: SparkSession) -> None:
+    with pytest.raises(JobRefused, match="no queries.*--results TOPIC"):
+        JOBS["results"](Fixed(spark), parse("streams: {default: {}}"), Wanted())

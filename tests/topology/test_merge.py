@@ -356,7 +356,7 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     table: Table = [
         (1, "a", 0, 1, []),
         (2, "a", 2, 3, ["a0 at 1"]),
-        (10, None, ["a2 at 2", "W 3 C 1 at 10"]),
+        (10, None, ["a2 at 2", "W 3 C 1 at 2"]),
     ]
     merge = operator(heartbeat=10)
     play(merge, table)

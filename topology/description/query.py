@@ -31,6 +31,7 @@ from topology.description.spelling import (
 )
 from topology.description.stream import Section
 from topology.pattern.syntax import Query
+from topology.slack.quality import Guard, Strategy
 
 Uncertainty = Literal["ignore", "thesis3", "expected", "bounds"]
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
@@ -208,12 +209,30 @@ def _fault(error: Any) -> Fault:
 
 
 class QualityConfig(Section):
-    """What share of windows must be right at first, and how long that may take."""
+    """What share of windows must be right at first, how long that may take, and by which strategy
+    (`topology.slack.quality`)."""
 
     accuracy_ppm: Annotated[int, given(_accuracy)] = Field(
         default=990_000, validation_alias="accuracy"
     )
     max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
+    strategy: Annotated[Strategy, one_of(Strategy)] = "risk"
+    guard: Annotated[Guard, one_of(Guard)] | None = None
+    wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+
+    @model_validator(mode="after")
+    def _parameters_agree(self) -> QualityConfig:
+        faults = [
+            Fault((key,), f"is the parameter of strategy `{of}`", "leave it out")
+            for key, value, of in (("guard", self.guard, "risk"), ("wait", self.wait_ns, "fixed"))
+            if value is not None and self.strategy != of
+        ]
+        if self.strategy == "fixed" and self.wait_ns is None:
+            fault = Fault(("strategy",), "`fixed` does not say how long", "add wait: 100ms")
+            faults.append(fault)
+        if faults:
+            raise refused_at(*faults)
+        return self
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from topology.description.by_time import TIME, rule_faults
 from topology.description.problem import Fault, refused, refused_at, shown
 from topology.description.spelling import (
     MAX_INT,
@@ -38,7 +39,8 @@ from topology.description.spelling import (
     whole,
 )
 
-Rule = Literal["miss", "fixed", "thesis", "rfc"]
+Rule = Literal["miss", "fixed", "thesis", "rfc", "time"]
+Strategy = Literal["tail", "fixed", "mp"]
 LatePolicy = Literal["pass", "drop", "side"]
 EstimatorClock = Literal["arrival", "event"]
 Start = Literal["auto", "zero"] | int
@@ -78,9 +80,13 @@ def _infer_restart(value: Any, _: ValidationInfo) -> Any:
 
 
 class ReorderConfig(Section):
-    """Order within one source. `start: zero` is kept as 0."""
+    """Order within one source: by its sequence numbers, or under `rule: time` by its own
+    time. `start: zero` is kept as 0."""
 
     rule: Annotated[Rule, one_of(Rule)] = "miss"
+    strategy: Annotated[Strategy, one_of(Strategy)] = "tail"
+    accuracy_ppm: ProbabilityPpm = Field(default=999_000, validation_alias="accuracy")
+    wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
     miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
     min_wait_ns: DurationNs = Field(default=0, validation_alias="min_wait")
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
@@ -100,9 +106,14 @@ class ReorderConfig(Section):
     beta_ppm: WeightPpm = Field(default=600_000, validation_alias="beta")
     estimator_clock: Annotated[EstimatorClock, one_of(EstimatorClock)] = "arrival"
 
+    @property
+    def numbered(self) -> bool:
+        """Its records must bear sequence numbers."""
+        return self.rule != TIME
+
     @model_validator(mode="after")
     def _bounds_agree(self) -> ReorderConfig:
-        faults = []
+        faults = list(rule_faults(self))
         if self.min_wait_ns > self.max_wait_ns:
             message = f"{self.min_wait_ns} ns is more than max_wait ({self.max_wait_ns} ns)"
             faults.append(Fault(("min_wait",), message, "lower min_wait or raise max_wait"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topology.event import Event
+from topology.window.frontier import NOT_YET
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""
@@ -12,10 +13,11 @@ Place = tuple[int, str, int, int]
 
 class Entry:
     """The true time lies in [ref - error, ref + error]. `values` are those that rows show of it.
-    Nothing that ends after `until_ns` can change by it. `is_fresh`: the instant in which it came is
-    not over. `is_kept`: it is in the index."""
+    It is kept until `until_ns` (`keeping`). `came_ns`: see `marks`. `is_fresh`: the instant in
+    which it came is not over. `is_kept`: it is in the index."""
 
     __slots__ = (
+        "came_ns",
         "error_ns",
         "event",
         "is_fresh",
@@ -37,6 +39,7 @@ class Entry:
         self.error_ns = error_ns
         self.values = values
         self.until_ns = 0
+        self.came_ns = NOT_YET
         self.is_fresh = False
         self.is_kept = False
 

@@ -18,11 +18,20 @@ from topology.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.join.config import INTERVAL, JoinConfig
 from topology.operator import NEVER, Plain
 from topology.window.config import SESSION, WindowConfig
-from topology.window.frontier import Frontier
+from topology.window.frontier import NOT_YET, Frontier
 from topology.window.promise import Promise
 
 FRONTIERS: Final = 0
 PROMISE: Final = 1
+
+
+class SafeFrontier(Frontier):
+    """What is missing before C may, by its clock's error, lie before there by as much."""
+
+    __slots__ = ()
+
+    def is_incomplete(self, end_ns: int) -> bool:
+        return super().is_incomplete(end_ns + self._error_ns)
 
 
 class SharedPromise(Promise):
@@ -40,13 +49,16 @@ class Frontiers:
         self._ordered = ordered
         streams = [side.stream for side in config.sides]
         self._of_stream = {
-            stream: Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
+            stream: SafeFrontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
             for stream in streams
         }
         self._all = list(self._of_stream.values())
         others = [self._of_stream[stream] for stream in dict.fromkeys(streams[1:])]
-        first = [self._of_stream[streams[0]]]
-        self._waits = [others, *[first] * (len(streams) - 1)]
+        self._waits = others, [self._of_stream[streams[0]]]
+        """Frontiers that the first side's rows wait for, and those of any other."""
+        self._closed_ns = [NOT_YET, NOT_YET]
+        self._final_ns = [NOT_YET, NOT_YET]
+        self.gone_ns = NOT_YET
         self.promise = SharedPromise(promised(config)) if config.accuracy_ppm else None
 
     def of(self, stream: str) -> Frontier | None:
@@ -76,6 +88,7 @@ class Frontiers:
     def settle(self) -> None:
         for frontier in self._all:
             frontier.settle()
+        self._sum_up()
 
     def keep_promise(self, now_ns: int) -> None:
         promise = self.promise
@@ -84,6 +97,7 @@ class Frontiers:
             for frontier in self._all:
                 alone = not self._ordered
                 frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=alone)
+            self._sum_up()
 
     def due_ns(self) -> int:
         """When to keep the promise though nothing arrives."""
@@ -98,22 +112,25 @@ class Frontiers:
             self.promise.end(now_ns)
         for frontier in self._all:
             frontier.end()
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        for at, waits in enumerate(self._waits):
+            self._closed_ns[at] = min([frontier.closed_ns for frontier in waits])
+            self._final_ns[at] = min([frontier.final_ns for frontier in waits])
+        self.gone_ns = min([frontier.final_ns for frontier in self._all])
 
     def closed_ns(self, side: int) -> int:
-        return min(frontier.closed_ns for frontier in self._waits[side])
+        return self._closed_ns[side > 0]
 
     def final_ns(self, side: int) -> int:
-        return min(frontier.final_ns for frontier in self._waits[side])
-
-    @property
-    def gone_ns(self) -> int:
-        return min(frontier.final_ns for frontier in self._all)
+        return self._final_ns[side > 0]
 
     def is_sure(self, side: int, end_ns: int) -> bool:
         """Nothing more comes for the side's rows that end there, and nothing is missing."""
         return all(
             frontier.closed_ns >= end_ns and not frontier.is_incomplete(end_ns)
-            for frontier in self._waits[side]
+            for frontier in self._waits[side > 0]
         )
 
     def explain(self) -> dict[str, Any]:
@@ -133,6 +150,7 @@ class Frontiers:
             frontier.restore(told)
         if self.promise is not None:
             self.promise.restore(state[PROMISE])
+        self._sum_up()
 
 
 def _known(time_ns: int) -> int | None:

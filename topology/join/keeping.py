@@ -6,7 +6,7 @@ behind that end. So none can miss an event that has gone.
 
 Rows with a null ask for their owner's partners as long as they can change; those of more than two
 sides for what else belongs to the first. Of a join by interval such an owner may end after its
-partner, which is then kept as long.
+partner, which is then kept as long; not if the partner might have gone before the owner came.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from topology.join.config import FULL, INNER, INTERVAL, JoinConfig
+from topology.join.agenda import SPARE, Agenda
+from topology.join.config import FULL, INTERVAL, JoinConfig
 from topology.join.entry import Entry
 from topology.join.index import Index
-from topology.join.relation import Relation
-from topology.join.rows import Rows
+from topology.join.relation import NO_CELL, Relation
+from topology.join.rows import Owner, Rows
 
 Aged = tuple[tuple[int, int, str, int, int], int, Entry]
 
@@ -32,55 +33,51 @@ class Keeping:
         self._index = index
         self._rows = rows
         self._is_full = config.outer == FULL
-        is_asked = config.outer != INNER or len(config.sides) > 2
-        self.outlasts = config.kind == INTERVAL and is_asked
-        self._leaving: list[tuple[int, int, Entry]] = []
+        self._outlasts = config.kind == INTERVAL
+        self._leaving = Agenda()
         self._oldest: list[Aged] | None = None
         """A heap, once the bound was met; some in it may have left."""
         self._pushed = 0
 
-    def keep(self, entry: Entry) -> None:
-        """It is in the index."""
-        self.bind(entry)
-        self._push(entry)
+    def keep(self, entry: Entry, bonded: Iterable[Owner]) -> None:
+        """It is in the index; `bonded` are the events that it may belong to (`rows`)."""
+        self._bind(entry, bonded)
+        self._leaving.add(entry.until_ns, (NO_CELL, entry))
         if self._oldest is not None:
+            self._pushed += 1
             heappush(self._oldest, (entry.age, self._pushed, entry))
+            if len(self._oldest) > 2 * self._most + SPARE:
+                self._oldest = None  # few of these are still there
 
-    def bind(self, entry: Entry) -> None:
+    def _bind(self, entry: Entry, bonded: Iterable[Owner]) -> None:
         """Find out how long it is kept, and keep others longer because of it."""
-        entry.until_ns = max(entry.until_ns, self._relation.last_end(entry))
-        if not self.outlasts:
+        last_end = self._relation.last_end
+        entry.until_ns = max(entry.until_ns, last_end(entry))
+        if not self._outlasts:
             return
-        for cell, other in self._rows.bonded(entry):
+        for cell, other in bonded:
             for owner, partner in ((entry, other), (other, entry)):
-                if owner.side == 0 or self._is_full:
+                if (owner.side == 0 or self._is_full) and last_end(partner) > owner.came_ns:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
-    def loosen(self, entries: Iterable[Entry]) -> None:
-        """A partner of theirs has been given up."""
-        if self.outlasts:
-            for entry in entries:
-                entry.until_ns = 0
-                self.bind(entry)
-                self._push(entry)
-
-    def _push(self, entry: Entry) -> None:
-        self._pushed += 1
-        heappush(self._leaving, (entry.until_ns, self._pushed, entry))
+    def loosen(self, bonded: Iterable[Owner]) -> None:
+        """An event that they might belong to has been given up."""
+        if self._outlasts:
+            for _, entry in bonded:
+                before_ns, entry.until_ns = entry.until_ns, 0
+                self._bind(entry, self._rows.bonded(entry))
+                if entry.until_ns < before_ns:
+                    self._leaving.add(entry.until_ns, (NO_CELL, entry))
 
     def take_ended(self, gone_ns: int) -> list[Entry]:
         """Those that need not be kept any more."""
         ended = []
-        leaving = self._leaving
-        while leaving and leaving[0][0] <= gone_ns:
-            entry = heappop(leaving)[2]
-            if not entry.is_kept:
-                continue
-            if entry.until_ns <= gone_ns:
+        for _, entry in self._leaving.take(gone_ns):
+            if entry.until_ns > gone_ns:
+                self._leaving.add(entry.until_ns, (NO_CELL, entry))
+            elif entry.is_kept:
                 entry.is_kept = False
                 ended.append(entry)
-            else:
-                self._push(entry)
         return ended
 
     def excess(self) -> Entry | None:

@@ -10,33 +10,29 @@ join of all events in order that were not left out, for every order of arrival.
 
 Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
 frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). At
-`max_events` the oldest event is given up (`given_up`): the rows with a null that it has or may be
-missing in are told as they stand, as final. One event makes at most `max_rows` rows; an `Overflow`
-tells of those that make more.
+`max_events` the oldest event is given up (`given_up`): the rows with a null that it has or may fill
+are told as they stand, as final. Of more than `max_rows` rows of one event an `Overflow` tells.
 
-The state is small (`standing`, frontiers); events that are kept are *held*: they are in the log and
-come back with `restore`, in silence. `kept` and `gone` are those that this query lately began to
-keep and ceased to, an event once for each side; `several` makes `held_by` and `let_go` of them.
-
+Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 from topology.event import DATA, Event
-from topology.join.absent import ABSENT, Absent
 from topology.join.config import INNER, JoinConfig, check
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
 from topology.join.index import Index
 from topology.join.keeping import Keeping
+from topology.join.marks import KINDS, Marks
 from topology.join.reading import Reading
 from topology.join.relation import relation_of
-from topology.join.rows import Owner, Rows
+from topology.join.rows import Rows
 from topology.join.standing import Owners, name_of
 from topology.join.telling import Teller
 from topology.operator import Changes, Figures, Plain, State
@@ -72,16 +68,15 @@ class Join:
         )
         self._is_outer = config.outer != INNER
         self._fresh: list[Entry] = []
-        self.absent = Absent(len(config.sides), self._journal)
+        self.marks = Marks(len(config.sides), self._journal)
         self.kept: list[Event] = []
         self.gone: list[Event] = []
+        """What it lately began to keep, and ceased to; once for each side."""
         self.returned: list[Event] = []
         """What `restore` is to put back besides what it is given."""
         self._now_ns = 0
         self._instant_open = False
-        self._expired = 0
-        self._given_up = 0
-        self._copies = 0
+        self._expired = self._given_up = self._copies = 0
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -143,11 +138,15 @@ class Join:
         entries: list[Entry] = []
         if sides and event.ref_time_ns < frontier.final_ns:
             self._expired += 1
-            self.absent.add(event, sides)
+            self.marks.leave_out(event, sides)
         elif sides:
             entries = self._reading.entries(event, sides)
         shown = 0
+        gone_ns = self._frontiers.gone_ns
         for entry in entries:
+            if entry.ref_ns - entry.error_ns < gone_ns:
+                entry.came_ns = gone_ns
+                self.marks.came_wide(event, gone_ns)
             if self._index.put(entry):
                 shown = self._join(entry, shown)
             else:
@@ -159,19 +158,18 @@ class Join:
         entry.is_fresh = True
         self._fresh.append(entry)
         self.kept.append(entry.event)
-        most = self.config.max_rows
-        for row in self._rows.joined(entry):
-            if shown >= most:
-                if shown == most:
-                    self._teller.overflow(entry, shown)
-                shown = most + 1
-                break
+        left = self.config.max_rows - shown
+        for row in islice(self._rows.joined(entry), left + 1):
             shown += 1
-            id_ = self._teller.id_of(row)
-            self._teller.emit(row, id_, is_final=True, is_sure=row.is_certain)
-        self._keeping.keep(entry)
+            if shown > self.config.max_rows:
+                self._teller.overflow(entry, shown - 1)
+            else:
+                id_ = self._teller.id_of(row)
+                self._teller.emit(row, id_, is_final=True, is_sure=row.is_certain)
+        bonded = self._rows.bonded(entry)
+        self._keeping.keep(entry, bonded)
         if self._owners.are_told:
-            for owner in self._rows.bonded(entry):
+            for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
         if self._is_outer:
             for owner in self._rows.owners(entry):
@@ -185,9 +183,8 @@ class Join:
         self._teller.now_ns = now_ns
         if self._is_outer:
             self._owners.settle()
-        for entry in self._fresh:
-            entry.is_fresh = False
-        self._fresh.clear()
+        while self._fresh:
+            self._fresh.pop().is_fresh = False
         for entry in self._keeping.take_ended(self._frontiers.gone_ns):
             self._drop(entry)
 
@@ -198,20 +195,17 @@ class Join:
 
     def _give_up(self, entry: Entry) -> None:
         self._given_up += 1
-        bonded: list[Owner] = []
-        if self._is_outer or self._keeping.outlasts:
-            bonded = list(self._rows.bonded(entry))
+        bonded = self._rows.bonded(entry)
         if self._is_outer:
-            for owner in chain(self._rows.owners(entry), bonded):
+            for owner in chain(self._rows.owners(entry), self._rows.touched(entry, bonded)):
                 self._owners.abandon(owner)
         self._drop(entry)
-        self.absent.add(entry.event, [entry.side])
-        self._keeping.loosen(other for _, other in bonded)
+        self.marks.leave_out(entry.event, [entry.side])
+        self._keeping.loosen(bonded)
 
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """All but `retained` and those of a promise only grow."""
         promise = self._frontiers.promise
         return {
             "retained": self._index.count,
@@ -228,13 +222,12 @@ class Join:
         }
 
     def explain(self) -> dict[str, Any]:
-        """The figures, and up to where each stream is told and is final."""
         return {**self.figures(), **self._frontiers.explain()}
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        parts = chain(self._owners.parts(), self.absent.parts())
+        parts = chain(self._owners.parts(), self.marks.parts())
         state: State = {name_of_part(part): self._peek(part) for part in parts}
         return state | self._query_state()
 
@@ -246,7 +239,7 @@ class Join:
         return changes | self._query_state()
 
     def _peek(self, part: Part) -> Plain:
-        return self.absent.peek(part) if part[0] == ABSENT else self._owners.peek(part)
+        return self.marks.peek(part) if part[0] in KINDS else self._owners.peek(part)
 
     def _query_state(self) -> State:
         late = {
@@ -255,8 +248,8 @@ class Join:
             if entry.is_kept
             and self._relation.first_end(entry) <= self._frontiers.closed_ns(entry.side)
         }
-        frontiers = self._frontiers.snapshot()
-        return {QUERY: [self._now_ns, self._instant_open, sorted(late), frontiers]}
+        own = [self._now_ns, self._instant_open, sorted(late), self._frontiers.snapshot()]
+        return {QUERY: own}
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
@@ -268,29 +261,30 @@ class Join:
         self.returned = []
         if QUERY not in state:
             for event in held:
-                self.absent.add(event, self._reading.sides(event))
+                self.marks.leave_out(event, self._reading.sides(event))
             return
         self._now_ns, self._instant_open, late, frontiers = state[QUERY]
         self._frontiers.restore(frontiers)
         parts = {part_of(name): value for name, value in state.items() if name != QUERY}
-        for part in parts:
-            if part[0] == ABSENT:
-                self.absent.load(part)
+        for part, value in parts.items():
+            if part[0] in KINDS:
+                self.marks.load(part, value)
         self._put_back(held, set(late))
         entries = {name_of(entry): entry for entry in self._index}
         for part, value in parts.items():
-            if part[0] != ABSENT:
+            if part[0] not in KINDS:
                 self._owners.load(part, value, entries[part[2]])
 
     def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
         """`late` came in the open instant, when their rows should have been told already."""
         for event in held:
-            sides = self.absent.remaining(event, self._reading.sides(event))
+            sides = self.marks.remaining(event, self._reading.sides(event))
             for entry in self._reading.entries(event, sides):
+                entry.came_ns = self.marks.came_ns(event)
                 self._index.put(entry)
         self._reading.unreadable = self._reading.unkeyed = 0  # they were counted when they came
         for entry in list(self._index):
-            self._keeping.keep(entry)
+            self._keeping.keep(entry, self._rows.bonded(entry))
             if entry.event.offset in late:
                 entry.is_fresh = True
                 self._fresh.append(entry)

@@ -14,11 +14,11 @@ Cost: O(log n) and one step for each event in reach, and for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from topology.join.config import BOUNDS, FULL, JoinConfig
+from topology.join.config import BOUNDS, FULL, INNER, JoinConfig
 from topology.join.entry import Entry
 from topology.join.index import Index
 from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
@@ -43,6 +43,7 @@ class Rows:
         self._index = index
         self._sides = len(config.sides)
         self._is_full = config.outer == FULL
+        self._is_asked = config.outer != INNER or self._sides > 2
         self._least = POSSIBLE if config.uncertainty == BOUNDS else PLAIN
         self._enough = CERTAIN if config.uncertainty == BOUNDS else PLAIN
         streams = [side.stream for side in config.sides]
@@ -60,12 +61,24 @@ class Rows:
             if relation.bond(cell, owner, other) >= least and other.event is not owner.event
         ]
 
-    def bonded(self, entry: Entry) -> Iterator[Owner]:
-        """The firsts to which it possibly belongs; of a first, the others."""
+    def bonded(self, entry: Entry) -> list[Owner]:
+        """The firsts to which it possibly belongs; of a first, the others. None where all rows are
+        told at once and hold two events: there nobody asks for them again."""
+        if not self._is_asked:
+            return []
         sides = range(1, self._sides) if entry.side == 0 else (0,)
-        for cell in self._relation.cells(entry, POSSIBLE):
-            for side in sides:
-                for other in self.partners(cell, entry, side, POSSIBLE):
+        return [
+            (cell, other)
+            for cell in self._relation.cells(entry, POSSIBLE)
+            for side in sides
+            for other in self.partners(cell, entry, side, POSSIBLE)
+        ]
+
+    def touched(self, entry: Entry, bonded: Iterable[Owner]) -> Iterator[Owner]:
+        """The owners among these."""
+        if entry.side or self._is_full:
+            for cell, other in bonded:
+                if cell in self._relation.cells(other, self._least):
                     yield cell, other
 
     def owners(self, entry: Entry) -> list[Owner]:

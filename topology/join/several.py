@@ -29,7 +29,13 @@ class SeveralJoins(SeveralWindows):
         """Events no longer held, since the driver emptied it."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        step = super().on_batch(events, now_ns)
+        """Event by event where there are several queries, for each tells rows at once."""
+        step = Step(now_ns, list(events))
+        if len(self._joins) > 1:
+            for event in events:
+                step.results += super().on_batch([event], event.at_ns).results
+            events = ()
+        step.results += super().on_batch(events, now_ns).results
         self._hold()
         return step
 
@@ -39,7 +45,8 @@ class SeveralJoins(SeveralWindows):
         return step
 
     def on_end(self, now_ns: int) -> Step:
-        step = super().on_end(now_ns)
+        step = super().on_time(now_ns)
+        step.results += super().on_end(now_ns).results
         self._hold()
         return step
 
@@ -56,10 +63,10 @@ class SeveralJoins(SeveralWindows):
                 self._drop(event)
             join.gone.clear()
         for join in self._joins:
-            for event in join.absent.left:
+            for event in join.marks.left:
                 if event.held_by != self._position:
-                    join.absent.forget(event)
-            join.absent.left.clear()
+                    join.marks.forget(event)
+            join.marks.left.clear()
 
     def _drop(self, event: Event) -> None:
         more = self._more.pop(id(event), 0)
@@ -69,7 +76,7 @@ class SeveralJoins(SeveralWindows):
             event.held_by = 0
             self.let_go.append(event)
             for join in self._joins:
-                join.absent.forget(event)
+                join.marks.forget(event)
 
     def held(self) -> Iterable[Event]:
         return {id(event): event for join in self._joins for event in join.held()}.values()

@@ -16,10 +16,10 @@ State: per owner that has told rows which are not final, and per abandoned one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from itertools import islice
 from typing import Any, Final
 
+from topology.join.agenda import Agenda
 from topology.join.config import JoinConfig
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
@@ -74,9 +74,9 @@ class Owners:
         self._journal = journal
         self._told: dict[Key, tuple[Owner, Standings]] = {}
         self._done: dict[Key, None] = {}
-        self._closing = (_Agenda(), _Agenda())
+        self._closing = (Agenda(), Agenda())
         """Owners to be told: of the first side, and of all others."""
-        self._ending = (_Agenda(), _Agenda())
+        self._ending = (Agenda(), Agenda())
         """Those with rows that are not final."""
 
     def expect(self, owner: Owner) -> None:
@@ -87,14 +87,14 @@ class Owners:
         """The instant is over, the frontiers stand."""
         for side in (0, 1):
             due = self._closing[side].take(self._frontiers.closed_ns(side))
-            due = [each for each in due if each[1].is_kept and key_of(each) not in self._done]
-            for owner in sorted(due, key=self._order):
-                self._close(owner, is_final=self._is_final(owner))
+            for owner in sorted(due, key=self._order) if due else ():
+                if not self._done or key_of(owner) not in self._done:
+                    self._close(owner, is_final=self._is_final(owner))
         for side in (0, 1):
             ended = self._ending[side].take(self._frontiers.final_ns(side))
-            ended = [each for each in ended if key_of(each) in self._told]
-            for owner in sorted(ended, key=self._order):
-                self._finish(owner)
+            for owner in sorted(ended, key=self._order) if ended else ():
+                if key_of(owner) in self._told:
+                    self._finish(owner)
 
     def correct(self, owner: Owner) -> None:
         """An event has come that may be its partner."""
@@ -242,25 +242,3 @@ def key_of(owner: Owner) -> Key:
 
 def name_of(entry: Entry) -> str:
     return f"{entry.side}/{entry.name}"
-
-
-class _Agenda:
-    """Owners by the instant at which they end."""
-
-    __slots__ = ("_heap", "_number")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Owner]] = []
-        self._number = 0
-
-    def add(self, end_ns: int, owner: Owner) -> None:
-        self._number += 1
-        heappush(self._heap, (end_ns, self._number, owner))
-
-    def take(self, until_ns: int) -> list[Owner]:
-        """Those that end at or before it."""
-        taken = []
-        heap = self._heap
-        while heap and heap[0][0] <= until_ns:
-            taken.append(heappop(heap)[2])
-        return taken

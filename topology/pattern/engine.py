@@ -33,6 +33,7 @@ from topology.pattern.run import Now, Run
 from topology.pattern.shelves import Hall, Shelf
 from topology.pattern.telling import Teller, member
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.uncertain.reach import within_reach
 from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
 STORED: Final = "stored"
@@ -158,13 +159,12 @@ class Engine:
             return refused
         if self._heeds_errors and entry.event.error_ns:
             self._widen(entry.event.error_ns)
-        if entry.time_ns > self.clock_ns:
-            self.clock_ns = entry.time_ns
-            self._ask_at_clock()
+        self.clock_ns = max(self.clock_ns, entry.time_ns)
         in_order = self._newest is None or entry.key > self._newest
         for hall in self._halls:
             if entry.time_ns >= self.frontier_ns - hall.amend_ns:
                 self._offer(hall, entry, at_ns, in_order=in_order)
+        self._ask_at_clock()  # now, so that what it puts in doubt is told once, with that
         if in_order:
             self._newest = entry.key
         self._flush(at_ns)
@@ -202,7 +202,7 @@ class Engine:
             in_shelf = newest is None or entry.key > newest
             for run in shelf.runs:
                 ordered = in_order if run.query.shape.everywhere else in_shelf
-                anchors = run.affected(entry, kinds, in_order=ordered)
+                anchors = _affected(run, hall, entry, kinds, in_order=ordered)
                 if run.query.query.emit == "slack":
                     late_by_ns = 0 if ordered else max(1, self.clock_ns - entry.time_ns)
                     wait_ns = run.gathers_ns(kinds, late_by_ns)
@@ -443,6 +443,15 @@ def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
         alike = (query.form.same, query.query.amend_ns)
         groups.setdefault(alike, []).append((number, query))
     return list(groups.values())
+
+
+def _affected(
+    run: Run, hall: Hall, entry: Entry, kinds: Sequence[int], *, in_order: bool
+) -> list[Entry]:
+    anchors = run.affected(entry, kinds, in_order=in_order)
+    if not hall.doubt.margin_ns or run.query.grading is None:
+        return anchors
+    return within_reach(run.query, run.units, entry, anchors)
 
 
 def _order(said: tuple[Run, Hall, Change]) -> Any:

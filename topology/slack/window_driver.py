@@ -34,7 +34,16 @@ from typing import Final, Literal, NamedTuple
 from topology.event import Event
 from topology.operator import NEVER, Plain
 from topology.slack.filled import Filled
-from topology.slack.policy import CAP, CONFIRMED, END, IDLE, PROBABLE, SlackPolicy, refuse_below
+from topology.slack.policy import (
+    BEFORE_ALL,
+    CAP,
+    CONFIRMED,
+    END,
+    IDLE,
+    PROBABLE,
+    SlackPolicy,
+    refuse_below,
+)
 
 MAX_PENDING: Final = 100_000
 
@@ -88,6 +97,7 @@ class WindowDriver:
                 " make them as long as they are apart, or longer"
             )
         self.policy = policy
+        self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns
         self._shift_ns = (1 if closed == "left" else 0) - offset_ns
         self._early_ns = every_ns - tick_ns if early else 0
@@ -103,6 +113,18 @@ class WindowDriver:
         self.missed = 0  # so many
         self.filled = Filled() if only_filled else None
         self._empty: set[int] = set()  # of the pending: those that held nothing
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Why the windows closed of which it is not yet known whether they missed an event."""
+        return tuple(self._pending)
+
+    def announce(self, bound_ns: int, now_ns: int) -> None:
+        """Somebody else knows that nothing at or below the bound is still to come: no strategy
+        has to wait for it."""
+        if bound_ns > self._announced_ns:
+            self._announced_ns = bound_ns
+            self.heed(now_ns)
 
     # -- events and time ---------------------------------------------------------------------------
 
@@ -218,7 +240,7 @@ class WindowDriver:
             return
         if not self._is_due(now_ns):
             return
-        confirmed_ns = policy.confirmed_ns(now_ns)
+        confirmed_ns = max(policy.confirmed_ns(now_ns), self._announced_ns)
         self._resolve(confirmed_ns)
         while self._is_due(now_ns):
             number = self._next
@@ -226,7 +248,8 @@ class WindowDriver:
             if bound_ns <= confirmed_ns:
                 until_ns = min(confirmed_ns, now_ns + self._early_ns)
                 last = (until_ns + self._shift_ns) // self._every_ns
-                by = CONFIRMED if policy.certain else PROBABLE
+                is_certain = policy.certain or self.bound_ns(last) <= self._announced_ns
+                by = CONFIRMED if is_certain else PROBABLE
                 if policy.waives(self.bound_ns(last), now_ns):
                     by = IDLE
                 self._close_sure(last, by, told)
@@ -322,18 +345,21 @@ class WindowDriver:
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> Plain:
-        own = [self._now_ns, self._open, self._due_ns, self._next, self._next_pending]
+        times = [self._now_ns, self._due_ns, self._announced_ns]
+        own = [self._open, self._next, self._next_pending, list(self._pending)]
         filled = None if self.filled is None else [self.filled.snapshot(), sorted(self._empty)]
         missed = [self.missed, sorted(self._missed)]
-        return [*own, list(self._pending), missed, filled, self.policy.snapshot()]
+        return [times, own, missed, filled, self.policy.snapshot()]
 
     def restore(self, state: Plain) -> None:
-        self._now_ns, self._open, self._due_ns, self._next, self._next_pending = state[:5]
-        self._pending = deque(state[5])
-        self.missed, missed = state[6]
-        self._missed = set(missed)
-        if self.filled is not None and state[7] is not None:
-            filled, empty = state[7]
-            self.filled.restore(filled)
+        times, own, missed, filled, policy = state
+        self._now_ns, self._due_ns, self._announced_ns = times
+        self._open, self._next, self._next_pending, pending = own
+        self._pending = deque(pending)
+        self.missed, numbers = missed
+        self._missed = set(numbers)
+        if self.filled is not None and filled is not None:
+            content, empty = filled
+            self.filled.restore(content)
             self._empty = set(empty)
-        self.policy.restore(state[8])
+        self.policy.restore(policy)

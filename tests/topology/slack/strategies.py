@@ -17,6 +17,7 @@ from topology.slack.baselines import AverageDelay, EventDriven, Ignore
 from topology.slack.budget import Budget, WaitBudget
 from topology.slack.k_slack import ARRIVAL, KSlack, MPKSlack
 from topology.slack.ldop import LDOP
+from topology.slack.own_tail import OwnTail
 from topology.slack.policy import SlackPolicy
 from topology.slack.prob_slack import ProbSlack
 from topology.slack.risk import RiskSlack
@@ -100,6 +101,8 @@ STRATEGIES: Final = [
         lambda s: RiskSlack(WaitBudget(2 * MS * s, EVERY * s), period=400, step_ns=MS * s),
     ),
     Strategy("tail, 1 %", lambda s: TailSlack(0.01, max_wait_ns=200 * MS * s), inexact=True),
+    Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),
+    Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("tail, 20 %", lambda s: TailSlack(0.2, max_wait_ns=200 * MS * s), inexact=True),
 ]
 

@@ -131,7 +131,10 @@ def test_distinct_values_beyond_the_bound_are_a_lower_bound() -> None:
 @given(st.one_of(st.text(), st.booleans(), st.integers(), st.floats(-1e300, 1e300)))
 def test_a_scalar_comes_back_from_its_text(value: Any) -> None:
     again = scalar_of(text_of(value))
-    assert again == value
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        assert again == float(value)  # as near as JSON carries it
+    else:
+        assert again == value
     assert isinstance(again, bool) == isinstance(value, bool)
 
 

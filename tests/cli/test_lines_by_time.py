@@ -1,0 +1,45 @@
+"""Replay input of streams by time: example lines that bear no number."""
+
+from __future__ import annotations
+
+import io
+
+from cli.lines import Sample, read_lines
+from topology.event import Event
+from topology.outcome import Malformed
+
+BY_TIME = [
+    ('{"source": "a", "ts": 5}', 1),
+    ('{"source": "a", "ts": 6, "seq": 700}', 2),
+    ('{"source": "a", "ts": 7, "seq": "none at all", "kind": "heartbeat"}', 3),
+    ('{"source": "a", "ts": 8, "stream": "p", "epoch": 4}', 4),
+    ('{"source": "a", "ts": 9, "seq": 3, "offset": 88}', 88),
+    ('{"source": "a", "ts": 9, "offset": 0}', 0),
+    ('{"source": "a", "ts": 9, "offset": -1}', 7),
+    ('{"source": "a", "ts": 9, "offset": "4"}', 8),
+]
+
+
+def test_in_a_stream_by_time_the_offset_of_a_dump_counts_or_the_line() -> None:
+    text = "".join(f"{line}\n" for line, _ in BY_TIME)
+    lines = list(read_lines("-", io.BytesIO(text.encode()), by_time=["default", "p"]))
+    assert [line.number for line in lines] == list(range(1, len(BY_TIME) + 1))
+    for line, (_, number) in zip(lines, BY_TIME, strict=True):
+        assert isinstance(line.content, Event), line
+        assert (line.content.seq, line.content.offset) == (number, line.number)
+
+
+def test_other_streams_and_clock_lines_are_read_as_ever() -> None:
+    text = """\
+{"source": "a", "stream": "q"}
+{"source": "a", "stream": ["p"]}
+{"clock": "a", "t1": 1, "t2": 2, "t3": 3, "t4": 4}
+nonsense
+{"source": "a", "stream": "p", "ts": 1.5}
+"""
+    lines = [
+        line.content for line in read_lines("-", io.BytesIO(text.encode()), by_time=["default"])
+    ]
+    reasons = [line.reason for line in lines if isinstance(line, Malformed)]
+    assert reasons == ["seq_missing", "seq_missing", "line_not_json", "seq_missing"]
+    assert isinstance(lines[2], Sample)

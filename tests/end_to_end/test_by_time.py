@@ -1,0 +1,130 @@
+"""End to end: sources that number nothing, under kill -9.
+
+Lines without numbers are published by `inorder produce`, with disorder within each source and
+copies, while the worker is killed. Every record comes out once, each source by its time and
+numbered without a hole, the stream in order; nothing is called complete; and the raw topic dumped
+and replayed gives the same, number by number.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.command import ROOT
+from tests.end_to_end.records import Read, read_all
+from tests.end_to_end.replaying import differences, dump, replay, said
+from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.trouble import Trouble, stop_all
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
+
+MS = 1_000_000
+EVENTS = 4_000
+SECONDS = 5
+SOURCES = 6
+TIMEOUT_S = 60.0
+CALM = "tick_lag: 3s\ncorrect_for: 1h\n"
+"""Of one log two readers may see an overtaken tick otherwise (test_same_answer)."""
+
+
+def recording(path: Path) -> list[str]:
+    """What is published, line by line: each payload stands for its record."""
+    rng = Random(7)
+    began_ns = time.time_ns() + 2_000 * MS
+    rows: list[dict[str, Any]] = []
+    for i in range(EVENTS):
+        ts_ns = began_ns + i * SECONDS * 1_000 * MS // EVENTS
+        delay_ns = rng.choice((0, 0, 0, 5, 20, 60)) * MS + rng.randint(0, MS)
+        row = {"source": f"s{i % SOURCES}", "ts": ts_ns, "arrival": ts_ns + delay_ns}
+        rows.append({**row, "payload": f"{i}"})
+        if i % 500 == 499:
+            rows.append({**row, "arrival": ts_ns + delay_ns + 10 * MS, "payload": f"{i} again"})
+    rows.sort(key=lambda one: one["arrival"])
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return [json.dumps(row["payload"]) for row in rows]
+
+
+def produce(setting: Setting, path: Path) -> subprocess.Popen[bytes]:
+    command = ("produce", "--brokers", setting.bootstrap, "--topic", setting.raw)
+    options = ("--topology", str(setting.path), "--speed", "1", str(path))
+    return subprocess.Popen(
+        [sys.executable, "-m", "cli", *command, *options], cwd=ROOT, stderr=subprocess.PIPE
+    )
+
+
+def test_each_record_once_though_the_worker_is_killed(kafka: SharedKafka, tmp_path: Path) -> None:
+    reorder = "reorder: {rule: time, accuracy: 99%}"
+    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, stream=reorder, more=CALM)
+    lines = tmp_path / "lines.jsonl"
+    trouble = Trouble(setting, tmp_path, worker_count=1)
+    with running(*trouble.workers, may_start=trouble.everybody):
+        trouble.workers[0].wait_ready()
+        payloads = recording(lines)
+        emitted = Emitted(setting)
+        publishing = produce(setting, lines)
+        try:
+            emitted.wait_for(len(payloads) // 3, TIMEOUT_S)
+            trouble.kill_worker()
+            assert publishing.wait(TIMEOUT_S) == 0, publishing.communicate()[1].decode()
+        finally:
+            publishing.kill()
+            publishing.communicate()
+        emitted.wait_for(len(payloads), TIMEOUT_S)
+        emitted.close()
+        stop_all(trouble.everybody)
+
+    raw = read_all(setting.bootstrap, setting.raw)
+    assert all(record.header("seqNum") is None for record in raw)
+    ordered = read_all(setting.bootstrap, setting.ordered)
+    assert_in_order([record for record in ordered if not record.is_control], payloads)
+    watermarks = [record for record in ordered if record.header("kind") == "watermark"]
+    assert watermarks
+    for mark in watermarks:
+        assert mark.number("complete") <= mark.number("refTs") - 3_600_000 * MS
+    for topic in (setting.topology.topics.gaps, setting.topology.topics.dead):
+        assert read_all(setting.bootstrap, topic) == []
+
+    dumped = tmp_path / "raw.jsonl"
+    assert dump(setting, dumped) == len(payloads)
+    again = replay(setting, dumped)
+    assert differences(said(ordered), again) == []
+    counts = ("in", "duplicate", "dead", "held", "gaps")
+    assert [again.summary[name] for name in counts] == [len(payloads), 0, 0, 0, 0]
+
+
+def assert_in_order(events: list[Read], payloads: list[str]) -> None:
+    assert Counter((event.value or b"").decode() for event in events) == Counter(payloads)
+    keys = []
+    by_source: dict[str, list[Read]] = defaultdict(list)
+    late: Counter[str] = Counter()
+    for event in events:
+        source, epoch, seq = event.name
+        by_source[source].append(event)
+        if event.header("late") is None:
+            keys.append((event.number("refTs"), source, epoch, seq))
+        else:
+            late[event.header("late") or ""] += 1
+    print(f"{len(events)} events, late: {dict(late)}")
+    assert keys == sorted(set(keys))
+    assert len(by_source) == SOURCES
+    assert sum(late.values()) < len(events) // 5
+    for mine in by_source.values():
+        numbers = sorted(event.name[2] for event in mine)
+        assert numbers == list(range(numbers[0], numbers[0] + len(mine)))
+        in_order = [event for event in mine if event.header("late") is None]
+        for one, other in pairwise(in_order):
+            assert one.name[2] < other.name[2]
+            assert one.number("ts") <= other.number("ts")

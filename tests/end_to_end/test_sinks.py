@@ -1,0 +1,202 @@
+"""End to end: what a worker tells of windows and patterns, in every kind of store.
+
+Disordered events, so that windows and matches are updated and taken back and one query overflows
+its LIMIT; the worker is killed in mid-flow, and so is each sink. In the end each store holds what
+stands on its topic, and that is what a replay of the same log comes to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.workloads import crowd
+from infra.poll import wait_until
+from infra.postgres import PostgresServer
+from infra.redis import RedisServer
+from sinks.files import Form
+from tests.end_to_end.records import Read, Sender
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
+from tests.sinks.results import same
+from tests.sinks.sink_process import SinkProcess
+from tests.sinks.told import (
+    QUERIES,
+    SPEED,
+    await_truth,
+    beat,
+    content,
+    is_overflow,
+    lines_of,
+    overflows,
+    replayed,
+    standing,
+    told,
+    value_of,
+)
+from tests.sinks.topic import group_has_read
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.redis,
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+]
+
+EVENTS = 5_000
+SINKS_KILLED, WORKER_KILLED = 0.2, 0.5
+"""Shares of the events sent."""
+
+BATCH = 20
+"""Small, so that there is mostly one between its reading and its commit."""
+
+WRITTEN_BEFORE_KILL = 2 * BATCH
+"""So the first batch was committed."""
+
+TIMEOUT_S = 60.0
+
+
+class Sinking(SinkProcess):
+    """One sink of one topic, and the place it fills."""
+
+    def __init__(
+        self, kind: str, brokers: str, topic: str, folder: Path, place: Place, *options: str
+    ) -> None:
+        self.place = place
+        self.group = f"{topic}.{kind}"
+        self.begin: dict[int, int] = {}
+        """By partition, where it went on after it had been killed."""
+
+        self.topic = topic
+        self._brokers = brokers
+        super().__init__(
+            self.group,
+            folder,
+            *(kind, "--brokers", brokers, "--topic", topic, "--group", self.group),
+            *("--batch", str(BATCH), *options),
+        )
+
+    def kill_in_mid_flow(self, partitions: int) -> None:
+        self.wait_until_written(WRITTEN_BEFORE_KILL)
+        assert self.process.kill() == -9
+        consumer = Consumer({"bootstrap.servers": self._brokers, "group.id": self.group})
+        places = [TopicPartition(self.topic, number) for number in range(partitions)]
+        found = consumer.committed(places, TIMEOUT_S)
+        consumer.close()
+        self.begin = {place.partition: max(0, place.offset) for place in found}
+        self.start()
+
+    def await_all(self, records: Sequence[Read]) -> None:
+        """Until it has read these; AssertionError if it has not counted each as what it is."""
+        ends = {record.partition: record.offset + 1 for record in records}
+        wait_until(
+            lambda: group_has_read(self._brokers, self.topic, self.group, ends),
+            TIMEOUT_S,
+            f"{self.group} to have read all",
+        )
+        rest = [each for each in records if each.offset >= self.begin[each.partition]]
+        assert 0 < len(rest) < len(records), "was killed before its first word, or after its last"
+        counted = self.metrics()
+        assert counted["records"] == len(rest)
+        assert counted["control"] == sum(record.is_control for record in rest)
+        assert self.dead_letters == []
+
+    def exit_code(self) -> int | None:
+        """Wait for the end that it was told to come to."""
+        wait_until(lambda: not self.process.is_alive(), TIMEOUT_S, f"the end of {self.group}")
+        return self.process.kill()
+
+
+def sinks_on(
+    setting: Setting, folder: Path, redis: RedisServer, postgres: PostgresServer
+) -> list[Sinking]:
+    """Every kind on windows and on matches."""
+    made = []
+    for topic in setting.topology.result_topics.values():
+        table = topic.replace("-", "_")
+        form = Form.PARQUET if topic == setting.topology.topics.windows else Form.JSON_LINES
+        files = folder / topic
+        kinds: dict[str, tuple[Place, list[str]]] = {
+            "redis": (redis_place(redis, topic), ["--redis", redis.url]),
+            "postgres": (
+                postgres_place(postgres, table),
+                ["--postgres", postgres.url, "--table", table],
+            ),
+            "files": (
+                file_place(files, form, roll_bytes=1),
+                ["--folder", str(files), "--format", form, "--roll-seconds", "0.5"],
+            ),
+        }
+        made += [
+            Sinking(kind, setting.bootstrap, topic, folder / "logs", place, *options)
+            for kind, (place, options) in kinds.items()
+        ]
+    return made
+
+
+@contextmanager
+def served(sinks: Sequence[Sinking]) -> Iterator[None]:
+    """Started at the begin; at the end nothing of them is left."""
+    try:
+        for sink in sinks:
+            sink.start()
+        yield
+    finally:
+        for sink in sinks:
+            sink.process.kill()
+
+
+def await_share(sender: Sender, share: float) -> None:
+    wait_until(lambda: sender.share >= share, TIMEOUT_S, f"{share:.0%} of the events to be sent")
+
+
+def test_the_stores_hold_what_the_replay_says(
+    kafka: SharedKafka,
+    redis_server: RedisServer,
+    postgres_server: PostgresServer,
+    tmp_path: Path,
+) -> None:
+    stages = "reorder+merge, window+pattern"
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, more=QUERIES)
+    partitions = setting.topology.topics.partitions
+    rows = crowd(EVENTS, seed=5).rows
+    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
+    sinks = sinks_on(setting, tmp_path, redis_server, postgres_server)
+    with running(worker):
+        worker.wait_ready()
+        sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
+        with served(sinks):
+            await_share(sender, SINKS_KILLED)
+            for sink in sinks:
+                sink.kill_in_mid_flow(partitions)
+            await_share(sender, WORKER_KILLED)
+            worker.kill_all()
+            worker.start()
+            sender.finish()
+            beat(setting, rows)
+            expected = replayed(setting, tmp_path / "raw.jsonl")
+            await_truth(setting, content(expected))
+            assert worker.stop() == 0, worker.log
+            records = told(setting)
+            for sink in sinks:
+                sink.await_all(records[sink.topic])
+                sink.process.terminate()
+            for sink in sinks:
+                assert sink.exit_code() == 0, sink.log
+    lines = {topic: lines_of(found) for topic, found in records.items()}
+    for topic, found in lines.items():
+        ops = Counter(line["op"] for line in found if not is_overflow(line))
+        print(f"{topic}: {dict(ops)}, {len(overflows(found))} overflows")
+        assert ops.keys() == {"emit", "update", "retract"}
+    for sink in sinks:
+        assert same(sink.place.truth()) == standing(lines[sink.topic]), sink.group
+    assert overflows(chain(*lines.values())) == overflows(expected) != set()

@@ -1,0 +1,85 @@
+"""REORDER by time in many settings, alone and in the stage, for the laws of all operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.laws.cases import MAX_WAIT, UNMERGED, Case, two_streams
+from tests.laws.streams import MS, raw
+from topology.description import parse
+from topology.description.stream import ReorderConfig
+from topology.slack.strategy import strategy_of
+from topology.sources_by_time import SourcesByTime
+from topology.stage import Stage
+
+
+def _sources_case(name: str, max_ahead_ns: int | None = None, **settings: Any) -> Case:
+    config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
+    return Case(
+        f"sources by time, {name}",
+        lambda: SourcesByTime("default", config, strategy_of(config), 1, max_ahead_ns),
+        raw,
+        replays="max_sources" not in settings,
+        max_held=settings.get("max_held_total", 1 << 62),
+        max_held_per_source=settings.get("max_held", 1 << 62),
+        max_sources=settings.get("max_sources", 1 << 62),
+    )
+
+
+def _topology(reorder: str = "", more: str = "") -> Any:
+    """The streams `default` and `odd` by time, beside one that numbers."""
+    text = f"""
+streams:
+  even: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
+  odd: {{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}}, merge: {{max_wait: {MAX_WAIT}}}}}
+  default:
+    {{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}}, merge: {{max_wait: {MAX_WAIT}}}}}
+heartbeat: 20ms
+{more}"""
+    return parse(text)
+
+
+def _stage(*operators: str, reorder: str = "", more: str = "", streams: str = "default") -> Stage:
+    return Stage(_topology(reorder, more), operators, streams=streams.split())
+
+
+BY_TIME = [
+    _sources_case("tail", accuracy="80%"),
+    _sources_case("tail, strict", late="side", max_ahead_ns=5 * MS),
+    _sources_case("fixed", strategy="fixed", wait="20ms", late="drop"),
+    _sources_case("no wait", strategy="fixed", wait="0ms"),
+    _sources_case("largest lateness", strategy="mp"),
+    _sources_case("few held", max_held=3, max_held_total=5),
+    _sources_case("two held in all", max_held_total=2),
+    _sources_case("one source known", strategy="fixed", wait="3ms", max_sources=1),
+    Case(
+        "stage, fused, by time",
+        lambda: _stage("reorder", "merge", reorder=", accuracy: 80%"),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, by time, windows before the merge",
+        lambda: _stage("reorder", "merge", "window", more=UNMERGED),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, one stream by number, one by time",
+        lambda: _stage(
+            "reorder", "merge", reorder=", strategy: mp, late: side", streams="even odd"
+        ),
+        two_streams,
+        stamped_from=4,
+        several_operators=True,
+    ),
+    Case(
+        "stage, reorder alone, by time",
+        lambda: _stage("reorder", reorder=", strategy: fixed, wait: 9ms"),
+        raw,
+        stamped_from=4,
+        several_operators=True,
+    ),
+]

@@ -1,0 +1,166 @@
+"""REORDER by time against its oracle, alone and through the whole stage."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies, disposed
+from tests.oracle.by_time import Arrival, Left, by_time
+from topology.description import ReorderConfig, parse
+from topology.event import DATA, WATERMARK, Event
+from topology.outcome import Duplicate
+from topology.slack.strategy import strategy_of
+from topology.sources_by_time import SourcesByTime
+from topology.stage import Stage
+
+MS = 1_000_000
+START = 10_000
+SEEDS = range(20 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "expected"),
+    [
+        # In order: each waits from its own arrival; the last comes when its clock, which went on
+        # from 2 at 2, stands at 9: 5 has been waited for.
+        ([(1, 1), (2, 2), (9, 5)], "4:0 5:1 9:2"),
+        ([(1, 1), (2, 2), (9, 8)], "4:0 5:1 12:2"),
+        ([(1, 1), (2, 9)], "2:0 5:1"),
+        # Overtaken by less than the wait, then by more.
+        ([(1, 4), (3, 2)], "3:1 4:0"),
+        ([(1, 4), (6, 2)], "4:0 6:1*"),
+        # Equal times: by place.
+        ([(1, 4), (2, 4)], "4:0 4:1"),
+        # It creeps: nothing waits longer than 5.
+        ([(1, 4), (3, 4), (5, 4), (9, 5)], "4:0 4:1 5:2 9:3"),
+    ],
+)
+def test_by_hand(arrivals: list[tuple[int, int]], expected: str) -> None:
+    given = [Arrival(at, time, place) for place, (at, time) in enumerate(arrivals)]
+    left = by_time(given, wait=3, max_wait=5)
+    assert " ".join(f"{one.at}:{one.place}{'*' if one.late else ''}" for one in left) == expected
+
+
+def stream(seed: int, n: int = 150, sources: int = 3) -> list[Event]:
+    """Sources without numbers, by clocks that disagree; some keep order, some do not."""
+    rng = Random(seed)
+    sent = []
+    for i in range(sources):
+        ts = START + rng.choice((0, 0, -700, 40))
+        delayed, reach = rng.choice((0.0, 0.3, 0.9)), rng.choice((4, 15, 60))
+        arrival = START + rng.randint(0, 20)
+        for _ in range(n // sources):
+            step = rng.choice((0, 1, 2, 5, 5, 40 if rng.random() < 0.1 else 1))
+            ts += step
+            arrival += step
+            late = rng.randint(0, reach) if rng.random() < delayed else 0
+            sent.append((arrival + late, ts, f"s{i}"))
+    sent.sort(key=lambda one: one[0])
+    return [
+        Event("default", source, -1, offset, ts * MS, arrival * MS, offset)
+        for offset, (arrival, ts, source) in enumerate(sent)
+    ]
+
+
+def by_source(events: list[Event]) -> dict[str, list[Arrival]]:
+    sources: dict[str, list[Arrival]] = defaultdict(list)
+    for one in events:
+        sources[one.source].append(Arrival(one.arrival_ns // MS, one.ts_ns // MS, one.offset))
+    return sources
+
+
+@pytest.mark.parametrize(("wait", "max_wait"), [(0, 50), (7, 50), (30, 30), (30, 200)])
+def test_each_source_leaves_as_the_oracle_says(wait: int, max_wait: int) -> None:
+    config = ReorderConfig(
+        rule="time", strategy="fixed", wait_ns=wait * MS, max_wait_ns=max_wait * MS
+    )
+    for seed in SEEDS:
+        events = stream(seed)
+        operator = SourcesByTime("default", config, strategy_of(config))
+        released = []
+        for one in copies(events):
+            released += operator.on_batch([one], one.at_ns).released
+        released += operator.on_time(events[-1].at_ns + 1_000 * MS).released
+        said: dict[str, list[Left]] = defaultdict(list)
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for one in released:
+            if one.kind == DATA:
+                said[one.source].append(Left(one.at_ns // MS, one.offset, one.late != ""))
+                numbers[one.source].append(one.seq)
+        for source, arrivals in by_source(events).items():
+            assert said[source] == by_time(arrivals, wait, max_wait), (seed, source)
+            first = arrivals[0].place
+            assert numbers[source] == list(range(first, first + len(arrivals)))
+
+
+def topology(late: str = "pass", more: str = "", clock: str = "unsynced: trust") -> Any:
+    reorder = f"{{rule: time, max_wait: 100ms, late: {late}{more}}}"
+    stream = f"{{reorder: {reorder}, clock: {{{clock}}}}}"
+    return parse(f"streams: {{default: {stream}}}\nheartbeat: 20ms\ncorrect_for: 2s\n")
+
+
+@pytest.mark.parametrize("late", ["pass", "side"])
+@pytest.mark.parametrize(
+    "more", ["", ", accuracy: 90%", ", strategy: mp", ", strategy: fixed, wait: 20ms"]
+)
+def test_the_whole_stage_keeps_order_and_balance(late: str, more: str) -> None:
+    for seed in SEEDS:
+        events = stream(seed)
+        stage = Stage(topology(late, more), ("reorder", "merge"))
+        released: list[Event] = []
+        reports: list[Any] = []
+        for one in copies(events):
+            step = stage.on_batch([one], one.at_ns)
+            released += step.released
+            reports += step.reports
+        end = stage.on_end(events[-1].at_ns)
+        released += end.released
+        reports += end.reports
+
+        assert sorted(disposed(released, reports, set(range(len(events))))) == [
+            one.offset for one in events
+        ]
+        assert not any(isinstance(report, Duplicate) for report in reports)
+        kept = [one for one in released if one.kind == DATA]
+        keys = [(e.ref_time_ns, e.source, e.epoch, e.seq) for e in kept if not e.late]
+        assert keys == sorted(set(keys))
+        assert len({(one.source, one.epoch, one.seq) for one in kept}) == len(kept)
+        for one in kept:
+            if not one.late:
+                assert one.ref_time_ns == one.ts_ns
+        for one in released:
+            if one.kind == WATERMARK:
+                assert one.complete_ns <= one.ref_time_ns - 2_000 * MS
+        waited = [(one.at_ns - one.arrival_ns) // MS for one in kept]
+        assert max(waited) <= 100 + 500  # reorder.max_wait and merge.max_wait
+
+
+def test_what_waits_in_reorder_is_never_passed_by_the_merge() -> None:
+    """Nothing is late to REORDER (the wait is long enough) and none to the merge, though the
+    merge itself would wait for no delay at all."""
+    text = (
+        "streams: {default: {reorder: {rule: time, strategy: fixed, wait: 60ms},"
+        " clock: {unsynced: trust}, merge: {max_wait: 0ms}}}"
+    )
+    late = held_longer = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        sent = []
+        for source, reach in (("calm", 0), ("wild", 50)):
+            for i in range(100):
+                ts = START + 7 * i
+                sent.append((ts + rng.randint(0, reach), ts, source))
+        sent.sort()
+        stage = Stage(parse(text), ("reorder", "merge"))
+        for offset, (arrival, ts, source) in enumerate(sent):
+            event = Event("default", source, -1, offset, ts * MS, arrival * MS, offset)
+            for one in stage.on_batch([event], event.at_ns).released:
+                held_longer += one.source == "wild" and one.at_ns - one.arrival_ns > 5 * MS
+                late += one.late != "" and one.arrival_ns - one.ts_ns < 1 * MS
+    assert held_longer > 100
+    assert late == 0

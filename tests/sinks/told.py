@@ -1,0 +1,124 @@
+"""What a worker tells on its results topics, and what a replay of the same log says.
+
+The queries have updates and retracts of windows and of matches, where events are disordered, and
+one of them overflows its LIMIT.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads.rows import Row
+from tests.end_to_end.records import Headers, Read, contract, read_all, send
+from tests.end_to_end.replaying import dump, run_cli
+from tests.end_to_end.setting import Setting
+
+SPEED = 0.1
+"""Of the workload `crowd`, for these lengths of windows."""
+
+TIMEOUT_S = 60.0
+POLL_S = 0.3
+BEATS_APART_S = 1.0
+"""Longer than any wait of the topology."""
+
+GAP = """PATTERN SEQ(_ a, !_ n, _ b)
+    WHERE a.source = 's04' AND n.source = 's05' AND b.source = 's06'
+    WITHIN 50 ms"""
+MANY = """PATTERN SEQ(_ a, _+ b[], _ c)
+    WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
+    WITHIN 45 ms USING skip_till_any MATCHES ALL LIMIT 2"""
+QUERIES = f"""queries:
+  gap: {{pattern: {json.dumps(GAP)}}}
+  many: {{pattern: {json.dumps(MANY)}, finals: true}}
+  load: {{window: tumbling 100ms, key: payload.source, aggregate: {{mean: avg(payload.v)}}}}
+  burst: {{window: session 25ms, key: payload.source, aggregate: {{n: count()}}, finals: true}}
+tick_lag: 3s
+"""
+"""With a tick so late that it overtakes no record, which would be a difference from the replay."""
+
+COURSE = ("op", "revision", "at")
+"""What of a result tells how it came about, not what it is."""
+
+Line = dict[str, Any]
+
+
+def value_of(row: Row) -> bytes:
+    return json.dumps({"source": row.source, "v": row.seq % 7}).encode()
+
+
+def beat(setting: Setting, rows: Sequence[Row]) -> None:
+    """Every source says that it has no more events, and says so again when all waits are over:
+    everything becomes final, for the worker and for the replay."""
+    last: dict[str, int] = {}
+    for row in rows:
+        last[row.source] = max(row.seq, last.get(row.source, 0))
+    for number in (1, 2):
+        time.sleep(BEATS_APART_S * (number - 1))
+        headers: dict[str, Headers] = {
+            source: [*contract(source, seq + number, time.time_ns()), ("kind", b"heartbeat")]
+            for source, seq in last.items()
+        }
+        send(setting, [(source, None, found) for source, found in headers.items()])
+
+
+def is_overflow(line: Line) -> bool:
+    return bool(line["kind"] == "overflow")
+
+
+def standing(lines: Iterable[Line]) -> dict[str, Line]:
+    """Of each id the highest revision, but for those that were taken back."""
+    highest: dict[str, Line] = {}
+    for line in lines:
+        if not is_overflow(line):
+            known = highest.setdefault(line["id"], line)
+            if line["revision"] > known["revision"]:
+                highest[line["id"]] = line
+    return {id_: line for id_, line in highest.items() if line["op"] != "retract"}
+
+
+def content(lines: Iterable[Line]) -> dict[str, Line]:
+    return {
+        id_: {name: part for name, part in line.items() if name not in COURSE}
+        for id_, line in standing(lines).items()
+    }
+
+
+def overflows(lines: Iterable[Line]) -> set[str]:
+    return {json.dumps(line | {"at": 0}) for line in lines if is_overflow(line)}
+
+
+def told(setting: Setting) -> dict[str, list[Read]]:
+    """All that the results topics hold now."""
+    topics = setting.topology.result_topics.values()
+    return {topic: read_all(setting.bootstrap, topic) for topic in topics}
+
+
+def lines_of(records: Iterable[Read]) -> list[Line]:
+    return [json.loads(record.value or b"") for record in records]
+
+
+def replayed(setting: Setting, path: Path) -> list[Line]:
+    """What the log comes to; the lines are those of all result topics."""
+    dump(setting, path)
+    shown = ("--show", "window,match,overflow")
+    done = run_cli("replay", "--topology", str(setting.path), *shown, str(path))
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def await_truth(setting: Setting, expected: dict[str, Line]) -> None:
+    """Until the topics say what the replay says, and nothing else."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while (found := content(lines_of(chain(*told(setting).values())))) != expected:
+        if time.monotonic() > deadline_s:
+            wrong = [id_ for id_ in {**found, **expected} if found.get(id_) != expected.get(id_)]
+            some = [(found.get(id_), expected.get(id_)) for id_ in wrong[:3]]
+            pytest.fail(f"{len(wrong)} of {len(expected)} results differ: {some}")
+        time.sleep(POLL_S)

@@ -1,0 +1,104 @@
+"""Joins in many settings, with the streams that the laws run them on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.laws.cases import Case, accepted, merged
+from tests.laws.streams import MS
+from tests.laws.told import copies, copy_of
+from topology.event import WATERMARK, Event
+from topology.join.config import Field, JoinConfig, Side
+from topology.join.operator import Join
+from topology.join.several import SeveralJoins
+
+POSITION: Final = 3
+KEY: Final = ("key",)
+EVEN: Final = Side("a", "even", key=KEY)
+ODD: Final = Side("b", "odd", key=KEY)
+AGAIN: Final = Side("c", "even", key=KEY)
+
+INTERVAL: Final[dict[str, Any]] = {"kind": "interval", "low_ns": -2 * MS, "high_ns": 5 * MS}
+TUMBLING: Final[dict[str, Any]] = {"kind": "tumbling", "size_ns": 8 * MS, "every_ns": 8 * MS}
+SLIDING: Final[dict[str, Any]] = {"kind": "sliding", "size_ns": 9 * MS, "every_ns": 4 * MS}
+PROMISE: Final[dict[str, Any]] = {
+    "accuracy_ppm": 700_000,
+    "max_wait_ns": 40 * MS,
+    "idle_ns": 90 * MS,
+}
+
+
+def streams(seed: int) -> list[Event]:
+    """The sources of `merged` as two streams: what is announced is announced of both."""
+    return _parted(copies(merged(seed)))
+
+
+def unmerged(seed: int) -> list[Event]:
+    return _parted(copies(accepted(seed)))
+
+
+def _parted(events: list[Event]) -> list[Event]:
+    parted: list[Event] = []
+    for event in events:
+        parted.append(event)
+        event.stream = "even" if event.source in ("s0", "s2") else "odd"
+        if event.kind == WATERMARK:
+            parted.append(copy_of(event))
+            parted[-1].stream = "even"
+    for offset, event in enumerate(parted):
+        event.offset = offset
+    return parted
+
+
+def _config(query: str, *sides: Side, **settings: Any) -> JoinConfig:
+    fields = tuple(Field(side.alias, number, ("v",)) for number, side in enumerate(sides))
+    correct_for = {"correct_for_ns": 100 * MS}
+    return JoinConfig(query, sides, fields=fields, **{**correct_for, **settings})
+
+
+def _case(name: str, *configs: JoinConfig, ordered: bool = True, max_held: int = 1 << 62) -> Case:
+    return Case(
+        f"join, {name}",
+        lambda: SeveralJoins([Join(config, ordered=ordered) for config in configs], POSITION),
+        streams if ordered else unmerged,
+        replays=False,
+        reorders=False,
+        max_held=max_held,
+    )
+
+
+def _one(name: str, *sides: Side, ordered: bool = True, **settings: Any) -> Case:
+    max_held = settings.get("max_events", 1 << 62)
+    return _case(name, _config("q", *sides, **settings), ordered=ordered, max_held=max_held)
+
+
+JOINS: Final = [
+    _one("inner", EVEN, ODD, **INTERVAL),
+    _one("left, finals", EVEN, ODD, outer="left", finals=True, **INTERVAL),
+    _one("full, errors ignored", ODD, EVEN, outer="full", uncertainty="ignore", **INTERVAL),
+    _one("full, bounds", EVEN, ODD, outer="full", uncertainty="bounds", **INTERVAL),
+    _one("three sides, inner", EVEN, ODD, AGAIN, **INTERVAL),
+    _one("three sides, full", EVEN, ODD, AGAIN, outer="full", finals=True, **INTERVAL),
+    _one("tumbling, left", EVEN, ODD, outer="left", **TUMBLING),
+    _one("sliding, full, bounds", EVEN, ODD, outer="full", uncertainty="bounds", **SLIDING),
+    _one("sliding, three sides", EVEN, ODD, AGAIN, outer="left", finals=True, **SLIDING),
+    _one("few events", EVEN, ODD, outer="full", max_events=4, finals=True, **INTERVAL),
+    _one("few events, windows", EVEN, ODD, AGAIN, outer="full", max_events=7, **SLIDING),
+    _one("few events, three sides", EVEN, ODD, AGAIN, outer="left", max_events=6, **INTERVAL),
+    _one("few rows", EVEN, ODD, AGAIN, outer="full", max_rows=2, **TUMBLING),
+    _one("short memory", EVEN, ODD, outer="full", correct_for_ns=2 * MS, **INTERVAL),
+    _one("promised", EVEN, ODD, outer="left", finals=True, **INTERVAL, **PROMISE),
+    _one("promised, unmerged", EVEN, ODD, outer="full", ordered=False, **TUMBLING, **PROMISE),
+    _case(
+        "several",
+        _config("inner", EVEN, ODD, max_events=5, **INTERVAL),
+        _config("full", ODD, AGAIN, outer="full", finals=True, correct_for_ns=MS, **SLIDING),
+        _config("self", EVEN, AGAIN, outer="left", uncertainty="ignore", **TUMBLING),
+    ),
+    _case(
+        "several, unmerged",
+        _config("short", EVEN, ODD, outer="full", correct_for_ns=0, **INTERVAL, **PROMISE),
+        _config("long", ODD, EVEN, outer="full", **SLIDING, **PROMISE),
+        ordered=False,
+    ),
+]

@@ -1,0 +1,87 @@
+"""The laws of all operators (tests/laws), for joins: they hold events beyond letting them pass, so
+the balance is another; the rest is the same."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.laws import test_laws as laws
+from tests.laws.cases import Case
+from tests.topology.join.cases import JOINS
+from topology.event import DATA
+
+SHARED = [
+    laws.test_the_same_answer_however_the_input_is_cut,
+    laws.test_looking_at_the_clock_changes_nothing,
+    laws.test_before_the_deadline_nothing_happens,
+    laws.test_a_restart_changes_nothing,
+    laws.test_all_changes_in_turn_make_the_snapshot,
+    laws.test_bounds_hold_at_every_step,
+    laws.test_time_does_not_go_back,
+    laws.test_watermarks_keep_their_word,
+]
+
+SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+every_case = pytest.mark.parametrize("case", JOINS, ids=repr)
+
+
+@every_case
+@pytest.mark.parametrize("law", SHARED, ids=lambda law: law.__name__)
+def test_law(law: laws.Law, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laws, "SEEDS", SEEDS)
+    law(case)  # type: ignore[call-arg]
+
+
+@every_case
+def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
+    for seed in SEEDS:
+        run = laws.Run(case, seed, laws.cut)
+        let_go: list[int] = []
+        for _ in run.steps():
+            assert [one.offset for one in run.released] == [one.offset for one in run.taken]
+            let_go += _let_go(run)
+            held = [one.offset for one in run.operator.held()]
+            assert all(one.held_by for one in run.operator.held())
+            holding = {one.offset for one in run.taken if one.held_by}
+            assert holding == set(held)
+            assert len(held) == len(holding)
+            assert not holding & set(let_go)
+        run.end()
+        let_go += _let_go(run)
+        assert not list(run.operator.held())
+        assert all(key.endswith("query") for key in run.operator.snapshot())
+        assert all(one.held_by == 0 for one in run.released)
+        assert max(Counter(let_go).values(), default=1) == 1
+        assert let_go
+        assert {one.offset for one in run.taken if one.kind == DATA} >= set(let_go)
+
+
+def _let_go(run: laws.Run) -> list[int]:
+    operator: object = run.operator
+    events, operator.let_go = operator.let_go, []  # type: ignore[attr-defined]
+    return [event.offset for event in events]
+
+
+@every_case
+def test_figures_are_kept_up_through_restarts(case: Case) -> None:
+    """What is retained; the counts may begin anew."""
+    for seed in SEEDS:
+        steady, shaken = (
+            laws.Run(case, seed, laws.one_by_one),
+            laws.Run(case, seed, laws.one_by_one),
+        )
+        rng = Random(seed)
+        for _ in zip(steady.steps(), shaken.steps(), strict=True):
+            if rng.random() < 0.3:
+                shaken.restart()
+            assert _retained(shaken) == _retained(steady)
+
+
+def _retained(run: laws.Run) -> int:
+    figures: dict[str, int] = run.operator.figures()  # type: ignore[attr-defined]
+    return figures["retained"]

@@ -1,0 +1,104 @@
+"""Examples and a law: rows with a null are told as soon as what was promised allows it."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.topology.join.streams import MS, START, history
+from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, told, x, y
+from tests.topology.join.truth import last_word, truth
+from tests.topology.join.truth import told as row_of
+from topology.event import BYE, HEARTBEAT
+from topology.join.config import JoinConfig
+from topology.join.operator import Join
+from topology.join.several import SeveralJoins
+
+SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
+PROMISE: dict[str, Any] = {"accuracy_ppm": 900_000, "max_wait_ns": 50 * MS, "idle_ns": 500 * MS}
+PIECE_MS = 50 / 16
+
+
+def config_of(**settings: Any) -> JoinConfig:
+    return JoinConfig("q", (X, Y), **{**WITHIN, "outer": "left", **PROMISE, **settings})
+
+
+def join(*, ordered: bool = False, **settings: Any) -> SeveralJoins:
+    return SeveralJoins([Join(config_of(**settings), ordered=ordered)], 1)
+
+
+def until(operator: SeveralJoins, ms: float) -> list[Any]:
+    return list(operator.on_time(START + round(ms * MS)).results)
+
+
+def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
+    operator = join()
+    assert told(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
+    assert until(operator, 131) == []
+    found = told(operator, y(2, 140), x(3, 140)) + until(operator, 141)
+    assert rows(found) == ["x2 y2!", "x3 y2!", "x1"]
+    assert found[-1].at_ns == START + 140 * MS
+
+
+def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
+    operator = join()
+    told(operator, y(1, 80), x(1, 100))
+    deadline_ns = operator.next_deadline_ns()
+    assert deadline_ns is not None
+    results = until(operator, 400)
+    assert rows(results) == ["x1?"]
+    assert 110 + 50 - PIECE_MS <= (results[0].at_ns - START) / MS <= 110 + 50 + PIECE_MS
+
+
+def test_what_comes_later_corrects_it_and_is_counted() -> None:
+    operator = join()
+    told(operator, y(1, 80), x(1, 100))
+    until(operator, 400)
+    assert rows(told(operator, y(2, 108, at_ms=401))) == ["x1 y2!", "-x1!"]
+    figures = operator.figures()
+    assert figures["promised_ppm"] == 900_000
+    assert (figures["missed"] > 0, figures["late_ppm"] > 0) == (True, True)
+
+
+@pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
+def test_a_word_of_the_source_will_do(kind: str) -> None:
+    """Of that source: another of the same name on the other stream says nothing of it."""
+    operator = join()
+    told(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130))
+    other = x(3, 140, at_ms=140)
+    other.kind = HEARTBEAT
+    assert told(operator, other) + until(operator, 140) == []
+    word = y(2, 140, at_ms=141)
+    word.kind = kind
+    assert rows(told(operator, word) + until(operator, 141)) == ["x1"]
+
+
+def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
+    plain = SeveralJoins([Join(config_of(accuracy_ppm=0))], 1)
+    for operator in (plain, join(ordered=True)):
+        told(operator, y(1, 80), x(1, 100))
+        assert rows(told(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
+
+
+@pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
+@pytest.mark.parametrize("outer", ["left", "full"])
+def test_the_last_word_is_the_truth_before_the_merge_too(
+    relation: dict[str, Any], outer: str
+) -> None:
+    corrected = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = history(rng, "XY", 60, errors=(0, 0, 3))
+        for one in events:
+            delay_ms = rng.choice((0, 0, 0, 2, 30, 120))
+            one.at_ns = one.arrival_ns = one.ref_time_ns + delay_ms * MS
+        events.sort(key=lambda one: one.at_ns)
+        config = config_of(outer=outer, **relation)
+        operator = SeveralJoins([Join(config, ordered=False)], 1)
+        results = told(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
+        assert {row_of(row, config) for row in last_word(results)} == truth(events, config)
+        corrected += sum(row.op == "retract" for row in results)
+    assert corrected

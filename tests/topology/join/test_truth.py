@@ -1,0 +1,167 @@
+"""Oracle: after the last correction the rows that stand are those of a plain join of all events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies, copy_of, over_the_wire
+from tests.topology.join.streams import MS, arriving, history
+from tests.topology.join.truth import last_word, told, truth
+from topology.event import DATA, Event
+from topology.join.config import Field, JoinConfig, Side
+from topology.join.operator import Join
+from topology.join.several import SeveralJoins
+from topology.result import CONFIRMED, RETRACT
+
+SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+KEY = ("key",)
+TWO = (Side("a", "A", key=KEY), Side("b", "B", key=KEY))
+THREE = (*TWO, Side("c", "C", key=KEY))
+SAME = (Side("a", "A", key=KEY), Side("b", "A", key=KEY))
+TYPED = (Side("a", "A", "T", KEY), Side("b", "B", key=KEY), Side("c", "A", "", KEY))
+UNKEYED = (Side("a", "A"), Side("b", "B", "T"))
+
+RELATIONS: dict[str, dict[str, Any]] = {
+    "interval": {"kind": "interval", "low_ns": -4 * MS, "high_ns": 9 * MS},
+    "interval, after": {"kind": "interval", "low_ns": 0, "high_ns": 12 * MS},
+    "interval, long before": {"kind": "interval", "low_ns": -30 * MS, "high_ns": -20 * MS},
+    "tumbling": {"kind": "tumbling", "size_ns": 15 * MS, "every_ns": 15 * MS},
+    "sliding": {"kind": "sliding", "size_ns": 14 * MS, "every_ns": 5 * MS},
+}
+SIDES = {"two": TWO, "three": THREE, "of one stream": SAME, "typed": TYPED, "unkeyed": UNKEYED}
+
+every_relation = pytest.mark.parametrize("relation", RELATIONS)
+every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
+
+
+def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinConfig:
+    own = SIDES[sides]
+    fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
+    return JoinConfig("q", own, fields=fields, **{**RELATIONS[relation], **settings})
+
+
+def run(
+    config: JoinConfig, stream: Sequence[Event], rng: Random | None = None
+) -> tuple[list[Any], list[Event]]:
+    """All that was told, and the events that were taken; with `rng` it is restarted at times."""
+    joins = SeveralJoins([Join(config)], 1)
+    results: list[Any] = []
+    taken: list[Event] = []
+    for event in stream:
+        results += joins.on_batch([event], event.at_ns).results
+        if event.kind == DATA and event.held_by:
+            taken.append(event)
+        if rng and rng.random() < 0.1:
+            state = over_the_wire(joins.snapshot())
+            held = [copy_of(one) for one in joins.held()]
+            joins = SeveralJoins([Join(config)], 1)
+            joins.restore(state, sorted(held, key=lambda one: one.offset))
+    return results + joins.on_end(stream[-1].at_ns).results, taken
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@every_relation
+@every_outer
+def test_the_last_word_is_the_truth(relation: str, outer: str, sides: str) -> None:
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = history(rng, "ABC" if sides == "three" else "AB", 50)
+        config = config_of(relation, sides, outer=outer, finals=seed % 2 == 0)
+        stream = arriving(rng, events, late=rng.choice((0.0, 0.1, 0.5)))
+        results, _ = run(config, stream, rng if seed % 3 == 0 else None)
+        word = last_word(results)
+        rows = [told(result, config) for result in word]
+        assert len(rows) == len(set(rows))
+        assert set(rows) == truth(events, config), seed
+        assert not config.finals or all(result.final for result in word)
+
+
+@every_relation
+@every_outer
+def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str) -> None:
+    """Probabilities and values too; with errors, with restarts."""
+    corrected = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = history(rng, "ABC", 40, errors=(0, 0, 1, 5))
+        sides = rng.choice(("two", "three", "typed"))
+        uncertainty = rng.choice(("ignore", "expected", "bounds"))
+        config = config_of(relation, sides, outer=outer, uncertainty=uncertainty)
+        words = []
+        for late in (0.0, 0.3, 0.9):
+            stream = arriving(rng, copies(events), late=late)
+            results, _ = run(config, stream, rng if late else None)
+            word = last_word(results)
+            words.append(sorted((r.id, r.probability, r.values, r.partners) for r in word))
+            corrected += sum(result.op == RETRACT for result in results)
+            if uncertainty != "bounds":
+                assert {told(result, config) for result in word} == truth(events, config)
+        assert words[0] == words[1] == words[2], seed
+    assert corrected or outer == "inner"
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@every_relation
+@every_outer
+def test_what_is_expired_is_left_out_and_nothing_else(
+    relation: str, outer: str, sides: str
+) -> None:
+    expired = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = history(
+            rng,
+            "ABC" if sides == "three" else "AB",
+            50,
+            errors=rng.choice(((0,), (0, 3), (0, 0, 40))),
+        )
+        correct_for_ns = rng.choice((0, 5, 30)) * MS
+        config = config_of(relation, sides, outer=outer, correct_for_ns=correct_for_ns)
+        stream = arriving(rng, events, late=0.4, announced=rng.choice((0.2, 1.0)))
+        for event in stream:
+            event.complete_ns = 0  # so that `correct_for` alone makes final
+        results, taken = run(config, stream, rng if seed % 3 == 0 else None)
+        rows = {told(result, config) for result in last_word(results)}
+        assert rows == truth(taken, config), seed
+        expired += len(events) - len(taken)
+    assert expired
+
+
+@every_relation
+@every_outer
+def test_a_confirmed_row_is_never_taken_back(relation: str, outer: str) -> None:
+    """Where watermarks tell at once what is missing."""
+    confirmed = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = history(rng, "ABC", 50, errors=(0, 0, 0, 4))
+        uncertainty = rng.choice(("ignore", "expected", "bounds"))
+        sides = rng.choice(("two", "three"))
+        config = config_of(relation, sides, outer=outer, uncertainty=uncertainty)
+        results, _ = run(config, arriving(rng, events, late=0.3, announced=1.0))
+        sure: set[str] = set()
+        for result in results:
+            assert result.id not in sure or (result.op, result.confidence) == ("update", CONFIRMED)
+            if result.confidence == CONFIRMED:
+                sure.add(result.id)
+        confirmed += len(sure)
+    assert confirmed
+
+
+def test_the_streams_are_of_the_kind_that_matters() -> None:
+    """Rows are retracted, events expire late, one stream lags behind the other."""
+    retracted = updated = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of("interval", "three", outer="full")
+        results, _ = run(config, arriving(rng, history(rng, "ABC", 60, errors=(0, 3))))
+        retracted += sum(result.op == RETRACT for result in results)
+        updated += sum(result.op == "update" for result in results)
+    assert retracted > len(SEEDS)
+    assert updated

@@ -1,0 +1,122 @@
+"""What a join should say, from all events at once: slow and by the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from topology.event import DATA, Event
+from topology.join.config import FULL, INNER, INTERVAL, JoinConfig
+from topology.result import EMIT, RETRACT, UPDATE, JoinResult
+
+Coordinates = tuple[str, str, int]
+Row = tuple[Any, str, tuple[Coordinates | None, ...]]
+"""The window's start, or None; the key, as text; stream, source and seq of each event."""
+
+
+def coordinates(event: Event | None) -> Coordinates | None:
+    return None if event is None else (event.stream, event.source, event.seq)
+
+
+def key_of(event: Event) -> str:
+    return repr(event.value["key"])
+
+
+def on_side(events: Iterable[Event], config: JoinConfig, number: int) -> list[Event]:
+    side = config.sides[number]
+    return [
+        event
+        for event in events
+        if event.kind == DATA
+        and event.stream == side.stream
+        and side.type in ("", event.type)
+        and (side.key is None or event.value["key"] is not None)
+    ]
+
+
+def starts(event: Event, config: JoinConfig) -> set[int]:
+    """Of the windows that hold it."""
+    found = set()
+    start_ns = event.ref_time_ns // config.every_ns * config.every_ns
+    while start_ns + config.size_ns > event.ref_time_ns:
+        found.add(start_ns)
+        start_ns -= config.every_ns
+    return found
+
+
+def meets(config: JoinConfig, first: Event, other: Event, start_ns: int | None) -> bool:
+    if first is other or (config.sides[0].key and key_of(first) != key_of(other)):
+        return False
+    if start_ns is not None:
+        return start_ns in starts(first, config) and start_ns in starts(other, config)
+    return config.low_ns <= other.ref_time_ns - first.ref_time_ns <= config.high_ns
+
+
+def truth(events: Sequence[Event], config: JoinConfig) -> set[Row]:
+    sides = [on_side(events, config, number) for number in range(len(config.sides))]
+    windows: list[int | None] = [None]
+    if config.kind != INTERVAL:
+        windows = [*{start for own in sides for one in own for start in starts(one, config)}]
+    return {
+        (
+            start_ns,
+            key_of(next(one for one in row if one)) if config.sides[0].key else "",
+            named(row),
+        )
+        for start_ns in windows
+        for row in rows(config, sides, start_ns)
+    }
+
+
+def named(row: Sequence[Event | None]) -> tuple[Coordinates | None, ...]:
+    return tuple(coordinates(one) for one in row)
+
+
+def rows(
+    config: JoinConfig, sides: list[list[Event]], start_ns: int | None
+) -> Iterator[Sequence[Event | None]]:
+    for first in sides[0]:
+        if start_ns is not None and start_ns not in starts(first, config):
+            continue
+        chosen: list[list[Event | None]] = [[first]]
+        for others in sides[1:]:
+            partners = [one for one in others if meets(config, first, one, start_ns)]
+            chosen.append([*partners] or [None])
+        for row in product(*chosen):
+            present = [one for one in row if one is not None]
+            if len({id(one) for one in present}) < len(present):
+                continue
+            if len(present) == len(sides) or config.outer != INNER:
+                yield row
+    if config.outer != FULL:
+        return
+    for number, others in enumerate(sides[1:], start=1):
+        for other in others:
+            if start_ns is not None and start_ns not in starts(other, config):
+                continue
+            if not any(meets(config, first, other, start_ns) for first in sides[0]):
+                yield [other if side == number else None for side in range(len(sides))]
+
+
+def last_word(results: Iterable[Any]) -> list[JoinResult]:
+    """What stands at the end; each step on the way there has to be in order."""
+    latest: dict[str, JoinResult] = {}
+    for result in results:
+        before = latest.get(result.id)
+        assert result.revision == (0 if before is None else before.revision + 1)
+        assert before is None or not before.final
+        assert result.op in ((EMIT,) if before is None else (UPDATE, RETRACT))
+        assert result.op != RETRACT or result.final
+        latest[result.id] = result
+    return [result for result in latest.values() if result.op != RETRACT]
+
+
+def told(result: JoinResult, config: JoinConfig) -> Row:
+    by_alias = {partner.alias: partner for partner in result.partners}
+    members = []
+    for side in config.sides:
+        partner = by_alias.get(side.alias)
+        members.append(partner and (partner.stream, partner.source, partner.seq))
+    start_ns = None if config.kind == INTERVAL else result.start_ns
+    return start_ns, repr(result.key) if config.sides[0].key else "", tuple(members)

@@ -1,0 +1,89 @@
+"""The tail of one source by its own clock: examples, in ms."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from topology.event import Event
+from topology.reorder_by_time import ReorderByTime
+from topology.slack.own_tail import OwnTail
+from topology.slack.tail import COLD
+
+MS = 1_000_000
+
+
+def event(ts: float, arrival: float, number: int) -> Event:
+    return Event("default", "a", 0, number, round(ts * MS), round(arrival * MS), number)
+
+
+def waits(
+    events: list[Event], accuracy: float = 0.99, max_wait: int = 200
+) -> list[tuple[int, int]]:
+    """(number, wait in ms) in the order of leaving; late ones have a wait of -1."""
+    policy = OwnTail(round((1 - accuracy) * 1e6), max_wait_ns=max_wait * MS)
+    operator = ReorderByTime(policy, cap_ns=max_wait * MS)
+    out = []
+    for one in events:
+        out += operator.on_batch([one], one.at_ns).released
+    out += operator.on_time(events[-1].at_ns + 2 * max_wait * MS).released
+    assert len(out) == len(events)
+    return [(e.seq, -1 if e.late else (e.at_ns - e.arrival_ns) // MS) for e in out]
+
+
+def shaky(seed: int, n: int, spread: int, shift: float = 0, drift: float = 1) -> list[Event]:
+    """One event each 5 ms, each delayed by up to `spread`; by a clock that is `shift` off and
+    runs at `drift`."""
+    rng = Random(seed)
+    sent = [(5 * i, 5 * i + 1 + rng.randint(0, spread)) for i in range(n)]
+    sent.sort(key=lambda one: one[1])
+    return [event(shift + drift * ts, arrival, i) for i, (ts, arrival) in enumerate(sent)]
+
+
+def test_cold_it_waits_as_long_as_it_may_and_in_order_for_nothing_after() -> None:
+    waited = waits([event(10 * i, 10 * i + 3, i) for i in range(200)])
+    assert [wait for _, wait in waited[: COLD - 30]] == [200] * (COLD - 30)
+    assert [wait for _, wait in waited[COLD:]] == [0] * (200 - COLD)
+
+
+def test_it_waits_for_what_comes_out_of_order_and_no_longer() -> None:
+    waited = dict(waits(shaky(1, 3_000, 30)))
+    late = sum(wait < 0 for wait in waited.values())
+    assert late <= 30
+    settled = [wait for number, wait in waited.items() if number > 1_000]
+    assert max(settled) <= 70
+    assert 5 <= sum(settled) / len(settled) <= 40
+
+
+@pytest.mark.parametrize("shift", [-3_600_000, 86_400_000, 0.25])
+@pytest.mark.parametrize("drift", [1, 0.99, 1.01])
+def test_what_the_clock_of_the_source_shows_is_all_the_same(shift: float, drift: float) -> None:
+    """A clock one per cent wrong has drifted 250 ms in the end, more than may be waited."""
+    straight = waits(shaky(2, 5_000, 30))
+    other = waits(shaky(2, 5_000, 30, shift, drift))
+    late = [sum(wait < 0 for _, wait in waited) for waited in (straight, other)]
+    assert max(late) <= 50
+    mean = [sum(wait for _, wait in waited) / 5_000 for waited in (straight, other)]
+    assert abs(mean[0] - mean[1]) < 5
+
+
+def test_a_silent_source_keeps_its_last_events_no_longer_than_the_tail() -> None:
+    events = shaky(3, 2_000, 30)
+    waited = dict(waits(events))
+    assert all(wait <= 70 for number, wait in waited.items() if number >= 1_990)
+
+
+def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
+    policy = OwnTail(10_000, max_wait_ns=10_000 * MS)
+    for number in range(1_000):
+        behind = 40 if number % 10 == 5 else 0
+        policy.observe(event(number * 10 - behind, number * 10, number), number * 10 * MS)
+    assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
+    lateness_ns, silence_ns = policy.waits_ns()
+    assert 30 * MS <= lateness_ns <= 34 * MS
+    assert 40 * MS <= silence_ns <= 45 * MS  # what had passed since the newest counts here
+    for _ in range(10):
+        policy.late(0, 1)
+    assert policy.q_ppm() == 0
+    assert 60 * MS <= policy.waits_ns()[0] <= 68 * MS

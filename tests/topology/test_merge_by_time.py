@@ -1,0 +1,102 @@
+"""MERGE of sources that number nothing: examples of what differs, in ms."""
+
+from __future__ import annotations
+
+from topology.description import MergeConfig
+from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
+from topology.merge import Merge
+from topology.merge_by_time import MergeByTime
+from topology.outcome import Step
+
+MS = 1_000_000
+CORRECT_FOR = 1_000
+
+
+def event(ts: int, at: int, number: int, source: str = "a", kind: str = DATA) -> Event:
+    made = Event("default", source, 0, number, ts * MS, at * MS, kind=kind)
+    made.arrival_ns = min(at, ts + 1) * MS if kind == DATA else at * MS
+    return made
+
+
+def merge(make: type[Merge] = MergeByTime) -> Merge:
+    return make(
+        "default",
+        MergeConfig(max_wait_ns=20 * MS, idle_after_ns=10_000 * MS),
+        heartbeat_ns=10 * MS,
+        correct_for_ns=CORRECT_FOR * MS,
+    )
+
+
+def left(step: Step) -> list[tuple[str, int]]:
+    return [(one.source, one.ts_ns // MS) for one in step.released if one.kind == DATA]
+
+
+def steady(make: type[Merge]) -> list[Event]:
+    """The watermarks over two sources in order, without a hole."""
+    operator = merge(make)
+    said: list[Event] = []
+    for n in range(400):
+        at = 5_000 + 5 * n
+        source = "ab"[n % 2]
+        step = operator.on_batch([event(at - 1, at, n // 2, source)], at * MS)
+        said += [one for one in step.released if one.kind == WATERMARK]
+    return said
+
+
+def test_nothing_is_complete_before_correcting_ends() -> None:
+    numbered, by_time = steady(Merge), steady(MergeByTime)
+    assert max(one.complete_ns for one in numbered) > 6_900 * MS
+    assert max(one.ref_time_ns for one in by_time) > 6_900 * MS
+    for one in by_time:
+        assert one.complete_ns <= one.ref_time_ns - CORRECT_FOR * MS
+    assert max(one.complete_ns for one in by_time) > 5_900 * MS
+
+
+def test_so_much_is_told_before_the_first_event_and_not_again_after_a_restart() -> None:
+    operator = merge()
+    step = operator.on_batch([event(100, 101, 0), event(103, 104, 1)], 104 * MS)
+    told = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
+    assert told == [(WATERMARK, 100, 100 - CORRECT_FOR), (DATA, 100, 0)]
+    again = merge()
+    held = list(operator.held())
+    again.restore(operator.snapshot(), held)
+    later = again.on_batch([event(104, 105, 2)], 106 * MS)
+    assert [one.kind for one in later.released] == [DATA, DATA]
+
+
+def test_an_event_that_leaves_does_not_say_that_none_waits_behind_it() -> None:
+    operator = merge()
+    operator.on_batch([event(100, 101, 0, "a"), event(100, 101, 0, "b")], 101 * MS)
+    operator.on_batch([event(0, 110, 1, "a", BLOCKED)], 110 * MS)
+    operator.on_batch([event(105, 112, 1, "a"), event(150, 151, 1, "b")], 151 * MS)
+    assert left(operator.on_time(1_000 * MS)) == []  # a has more, and it lies before 150
+    operator.on_batch([event(120, 1_001, 2, "a"), event(0, 1_001, 3, "a", UNBLOCKED)], 1_001 * MS)
+    assert left(operator.on_time(1_100 * MS)) == [("a", 120), ("b", 150)]
+
+
+def test_a_refused_event_does_not_say_so_either() -> None:
+    operator = merge()
+    operator.on_batch([event(100, 101, 0, "a"), event(0, 101, 1, "a", BLOCKED)], 101 * MS)
+    operator.on_batch([event(0, 103, 1, "a", DEAD), event(150, 151, 0, "b")], 151 * MS)
+    assert left(operator.on_time(1_000 * MS)) == []
+
+
+def test_a_late_event_takes_its_number_and_leaves_no_hole() -> None:
+    operator = merge()
+    late = event(90, 103, 1)
+    late.late = "overtaken"
+    operator.on_batch([event(100, 101, 0), late, event(110, 111, 2), event(120, 121, 3)], 121 * MS)
+    (state,) = [value for key, value in operator.snapshot().items() if key == "feed/a"]
+    epoch, seq, missing = state[7]
+    assert (epoch, seq, missing) == (0, 3, [])
+
+
+def test_one_that_comes_late_to_the_merge_itself_takes_no_second_number() -> None:
+    operator = merge()
+    operator.on_batch([event(100, 101, 0), event(100, 101, 0, "b")], 101 * MS)
+    operator.on_batch([event(200, 201, 1)], 201 * MS)
+    operator.on_time(400 * MS)
+    step = operator.on_batch([event(150, 401, 1, "b"), event(500, 501, 2, "b")], 501 * MS)
+    assert [one.late for one in step.released if one.ts_ns == 150 * MS] == ["merge"]
+    epoch, seq, missing = operator.snapshot()["feed/b"][7]
+    assert (epoch, seq, missing) == (0, 2, [])

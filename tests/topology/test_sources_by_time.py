@@ -1,0 +1,212 @@
+"""REORDER under `rule: time`: examples, each a list of calls and values, in ms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.description import ReorderConfig
+from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.outcome import Duplicate, Late, Malformed, Step
+from topology.reorder import Reorder
+from topology.slack.strategy import strategy_of
+from topology.sources_by_time import SourcesByTime
+
+MS = 1_000_000
+
+
+def operator(max_ahead: int | None = None, **settings: Any) -> SourcesByTime:
+    settings = {"rule": "time", "strategy": "fixed", "wait": "10ms", "max_wait": "50ms"} | settings
+    config = ReorderConfig(**settings)
+    max_ahead_ns = None if max_ahead is None else max_ahead * MS
+    return SourcesByTime("default", config, strategy_of(config), 1, max_ahead_ns)
+
+
+def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DATA) -> Event:
+    return Event("default", source, -1, offset, ts * MS, arrival * MS, offset, kind=kind)
+
+
+def told(step: Step) -> list[tuple[Any, ...]]:
+    """(instant, what, source, number, time) of what left."""
+    return [
+        (one.at_ns // MS, one.late or one.kind or "event", one.source, one.seq, one.ts_ns // MS)
+        for one in step.released
+    ]
+
+
+def data(step: Step) -> list[tuple[int, int]]:
+    """(time, number) of the events that left in order."""
+    return [(e.ts_ns // MS, e.seq) for e in step.released if e.kind == DATA and not e.late]
+
+
+def test_a_source_leaves_by_time_and_is_numbered_from_its_first_place_on() -> None:
+    reorder = operator()
+    step = reorder.on_batch([event(100, 200, 7), event(95, 203, 8), event(98, 206, 9)], 206 * MS)
+    step.released += reorder.on_time(300 * MS).released
+    assert told(step) == [
+        (200, BLOCKED, "a", 7, 0),
+        (205, "event", "a", 7, 95),
+        (208, "event", "a", 8, 98),
+        (210, "event", "a", 9, 100),
+        (210, UNBLOCKED, "a", 10, 0),
+    ]
+    assert {one.epoch for one in step.released} == {0}
+
+
+def test_the_merge_is_told_that_events_wait_once_and_when_none_does() -> None:
+    reorder = operator()
+    first = reorder.on_batch([event(100, 200, 0)], 200 * MS)
+    assert told(first) == []  # the instant is not over
+    second = reorder.on_batch([event(104, 201, 1)], 201 * MS)
+    assert told(second) == [(200, BLOCKED, "a", 0, 0)]
+    third = reorder.on_batch([event(110, 202, 2), event(111, 203, 3)], 203 * MS)
+    assert told(third) == [(202, "event", "a", 0, 100)]  # says nothing of those behind
+    assert told(reorder.on_time(300 * MS))[-1] == (213, UNBLOCKED, "a", 4, 0)
+
+
+def test_a_clock_that_is_wrong_hurts_its_own_source_only() -> None:
+    """s is an hour behind and one stamp of f lies far ahead; each waits for itself alone."""
+    hour = 3_600_000
+    reorder = operator()
+    batch = [
+        event(100, 200, 0, "a"),
+        event(200 - hour, 200, 1, "s"),
+        event(hour, 200, 2, "f"),
+        event(198 - hour, 202, 3, "s"),
+        event(103, 203, 4, "a"),
+        event(201, 204, 5, "f"),
+    ]
+    reorder.on_batch(batch, 204 * MS)
+    step = reorder.on_time(300 * MS)
+    assert [e.ts_ns // MS for e in step.released if e.source == "s" and e.kind == DATA] == [
+        198 - hour,
+        200 - hour,
+    ]
+    assert [e.ts_ns // MS for e in step.released if e.source == "a" and e.kind == DATA] == [
+        100,
+        103,
+    ]
+    assert not any(e.late for e in step.released)
+    later = reorder.on_batch([event(310, 310, 6, "f"), event(311, 311, 7, "a")], 311 * MS)
+    assert told(later)[0] == (310, "overtaken", "f", 4, 310)
+
+
+def test_a_stamp_far_ahead_is_dead_where_clocks_are_trusted() -> None:
+    reorder = operator(max_ahead=100)
+    step = reorder.on_batch([event(500, 200, 3), event(200, 201, 4)], 201 * MS)
+    (dead,) = step.reports
+    assert isinstance(dead, Malformed)
+    assert (dead.reason, dead.seq) == ("ahead", 3)
+    assert "clock.max_ahead" in dead.detail
+    assert data(reorder.on_end(400 * MS)) == [(200, 3)]  # the dead one took no number
+
+
+def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
+    for late, number in (("pass", 11), ("side", 12), ("drop", 12)):
+        reorder = operator(late=late, wait="0ms")
+        step = reorder.on_batch(
+            [event(100, 200, 10), event(120, 201, 11), event(90, 202, 12)], 202 * MS
+        )
+        after = reorder.on_end(300 * MS)
+        if late == "pass":
+            assert (202, "overtaken", "a", 12, 90) in told(step)
+            assert data(step) + data(after) == [(100, 10), (120, 11)]
+            assert data(reorder.on_end(300 * MS)) == []
+        else:
+            (report,) = step.reports
+            assert isinstance(report, Late)
+            assert (report.event.seq, report.by_ns, report.reason) == (number, 30 * MS, "overtaken")
+            assert not any(one.late for one in step.released)
+
+
+def test_no_event_waits_longer_than_max_wait() -> None:
+    """A source whose time creeps never comes further by the wait."""
+    reorder = operator(wait="50ms")
+    instants: dict[int, int] = {}
+    for number in range(40):
+        step = reorder.on_batch([event(100, 200 + 5 * number, number)], (200 + 5 * number) * MS)
+        instants |= {e.seq: (e.at_ns - e.arrival_ns) // MS for e in step.released if not e.kind}
+    assert instants[0] == 50
+    assert max(instants.values()) <= 50
+
+
+def test_copies_are_told_where_numbers_are_the_same_and_offsets_never_are() -> None:
+    reorder = operator()
+    step = reorder.on_batch([event(100, 200, 1), event(100, 201, 1)], 201 * MS)
+    assert [type(report) for report in step.reports] == [Duplicate]
+    step = reorder.on_batch([event(100, 202, 2)], 202 * MS)
+    assert step.reports == []
+    assert [number for _, number in data(reorder.on_end(300 * MS))] == [1, 2]
+
+
+def test_heartbeats_and_byes_wait_and_leave_like_events() -> None:
+    reorder = operator()
+    batch = [
+        event(110, 200, 0, kind=HEARTBEAT),
+        event(112, 201, 1, kind=BYE),
+        event(105, 202, 2),  # overtaken by both
+        event(50, 290, 3, kind=HEARTBEAT),  # late: nothing left to say
+        event(51, 290, 4, kind=DEAD),  # a dead letter leaves no hole, so nothing at all
+    ]
+    step = reorder.on_batch(batch, 290 * MS)
+    step.released += reorder.on_time(300 * MS).released
+    assert told(step) == [
+        (200, BLOCKED, "a", 0, 0),
+        (204, "event", "a", 0, 105),
+        (209, HEARTBEAT, "a", 1, 110),
+        (211, BYE, "a", 2, 112),
+        (211, UNBLOCKED, "a", 3, 0),
+    ]
+    assert step.reports == []
+
+
+def test_at_the_bound_of_one_source_its_smallest_leaves() -> None:
+    reorder = operator(max_held=2)
+    step = reorder.on_batch([event(ts, 200, n) for n, ts in enumerate((3, 1, 2))], 200 * MS)
+    assert data(step) == [(1, 0)]
+    assert reorder.figures()["overflows"] == 1
+
+
+def test_at_the_bound_of_all_the_fullest_source_pays() -> None:
+    reorder = operator(max_held_total=4)
+    flood = [event(1_000 + n, 200, n, "flood") for n in range(4)]
+    step = reorder.on_batch([*flood, event(5, 200, 9, "calm")], 200 * MS)
+    assert told(step) == [(200, "event", "flood", 0, 1_000), (200, BLOCKED, "flood", 1, 0)]
+    figures = reorder.figures()
+    assert (figures["held"], figures["overflows"]) == (4, 1)
+
+
+def test_a_source_forgotten_begins_with_a_number_above_those_before() -> None:
+    reorder = operator(wait="0ms", max_sources=1)
+    before = reorder.on_batch([event(100 + n, 200 + n, n) for n in range(3)], 203 * MS)
+    reorder.on_batch([event(100, 300, 3, "b")], 301 * MS)
+    again = reorder.on_batch([event(90, 400, 4)], 401 * MS)
+    assert data(before) == [(100, 0), (101, 1), (102, 2)]
+    assert data(again) == [(90, 4)]
+    assert reorder.figures()["forgotten"] == 2
+
+
+def test_people_are_told_who_waits_and_until_when() -> None:
+    reorder = operator()
+    reorder.on_batch([event(100, 200, 7)], 200 * MS)
+    reorder.on_time(203 * MS)
+    (waiting,) = reorder.explain()["waiting"]
+    assert (waiting["source"], waiting["held"], waiting["reason"]) == ("a", 1, "time")
+    assert (waiting["since"], waiting["deadline"]) == (200 * MS, 250 * MS)
+    assert waiting["strategy"]["until"] == 210 * MS
+    assert reorder.next_deadline_ns() == 210 * MS
+    numbered = Reorder("default", ReorderConfig())
+    numbered.on_batch([event(100, 200, 7)], 200 * MS)
+    (lane,) = numbered.explain()["waiting"]
+    assert lane.keys() <= waiting.keys()
+    assert numbered.figures().keys() == reorder.figures().keys()
+
+
+def test_what_the_state_does_not_know_as_held_is_not_taken() -> None:
+    reorder = operator()
+    reorder.on_batch([event(100, 200, 7)], 200 * MS)
+    stray, held = event(1, 2, 3, "stray"), event(100, 200, 7)
+    stray.held_by = held.held_by = 1
+    again = operator()
+    again.restore(reorder.snapshot(), [stray, held])
+    assert (stray.held_by, held.held_by) == (0, 1)
+    assert [one.source for one in again.held()] == ["a"]

@@ -1,0 +1,70 @@
+"""MERGE behind `topology.sources_by_time`: sources that number nothing.
+
+The order, the waits and W are those of `topology.merge`. What differs:
+
+* Only `unblocked` says that nothing of a source waits in REORDER any more. There a source
+  may hold events nearly always, and an event that leaves says nothing of those behind it.
+* A late event takes a number of its own between those in order: it is none that was missing.
+* C is `correct_for` behind W. It would say that all has been heard up to there, and of no instant
+  is that known: another event may still be on its way, however long ago its source was heard
+  beyond it. So what rests on C is final only when correcting ends, and `uncertain` until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.event import DATA, UNBLOCKED, WATERMARK, Event
+from topology.feed import NO_REF, Feed
+from topology.merge import Merge
+from topology.outcome import Step
+from topology.watermark import Watermark
+
+
+class Uncertain(Watermark):
+    """As `Watermark`, but for C."""
+
+    __slots__ = ()
+
+    def _completeness(self, watermark_ns: int, dirty: list[Feed]) -> int:
+        super()._completeness(watermark_ns, dirty)  # writes off what is past correcting
+        return watermark_ns - self._correct_for_ns
+
+    def begin(self, stream: str, first: Event, now_ns: int) -> Event:
+        """Before the first event."""
+        self.ns = first.ref_time_ns
+        self.complete_ns = self.ns - self._correct_for_ns
+        event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
+        event.complete_ns = self.complete_ns
+        event.error_ns = self._error()
+        return event
+
+
+class MergeByTime(Merge):
+    """Made as `Merge` is."""
+
+    def __init__(
+        self, stream: str, config: Any, *, correct_for_ns: int = 600_000_000_000, **settings: Any
+    ) -> None:
+        super().__init__(stream, config, correct_for_ns=correct_for_ns, **settings)
+        quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
+        self._uncertain = Uncertain(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
+        self._watermark = self._uncertain
+
+    def _release(self, events: list[Event], step: Step) -> None:
+        if events and self._heartbeat_ns and self._watermark.ns == NO_REF:
+            step.released.append(self._uncertain.begin(self._stream, events[0], self._now_ns))
+        super()._release(events, step)
+
+    def _take(self, event: Event, step: Step) -> None:
+        before = self._feeds.get(event.source)
+        waits = before is not None and before.blocked and event.kind != UNBLOCKED
+        came_late = event.kind == DATA and event.late != ""
+        super()._take(event, step)
+        feed = self._feeds.get(event.source)
+        if feed is None:
+            return
+        if waits:
+            self._frontier.block(feed)
+        if came_late:
+            feed.seq += 1
