@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -58,6 +58,12 @@ from topology.stage import CHAIN_PLACE
 log = logging.getLogger(__name__)
 
 MAX_OUTBOX_BYTES: Final = 64 << 20
+PIECE: Final = 500
+"""Records worked on in one go."""
+
+LONG_S: Final = 0.5
+"""After so long others have their turn."""
+
 STAMPED_FROM: Final = CHAIN_PLACE + 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
@@ -275,8 +281,9 @@ class Partition:
                 since_ns = self.clock.now_ns or min(times_ms) * NS_PER_MS
                 until_ns = max(self.clock.now_ns, max(times_ms) * NS_PER_MS)
                 await self._feed.reach(self.source, since_ns, until_ns)
-            self._work(self._inlet.read(records, self.clock))
-            self._taken += len(records)
+            await self._work_through(records)
+            if not self.is_open:
+                return
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
         if self._is_first and batch.caught_up_at_ns is not None:
             self._tick(batch.caught_up_at_ns)
@@ -285,6 +292,23 @@ class Partition:
             self._begin_checkpoint()
         else:
             self.pulse()
+
+    async def _work_through(self, records: Sequence[Any]) -> None:
+        """In pieces: when a batch takes long, the process still answers in between, and what is
+        done is committed and never to be done again."""
+        since_s = time.monotonic()
+        for first in range(0, len(records), PIECE):
+            piece = records[first : first + PIECE]
+            self._work(self._inlet.read(piece, self.clock))
+            self._taken += len(piece)
+            self.next_offset = piece[-1].offset + 1
+            if time.monotonic() - since_s >= LONG_S:
+                await self._arrived()
+                self._begin_checkpoint()
+                await asyncio.sleep(0)
+                if not self.is_open:
+                    return
+                since_s = time.monotonic()
 
     def pulse(self) -> None:
         """Begin a checkpoint if one is due and none is on its way."""

@@ -99,3 +99,31 @@ def test_a_graceful_close_commits_what_is_done() -> None:
         assert delivery.committed[-1].next_offset == 2
 
     asyncio.run(scenario())
+
+
+def test_of_a_batch_that_takes_long_what_is_done_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agents.partition.LONG_S", 0.0)
+    monkeypatch.setattr("agents.partition.PIECE", 2)
+
+    async def scenario() -> None:
+        delivery = Delivery()
+        partition = partition_of(delivery)
+        answers = 0
+
+        async def asks() -> None:
+            nonlocal answers
+            while True:
+                await asyncio.sleep(0)
+                answers += 1
+
+        asking = asyncio.create_task(asks())
+        records = [FakeRecord(offset) for offset in range(5)]
+        await partition.take(Batch(SOURCE, records, 9, 9, None))
+        asking.cancel()
+        assert answers >= 3
+        await partition.close()
+        assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
+
+    asyncio.run(scenario())

@@ -25,15 +25,6 @@ FRONTIERS: Final = 0
 PROMISE: Final = 1
 
 
-class SafeFrontier(Frontier):
-    """What is missing before C may, by its clock's error, lie before there by as much."""
-
-    __slots__ = ()
-
-    def is_incomplete(self, end_ns: int) -> bool:
-        return super().is_incomplete(end_ns + self._error_ns)
-
-
 class SharedPromise(Promise):
     """Sources of one name are others on another stream."""
 
@@ -49,7 +40,7 @@ class Frontiers:
         self._ordered = ordered
         streams = [side.stream for side in config.sides]
         self._of_stream = {
-            stream: SafeFrontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
+            stream: Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
             for stream in streams
         }
         self._all = list(self._of_stream.values())

@@ -72,8 +72,6 @@ class Join:
         self.kept: list[Event] = []
         self.gone: list[Event] = []
         """What it lately began to keep, and ceased to; once for each side."""
-        self.returned: list[Event] = []
-        """What `restore` is to put back besides what it is given."""
         self._now_ns = 0
         self._instant_open = False
         self._expired = self._given_up = self._copies = 0
@@ -257,8 +255,6 @@ class Join:
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         """`held`: also what only other queries hold, as the state can tell."""
         self._journal.is_kept = True
-        held = [*self.returned, *held]
-        self.returned = []
         if QUERY not in state:
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))

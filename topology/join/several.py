@@ -45,8 +45,7 @@ class SeveralJoins(SeveralWindows):
         return step
 
     def on_end(self, now_ns: int) -> Step:
-        step = super().on_time(now_ns)
-        step.results += super().on_end(now_ns).results
+        step = super().on_end(now_ns)
         self._hold()
         return step
 
@@ -85,7 +84,5 @@ class SeveralJoins(SeveralWindows):
         events = list(held)
         for event in events:
             event.held_by = 0
-        for join in self._joins:
-            join.returned = events
         super().restore(state, events)
         self._hold()

@@ -100,11 +100,12 @@ class Frontier:
         self._watermark_ns = self.closed_ns = self.sure_ns = self.final_ns = FOR_EVER
 
     def is_incomplete(self, end_ns: int) -> bool:
-        """By the last announcement something is missing before there: a lost number, or a
-        source that is not waited for; or it was not waited for certainty."""
+        """By the last announcement something is missing that may lie before there: a lost number,
+        or a source that is not waited for; or it was not waited for certainty."""
         if self.sure_ns < self.closed_ns and self.sure_ns < end_ns:
             return True
-        return self._complete_ns < self._announced_ns and self._complete_ns < end_ns
+        complete_ns = self._complete_ns - self._error_ns
+        return self._complete_ns < self._announced_ns and complete_ns < end_ns
 
     def snapshot(self) -> Plain:
         times = (

@@ -55,11 +55,12 @@ class SeveralWindows:
         return Step(now_ns, results=found)
 
     def on_end(self, now_ns: int) -> Step:
-        found: list[Finding] = []
+        found = self.on_time(now_ns).results  # of the open instant, each in its turn
+        ends: list[Finding] = []
         for operator in self._windows.values():
-            found += operator.on_end(now_ns).results
-        found.sort(key=_instant)
-        return Step(now_ns, results=found)
+            ends += operator.on_end(now_ns).results
+        ends.sort(key=_instant)
+        return Step(now_ns, results=[*found, *ends])
 
     def next_deadline_ns(self) -> int | None:
         due = [operator.next_deadline_ns() for operator in self._windows.values()]
@@ -99,6 +100,7 @@ class SeveralWindows:
         return ()
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        events = list(held)
         states: dict[str, dict[str, Any]] = {name: {} for name in self._windows}
         for key, value in state.items():
             name, _, rest = key.partition(SEPARATOR)
@@ -107,7 +109,7 @@ class SeveralWindows:
             else:
                 self._stale[key] = None
         for name, operator in self._windows.items():
-            operator.restore(states[name], ())
+            operator.restore(states[name], events)
 
 
 def known_by(config: WindowConfig) -> str:
