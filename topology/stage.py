@@ -34,6 +34,7 @@ from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.reorder import Reorder
+from topology.slack.quality import quality_of
 from topology.slack.strategy import strategy_of
 from topology.sources_by_time import SourcesByTime
 from topology.tap import Tap
@@ -125,10 +126,7 @@ def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
             max_error_ns=config.clock.max_error_ns,
             max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
             max_windows=query.max_windows,
-            accuracy_ppm=query.quality.accuracy_ppm if query.quality else 0,
-            max_wait_ns=query.quality.max_wait_ns if query.quality else 0,
-            idle_ns=config.merge.idle_after_ns,
-            max_sources=config.reorder.max_sources,
+            quality=quality_of(query.quality, [config]),
         )
         for name, query in topology.queries_of(stream).items()
         if query.window is not None

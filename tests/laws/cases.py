@@ -23,6 +23,7 @@ from topology.operator import Operator
 from topology.reorder import Reorder
 from topology.reorder_by_time import ReorderByTime
 from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack
+from topology.slack.quality import Quality
 from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows
 from topology.window.config import BUILT_IN
@@ -271,7 +272,7 @@ _OUTPUTS = tuple(
 )
 
 
-_PROMISE: dict[str, Any] = {"accuracy_ppm": 700_000, "max_wait_ns": 40 * MS, "idle_ns": 90 * MS}
+_PROMISE: dict[str, Any] = {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)}
 
 
 def _window_case(

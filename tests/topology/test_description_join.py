@@ -8,6 +8,7 @@ from tests.topology.test_description_refused import refusal
 from topology.description import parse
 from topology.description.join import JoinedValue, Meeting
 from topology.join.meeting import config_of
+from topology.slack.quality import Quality
 
 S = 1_000_000_000
 BASE = """\
@@ -66,7 +67,7 @@ def test_what_the_operator_gets() -> None:
         "left",
         7,
     )
-    assert (config.accuracy_ppm, config.max_wait_ns) == (900_000, 3 * S)
+    assert config.quality == Quality(900_000, 3 * S, idle_ns=2 * S, max_sources=200_000)
 
 
 def test_a_side_has_its_own_key_and_the_only_stream() -> None:

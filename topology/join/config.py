@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from topology.slack.quality import Quality
 from topology.window.config import MAX_LENGTH_NS, MAX_SLICES
 
 MAX_SIDES: Final = 8
@@ -70,8 +71,7 @@ class JoinConfig:
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED tells the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `accuracy_ppm`: 0 for no promise; `max_wait_ns`, `idle_ns` and
-    `max_sources` are the promise's (topology.window.promise)."""
+    that are merely possible. `quality`: None for no promise (topology.slack.promise)."""
 
     query: str
     sides: tuple[Side, ...]
@@ -87,10 +87,7 @@ class JoinConfig:
     correct_for_ns: int = 600 * 10**9
     max_events: int = 1_000_000
     max_rows: int = 10_000
-    accuracy_ppm: int = 0
-    max_wait_ns: int = 0
-    idle_ns: int | None = None
-    max_sources: int = 10_000
+    quality: Quality | None = None
 
     @property
     def heeds_errors(self) -> bool:
@@ -143,11 +140,9 @@ def _of_lengths(config: JoinConfig) -> str:
 
 
 def _of_bounds(config: JoinConfig) -> str:
-    for bound in ("max_events", "max_rows", "max_sources"):
+    for bound in ("max_events", "max_rows"):
         if getattr(config, bound) < 1:
             return f"{bound} is {getattr(config, bound)}; write at least 1"
     if config.correct_for_ns < 0:
         return "correct_for is not below 0"
-    if config.accuracy_ppm and not (0 < config.accuracy_ppm < 10**6 and config.max_wait_ns > 0):
-        return "quality needs an accuracy below 100% and a max_wait above 0"
-    return ""
+    return config.quality.fault() if config.quality is not None else ""

@@ -5,7 +5,7 @@ instant or after it. The first side waits for all others, another for the first 
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
 instant. `gone_ns`: on none of the streams, so that what ends before it can be forgotten.
 
-With quality the sources of all streams are heard by one promise (topology.window.promise): what it
+With quality the sources of all streams are heard by one promise (topology.slack.promise): what it
 says is closed is closed on each stream. A row that awaits partners of one stream may thus wait for
 a source of another; in turn nothing is to be divided among streams that share one promise.
 """
@@ -17,9 +17,8 @@ from typing import Any, Final
 from topology.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.join.config import INTERVAL, JoinConfig
 from topology.operator import NEVER, Plain
-from topology.window.config import SESSION, WindowConfig
+from topology.slack.promise import Promise
 from topology.window.frontier import NOT_YET, Frontier
-from topology.window.promise import Promise
 
 FRONTIERS: Final = 0
 PROMISE: Final = 1
@@ -50,7 +49,7 @@ class Frontiers:
         self._closed_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
         self.gone_ns = NOT_YET
-        self.promise = SharedPromise(promised(config)) if config.accuracy_ppm else None
+        self.promise = promise_of(config)
 
     def of(self, stream: str) -> Frontier | None:
         return self._of_stream.get(stream)
@@ -148,20 +147,11 @@ def _known(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 
-def promised(config: JoinConfig) -> WindowConfig:
-    """Time is cut into pieces as for sessions: an event makes those count that it may have
-    partners in."""
+def promise_of(config: JoinConfig) -> SharedPromise | None:
+    """Time is cut into pieces: an event makes those count that it may have partners in."""
+    if config.quality is None:
+        return None
     reach_ns = config.size_ns
     if config.kind == INTERVAL:
         reach_ns = max(0, config.high_ns, -config.low_ns)
-    return WindowConfig(
-        query=config.query,
-        kind=SESSION,
-        outputs=(),
-        size_ns=reach_ns,
-        uncertainty=config.uncertainty,
-        accuracy_ppm=config.accuracy_ppm,
-        max_wait_ns=config.max_wait_ns,
-        idle_ns=config.idle_ns,
-        max_sources=config.max_sources,
-    )
+    return SharedPromise(config.quality, reach_ns=reach_ns, heeds_errors=config.heeds_errors)

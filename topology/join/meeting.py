@@ -19,6 +19,7 @@ from topology.join.operator import Join
 from topology.join.several import SeveralJoins
 from topology.operator import Changes, Figures, State
 from topology.result import Finding
+from topology.slack.quality import quality_of
 from topology.tap import Tap
 from topology.window.config import path_of
 
@@ -139,10 +140,7 @@ def config_of(topology: Any, name: str, query: Any) -> JoinConfig:
         correct_for_ns=topology.correct_for_ns,
         max_events=query.max_events,
         max_rows=query.max_rows,
-        accuracy_ppm=query.quality.accuracy_ppm if query.quality else 0,
-        max_wait_ns=query.quality.max_wait_ns if query.quality else 0,
-        idle_ns=max(stream.merge.idle_after_ns for stream in streams),
-        max_sources=max(stream.reorder.max_sources for stream in streams),
+        quality=quality_of(query.quality, streams),
     )
 
 

@@ -17,9 +17,9 @@ how they compare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from topology.slack.aq_k_slack import AQKSlack
 from topology.slack.baselines import AverageDelay, EventDriven
@@ -51,6 +51,22 @@ class Quality:
         if 0 < self.accuracy_ppm < PPM and self.max_wait_ns > 0 and self.wait_ns >= 0:
             return ""
         return "quality needs an accuracy below 100% and a max_wait above 0"
+
+
+def quality_of(config: Any, streams: Sequence[Any]) -> Quality | None:
+    """`config` is a `topology.description.QualityConfig` or None, `streams` the `StreamConfig`s
+    that the query reads."""
+    if config is None:
+        return None
+    return Quality(
+        config.accuracy_ppm,
+        config.max_wait_ns,
+        config.strategy,
+        config.guard or "hard",
+        config.wait_ns or 0,
+        max(stream.merge.idle_after_ns for stream in streams),
+        max(stream.reorder.max_sources for stream in streams),
+    )
 
 
 def policy_of(quality: Quality, window_ns: int) -> SlackPolicy:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from topology.slack.quality import Quality
 from topology.window.custom import Function
 
 MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
@@ -55,8 +56,8 @@ class WindowConfig:
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
-    the error of one source is not the same for all its events (`shifts`). `accuracy_ppm`: 0 for no
-    promise (`promise`); `max_wait_ns`, `idle_ns` and `max_sources` are the promise's."""
+    the error of one source is not the same for all its events (`shifts`). `quality`: None for no
+    promise (topology.slack.promise)."""
 
     query: str
     kind: str
@@ -75,10 +76,7 @@ class WindowConfig:
     max_windows: int = 1_000_000
     max_edge_events: int = 1_000
     max_recount: int = 10_000
-    accuracy_ppm: int = 0
-    max_wait_ns: int = 0
-    idle_ns: int | None = None
-    max_sources: int = 10_000
+    quality: Quality | None = None
 
     @property
     def heeds_errors(self) -> bool:
@@ -169,6 +167,4 @@ def _of_bounds(config: WindowConfig) -> str:
         return "early, correct_for and max_error are not below 0"
     if min(config.max_skew_ppm, config.jitter_ns) < 0:
         return "max_skew and jitter are not below 0"
-    if config.accuracy_ppm and not (0 < config.accuracy_ppm < 10**6 and config.max_wait_ns > 0):
-        return "quality needs an accuracy below 100% and a max_wait above 0"
-    return ""
+    return config.quality.fault() if config.quality is not None else ""

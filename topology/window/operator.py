@@ -11,7 +11,8 @@ is open and to trouble, not to traffic (reorder_drift_merge.md 6). After the las
 results are what an in-order run would have given, for every order of arrival within that
 time. `finals: true` tells once more what was told before it was final. `early` tells open
 windows that have changed, at multiples of it on the arrival clock. A window without events
-has no result. With `quality` a window is told as soon as a promise allows it (`promise`).
+has no result. With `quality` a window is told as soon as a promise allows it
+(`topology.slack.promise`).
 
 The operator stands behind MERGE, or before it (`windows_read: sequenced`), where events come as
 they are accepted, each source in order but for what is late; there only the promise closes
@@ -38,13 +39,21 @@ from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.operator import NEVER, Changes, Figures, Plain, State
 from topology.outcome import Step
 from topology.payload import read_payload
+from topology.slack.promise import Promise
 from topology.window.cells import Makers
-from topology.window.config import COUNT, SESSION, WindowConfig, check
+from topology.window.config import (
+    COUNT,
+    SESSION,
+    SLIDING,
+    THESIS3,
+    TUMBLING,
+    WindowConfig,
+    check,
+)
 from topology.window.counting import Counting
 from topology.window.custom import Function
 from topology.window.frontier import Frontier
 from topology.window.journal import name_of, part_of
-from topology.window.promise import Promise
 from topology.window.reading import Decode, Reading
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
@@ -53,6 +62,22 @@ from topology.window.telling import Teller
 QUERY: Final = "query"
 PROMISE: Final = "promise"
 """Keys of the state that is no window's."""
+
+
+def promise_of(config: WindowConfig) -> Promise | None:
+    """What the query's quality promises of its windows; of sessions and count windows, of
+    pieces of time."""
+    if config.quality is None:
+        return None
+    is_grid = config.kind in (TUMBLING, SLIDING)
+    return Promise(
+        config.quality,
+        size_ns=config.size_ns if is_grid else 0,
+        every_ns=config.every_ns if is_grid else 0,
+        reach_ns=config.size_ns if config.kind == SESSION else 0,
+        heeds_errors=config.heeds_errors,
+        zone_ns=config.max_error_ns if config.uncertainty == THESIS3 else 0,
+    )
 
 
 class Windows:
@@ -84,7 +109,7 @@ class Windows:
             self._windows = Counting(config, makers, self._frontier, self._teller)
         else:
             self._windows = Spans(config, makers, self._frontier, self._teller)
-        self._promise = Promise(config) if config.accuracy_ppm else None
+        self._promise = promise_of(config)
         self._now_ns = 0
         self._instant_open = False
         self._early_due_ns = NEVER

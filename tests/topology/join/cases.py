@@ -11,6 +11,7 @@ from topology.event import WATERMARK, Event
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
+from topology.slack.quality import Quality
 
 POSITION: Final = 3
 KEY: Final = ("key",)
@@ -21,11 +22,7 @@ AGAIN: Final = Side("c", "even", key=KEY)
 INTERVAL: Final[dict[str, Any]] = {"kind": "interval", "low_ns": -2 * MS, "high_ns": 5 * MS}
 TUMBLING: Final[dict[str, Any]] = {"kind": "tumbling", "size_ns": 8 * MS, "every_ns": 8 * MS}
 SLIDING: Final[dict[str, Any]] = {"kind": "sliding", "size_ns": 9 * MS, "every_ns": 4 * MS}
-PROMISE: Final[dict[str, Any]] = {
-    "accuracy_ppm": 700_000,
-    "max_wait_ns": 40 * MS,
-    "idle_ns": 90 * MS,
-}
+PROMISE: Final[dict[str, Any]] = {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)}
 
 
 def streams(seed: int) -> list[Event]:

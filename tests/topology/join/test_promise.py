@@ -16,9 +16,10 @@ from topology.event import BYE, HEARTBEAT
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
+from topology.slack.quality import Quality
 
 SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
-PROMISE: dict[str, Any] = {"accuracy_ppm": 900_000, "max_wait_ns": 50 * MS, "idle_ns": 500 * MS}
+PROMISE: dict[str, Any] = {"quality": Quality(900_000, 50 * MS, idle_ns=500 * MS)}
 PIECE_MS = 50 / 16
 
 
@@ -77,7 +78,7 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
 
 
 def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
-    plain = SeveralJoins([Join(config_of(accuracy_ppm=0))], 1)
+    plain = SeveralJoins([Join(config_of(quality=None))], 1)
     for operator in (plain, join(ordered=True)):
         told(operator, y(1, 80), x(1, 100))
         assert rows(told(operator, y(2, 112)) + until(operator, 112)) == ["x1"]

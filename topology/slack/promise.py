@@ -1,17 +1,17 @@
 """`quality: {accuracy, max_wait}`: a window is told as soon as the promise allows it.
 
 `accuracy` of the windows that hold an event are right when they are first told: none of the
-events that belong to them, or possibly do, comes later. How long that takes is what
-`topology.slack.risk` decides, from what it has seen of each source; `max_wait` after the end
-of a window it is told whatever is missing. What comes later corrects it, as always.
+events that belong to them, or possibly do, comes later. How long that takes is what the waiting
+strategy decides (`topology.slack.quality`), from what it has seen of each source; `max_wait` after
+the end of a window it is told whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
   the arrival clock, and never before its end by that clock. Behind MERGE also when W has
   passed it: what the merge waits for is never waited for again.
 * Counted are windows in time, whatever the number of keys: one event that is missing makes the
-  window wrong. Sessions and count windows have no ends that are known beforehand; for these
-  time is cut into pieces of a sixteenth of `max_wait`, and a piece counts as a window. An event
-  of a session makes all pieces up to the gap after it count.
+  window wrong. Sessions, count windows, joins and patterns have no ends that are known
+  beforehand; for these time is cut into pieces of a sixteenth of `max_wait`, and a piece counts as
+  a window. An event makes all pieces count that it may matter to: up to the gap of a session.
 * An event of error e is taken for one that comes e before its time: so early it may matter.
 * It is sure (`sure_ns`), where all sources have been heard beyond the end; what is told
   before is `uncertain`.
@@ -29,28 +29,14 @@ from typing import Any, Final
 
 from topology.event import BYE, Event
 from topology.operator import NEVER, Figures, Plain
-from topology.slack.budget import PPM, Budget
+from topology.slack.budget import PPM
 from topology.slack.policy import CONFIRMED
-from topology.slack.risk import RiskSlack
+from topology.slack.quality import Quality, policy_of
 from topology.slack.window_driver import Closing, Decision, WindowDriver
-from topology.window.config import SESSION, SLIDING, THESIS3, TUMBLING, WindowConfig
 
 PIECES: Final = 16
 MAX_PENDING: Final = 10_000
 """Windows told on probability whose fate is not known yet; the oldest counts as missed."""
-
-
-class Announced(RiskSlack):
-    """Besides what the sources say, MERGE has said up to where nothing more comes."""
-
-    __slots__ = ("announced_ns",)
-
-    def __init__(self, budget: Budget, *, idle_ns: int | None, max_sources: int) -> None:
-        super().__init__(budget, idle_ns=idle_ns, max_sources=max_sources)
-        self.announced_ns = -NEVER
-
-    def confirmed_ns(self, now_ns: int) -> int:
-        return max(super().confirmed_ns(now_ns), self.announced_ns)
 
 
 class Heard:
@@ -66,26 +52,36 @@ class Heard:
 
 
 class Promise:
-    """`closed_ns`: what ends at or before it may be told."""
+    """Of windows of `size_ns` every `every_ns`; without, of pieces, of which an event concerns all
+    up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends at
+    or before it may be told."""
 
-    def __init__(self, config: WindowConfig) -> None:
-        self._accuracy_ppm = config.accuracy_ppm
-        self._heeds_errors = config.heeds_errors
-        self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
-        budget = Budget((PPM - config.accuracy_ppm) / PPM)
-        self._policy = Announced(budget, idle_ns=config.idle_ns, max_sources=config.max_sources)
-        self._gap_ns = config.size_ns if config.kind == SESSION else 0
-        every_ns, size_ns, max_wait_ns = config.every_ns, config.size_ns, config.max_wait_ns
-        if config.kind not in (TUMBLING, SLIDING):
-            every_ns = size_ns = max(1, max_wait_ns // PIECES)
-            max_wait_ns = max(0, max_wait_ns - every_ns)
+    def __init__(
+        self,
+        quality: Quality,
+        *,
+        size_ns: int = 0,
+        every_ns: int = 0,
+        reach_ns: int = 0,
+        heeds_errors: bool = True,
+        zone_ns: int = 0,
+    ) -> None:
+        self._quality = quality
+        self._heeds_errors = heeds_errors
+        self._zone_ns = zone_ns
+        self._reach_ns = reach_ns
+        cap_ns = quality.max_wait_ns + 1
+        if not every_ns:
+            every_ns = size_ns = max(1, quality.max_wait_ns // PIECES)
+            cap_ns = max(1, cap_ns - every_ns)
+        self._policy = policy_of(quality, size_ns)
         self._driver = WindowDriver(
             self._policy,
             every_ns,
             size_ns,
             closed="left",
             offset_ns=size_ns % every_ns,
-            cap_ns=max_wait_ns + 1,
+            cap_ns=cap_ns,
             only_filled=True,
             max_pending=MAX_PENDING,
         )
@@ -101,7 +97,7 @@ class Promise:
         self._look_at(event)
         self._heard_events += 1
         latest_ns = 2 * event.ref_time_ns - self._heard.ref_time_ns
-        self._driver.take(self._heard, latest_ns, self._ignored, self._gap_ns)
+        self._driver.take(self._heard, latest_ns, self._ignored, self._reach_ns)
         if self._ignored:
             self._late_events += 1
             self._ignored.clear()
@@ -122,9 +118,7 @@ class Promise:
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
         """The instant is over; MERGE has told that all before `passed_ns` is there."""
-        if passed_ns > self._policy.announced_ns + 1:
-            self._policy.announced_ns = min(NEVER, passed_ns - 1)
-            self._driver.heed(now_ns)
+        self._driver.announce(min(NEVER, passed_ns - 1), now_ns)
         for told in self._driver.on_time(now_ns):
             if isinstance(told, Closing):
                 self.closed_ns = told.bound_ns + 1
@@ -148,7 +142,7 @@ class Promise:
         missed = self._driver.missed
         right_ppm = PPM - missed * PPM // max(1, windows, missed)
         return {
-            "promised_ppm": self._accuracy_ppm,
+            "promised_ppm": self._quality.accuracy_ppm,
             "achieved_ppm": right_ppm,
             "wait_mean_ns": max(0, filled.waited_ns) // max(1, windows),
             "wait_max_ns": filled.longest_ns,
@@ -163,10 +157,9 @@ class Promise:
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> Plain:
-        times = [self.closed_ns, self.sure_ns, self._policy.announced_ns]
-        return [*times, self._heard_events, self._late_events, self._driver.snapshot()]
+        own = [self.closed_ns, self.sure_ns, self._heard_events, self._late_events]
+        return [*own, self._driver.snapshot()]
 
     def restore(self, state: Plain) -> None:
-        self.closed_ns, self.sure_ns, self._policy.announced_ns = state[:3]
-        self._heard_events, self._late_events, driver = state[3:]
+        self.closed_ns, self.sure_ns, self._heard_events, self._late_events, driver = state
         self._driver.restore(driver)
