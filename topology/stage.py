@@ -34,7 +34,7 @@ from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.reorder import Reorder
-from topology.slack.quality import quality_of
+from topology.slack.quality import Quality, quality_of
 from topology.slack.strategy import strategy_of
 from topology.sources_by_time import SourcesByTime
 from topology.tap import Tap
@@ -145,9 +145,16 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return []
     engine = engine_of(stream, queries, topology.own.functions)
+    qualities = qualities_of(queries, topology.streams[stream])
     reads_ordered = topology.patterns_read == "ordered"
     max_ahead_ns = None if reads_ordered else topology.streams[stream].clock.max_ahead_ns
-    pattern = Pattern(engine, topology.correct_for_ns, place, max_ahead_ns=max_ahead_ns)
+    pattern = Pattern(
+        engine,
+        topology.correct_for_ns,
+        place,
+        max_ahead_ns=max_ahead_ns,
+        qualities=qualities,
+    )
     return [(PATTERN, pattern)]
 
 
@@ -162,6 +169,16 @@ def engine_of(
     ]
     tells_final = [name for name, query in found.items() if query.finals]
     return Engine(compiled, stream, functions=functions, tells_final=tells_final)
+
+
+def qualities_of(queries: Mapping[str, Any], config: Any) -> dict[str, Quality]:
+    """Of the patterns that wait, by name."""
+    return {
+        name: quality
+        for name, query in queries.items()
+        if query.pattern is not None
+        and (quality := quality_of(query.quality, [config])) is not None
+    }
 
 
 class Stage:
@@ -256,7 +273,8 @@ class Stage:
             if PATTERN in chain.names:
                 mine = self._topology.queries_of(stream, queries)
                 engine = engine_of(stream, mine, self._topology.own.functions)
-                chain.operator(PATTERN).take_over(engine)
+                qualities = qualities_of(mine, self._topology.streams[stream])
+                chain.operator(PATTERN).take_over(engine, qualities)
 
     def figures(self, stream: str) -> Figures:
         """How the stream's operators stand, and with the first of several that are joined, the

@@ -21,7 +21,7 @@ queries:
   tumbling: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%}}
   session: {window: session 1s, aggregate: {n: count()}}
   count: {window: count 9, aggregate: {n: count()}}
-  pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", quality: {}}
   join: {join: interval 1s, sides: {a: {type: A}, b: {type: B}}, outer: full, quality: {}}
 """
 S = 1_000_000_000

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from topology.pattern.entry import Entry
 from topology.pattern.free import is_free
@@ -80,3 +81,14 @@ def spelled(entry: Entry) -> bytes:
         event = entry.event
         entry.spelled = b"\0%s\0%d\0%d" % (event.source.encode(), event.epoch, event.seq)
     return entry.spelled
+
+
+def spelled_key(partition: Sequence[Any]) -> bytes:
+    """The key in one spelling: equal values, like 1 and 1.0, have the same."""
+    return "\0".join(_spelled_value(value) for value in partition).encode()
+
+
+def _spelled_value(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{type(value).__name__}:{value}"

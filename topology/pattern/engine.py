@@ -29,11 +29,12 @@ from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Unit
-from topology.pattern.run import Now, Run
+from topology.pattern.run import CLOCK, FLOOR, PROMISE, Now, Run
 from topology.pattern.shelves import Hall, Shelf
 from topology.pattern.telling import Teller, member
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.uncertain.reach import within_reach
+from topology.pattern.wiring import Wiring
 from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
 STORED: Final = "stored"
@@ -115,6 +116,7 @@ class Engine:
         self.clock_ns = BEFORE_ALL
         self._at_clock: list[tuple[int, int, Hall, Run, Key]] = []
         self._at_floor: list[tuple[int, int, Hall, Run, Key]] = []
+        self._at_promise: dict[str, list[tuple[int, int, Hall, Run, Key]]] = {}
         self._serial = 0
         self._said: list[tuple[Run, Hall, Change]] = []
         self._overflowed: list[tuple[Run, Unit]] = []
@@ -287,9 +289,41 @@ class Engine:
             _, _, hall, run, key = heappop(self._at_floor)
             run.ask_again(key, self._now(hall))
             self._collect(run, hall)
+        for wiring in self._wirings():
+            if wiring.promised_ns is not None and wiring.promised_ns < frontier_ns:
+                self._keep(wiring, frontier_ns)
         self._flush(at_ns)
         for hall in self._halls:
             self._let_go(hall)
+
+    def promise(self, query: str, until_ns: int, at_ns: int) -> None:
+        """The query tells what is decided before `until_ns`; called with the earliest instant
+        before its first event, and never with less."""
+        for wiring in self._wirings():
+            if wiring.query.name == query:
+                self._keep(wiring, until_ns)
+        self._flush(at_ns)
+
+    @property
+    def reaches(self) -> dict[str, int]:
+        """How long an event may matter to a query, by its name."""
+        return {each.query.name: each.query.reach_ns for each in self._wirings()}
+
+    def _keep(self, wiring: Wiring, until_ns: int) -> None:
+        wiring.promised_ns = until_ns
+        waiting = self._waiting(PROMISE, wiring.query.name)
+        while waiting and waiting[0][0] < until_ns:
+            _, _, hall, run, key = heappop(waiting)
+            run.ask_again(key, self._now(hall))
+            self._collect(run, hall)
+
+    def _waiting(self, why: str, query: str) -> list[tuple[int, int, Hall, Run, Key]]:
+        if why == PROMISE:
+            return self._at_promise.setdefault(query, [])
+        return self._at_clock if why == CLOCK else self._at_floor
+
+    def _wirings(self) -> Iterable[Wiring]:
+        return (wiring for hall in self._halls for wiring in hall.wirings)
 
     def end(self, at_ns: int) -> None:
         """The input is over: everything is decided."""
@@ -321,14 +355,11 @@ class Engine:
     # -- what runs have found -----------------------------------------------------------------
 
     def _collect(self, run: Run, hall: Hall) -> None:
-        for ns, key in run.due_at_clock:
+        for why, ns, key in run.due:
             self._serial += 1
-            heappush(self._at_clock, (ns, self._serial, hall, run, key))
-        for ns, key in run.due_at_floor:
-            self._serial += 1
-            heappush(self._at_floor, (ns + hall.amend_ns, self._serial, hall, run, key))
-        run.due_at_clock.clear()
-        run.due_at_floor.clear()
+            due_ns = ns + hall.amend_ns if why == FLOOR else ns
+            heappush(self._waiting(why, run.query.name), (due_ns, self._serial, hall, run, key))
+        run.due.clear()
         self._said += [(run, hall, change) for change in run.changes]
         run.changes.clear()
         if run.overflowed:
@@ -370,9 +401,9 @@ class Engine:
                 wiring.query.form.fingerprint,
                 wiring.since_ns,
                 wiring.lateness.snapshot(),
+                wiring.promised_ns,
             ]
-            for hall in self._halls
-            for wiring in hall.wirings
+            for wiring in self._wirings()
         }
         return [self.clock_ns, self.frontier_ns, self.counts, since, self._doubt.snapshot()]
 
@@ -401,13 +432,7 @@ class Engine:
         if self._heeds_errors:
             self._doubt.restore(doubt)
         self.counts.update(counts)
-        for hall in self._halls:
-            for wiring in hall.wirings:
-                fingerprint, since_ns, lateness = since.get(wiring.query.name, ("", 0, None))
-                known = fingerprint == wiring.query.form.fingerprint
-                wiring.since_ns = since_ns if known else self._from_now_on(wiring.query)
-                if known:
-                    wiring.lateness.restore(lateness)
+        self._restore_wirings(since)
         rest = dict(state)
         rest.pop(ENGINE, None)
         for entry in sorted(entries, key=_key_of):
@@ -427,6 +452,17 @@ class Engine:
                         self._gathering[run] = (hall, due_ns)
         self._overflowed.clear()
         self._stale = dict.fromkeys(rest)
+
+    def _restore_wirings(self, since: Mapping[str, Any]) -> None:
+        for wiring in self._wirings():
+            told = since.get(wiring.query.name, ("", 0, None, None))
+            fingerprint, since_ns, lateness, promised_ns = told
+            known = fingerprint == wiring.query.form.fingerprint
+            wiring.since_ns = since_ns if known else self._from_now_on(wiring.query)
+            if promised_ns is not None and wiring.promised_ns is not None:
+                wiring.promised_ns = promised_ns
+            if known:
+                wiring.lateness.restore(lateness)
 
     def _from_now_on(self, query: Compiled) -> int:
         """Matches that start here or later rest on no event that came before now: those were

@@ -46,8 +46,7 @@ class Unit:
 
     `found` is what stands, by id; `said` what was told of it, retracted ones too. `hi_ns` and
     `waits` as in `evaluation.Evaluation`. `overflowed`: it has been told that there is more.
-    `asked`: the instants of the clock, or (True) of the floor, at which it wants to be looked at
-    again."""
+    `asked`: the instants at which it wants to be looked at again, and by what they are counted."""
 
     __slots__ = ("anchor", "asked", "found", "hi_ns", "overflowed", "said", "waits")
 
@@ -55,7 +54,7 @@ class Unit:
         self.anchor = anchor
         self.found: dict[str, Found] = {}
         self.said: dict[str, Said] = {}
-        self.asked: set[tuple[int, bool]] = set()
+        self.asked: set[tuple[int, str]] = set()
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
         self.overflowed = False

@@ -10,6 +10,10 @@ frontier then is `correct_for` behind the newest event, and the engine alone cor
 nobody, drops copies, and takes `ts`, or what REORDER made of it, for the time. One clock far ahead
 would make all others late, so an event more than `max_ahead` after its arrival is refused.
 
+With `quality` a query waits: a match is told once it is promised that nothing that comes later
+changes it (`topology.slack.promise`), instead of at once; it is corrected all the same. Patterns
+have no windows that are known beforehand, so what is counted is pieces of time.
+
 The state is what was said of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
 """
@@ -17,10 +21,10 @@ in the log, and `held_by` says that this operator still wants them after it has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from topology.event import DATA, WATERMARK, Event
-from topology.operator import Changes, Figures, State
+from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import Step
 from topology.pattern.engine import (
     BEFORE_ALL,
@@ -34,13 +38,19 @@ from topology.pattern.engine import (
 )
 from topology.pattern.entry import Entry
 from topology.payload import UNREADABLE, read_payload
+from topology.slack.promise import Promise, worst
+from topology.slack.quality import Quality
+from topology.window.frontier import Frontier
 
 Decode = Callable[[Any], Any]
+
+PROMISES: Final = "promises"
+"""A key of the state, beside the engine's."""
 
 
 class Pattern:
     """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it stands
-    before MERGE."""
+    before MERGE. `qualities`: of the queries that wait, by name."""
 
     def __init__(
         self,
@@ -49,8 +59,14 @@ class Pattern:
         position: int = 1,
         decode: Decode = read_payload,
         max_ahead_ns: int | None = None,
+        qualities: Mapping[str, Quality] | None = None,
     ) -> None:
         self._engine = engine
+        self._promises: dict[str, Promise] = {}
+        self._frontier = Frontier(correct_for_ns, heeds_errors=True)
+        self._now_ns = 0
+        self._instant_open = False
+        self._wait_as(qualities or {})
         self._correct_for_ns = correct_for_ns
         self._position = position
         self._decode = decode
@@ -64,14 +80,24 @@ class Pattern:
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         for event in events:
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns)
             if event.kind == DATA:
                 self._take(event)
             elif event.kind == WATERMARK:
                 frontier_ns = max(event.complete_ns, event.ref_time_ns - self._correct_for_ns)
                 self._engine.advance(frontier_ns, event.at_ns)
+                self._frontier.announce(event)
+                self._instant_open = True
+            elif event.kind in (HEARTBEAT, BYE):
+                self._hear_of(event)
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns)
         return self._step(now_ns, list(events))
 
     def _take(self, event: Event) -> None:
+        if self._max_ahead_ns is None and not event.late:
+            self._frontier.hear(event)
         if self._max_ahead_ns is not None:
             if event.ref_time_ns > event.at_ns + self._max_ahead_ns:
                 self._ahead += 1
@@ -80,6 +106,49 @@ class Pattern:
             self._engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
         if self._engine.accept(self._entry(event), event.at_ns) == STORED:
             event.held_by = self._position
+            self._instant_open = True
+            for promise in self._promises.values():
+                promise.hear(event)
+        else:
+            self._hear_of(event)
+
+    def _hear_of(self, event: Event) -> None:
+        """No query looks at it, but it says how far its source is."""
+        self._instant_open = True
+        for promise in self._promises.values():
+            promise.hear_of(event)
+
+    # -- what was promised -------------------------------------------------------------------------
+
+    def _wait_as(self, qualities: Mapping[str, Quality]) -> None:
+        """A query that waited already the same way goes on."""
+        reaches = self._engine.reaches
+        self._promises = {
+            name: self._promises.get(name) or Promise(quality, reach_ns=reaches[name])
+            for name, quality in qualities.items()
+        }
+        for name, promise in self._promises.items():
+            self._engine.promise(name, promise.closed_ns, self._now_ns)
+
+    def _pass_time(self, until_ns: int) -> None:
+        """End the open instant, then keep the promises that are due before `until_ns`."""
+        if self._promises:
+            if self._instant_open:
+                self._keep_promises(self._now_ns)
+            while (due_ns := self._promised_next_ns()) < until_ns:
+                self._keep_promises(max(self._now_ns, due_ns))
+        self._instant_open = False
+        self._now_ns = until_ns
+
+    def _keep_promises(self, now_ns: int) -> None:
+        for name, promise in self._promises.items():
+            promise.settle(now_ns, self._frontier.passed_ns)
+            self._engine.promise(name, promise.closed_ns, now_ns)
+
+    def _promised_next_ns(self) -> int:
+        return min((promise.due_ns() for promise in self._promises.values()), default=NEVER)
+
+    # -- the rest of the contract ------------------------------------------------------------------
 
     def _entry(self, event: Event) -> Entry:
         event.epoch = max(event.epoch, 0)  # on the raw topic nobody has settled it
@@ -90,13 +159,25 @@ class Pattern:
         return Entry(event, payload)
 
     def on_time(self, now_ns: int) -> Step:
+        if now_ns >= self._now_ns:
+            self._pass_time(now_ns + 1)
+            self._now_ns = now_ns
         self._engine.on_time(now_ns)
         return self._step(now_ns, [])
 
     def next_deadline_ns(self) -> int | None:
-        return self._engine.next_deadline_ns()
+        gathered_ns = self._engine.next_deadline_ns()
+        if not self._promises:
+            return gathered_ns
+        due_ns = self._now_ns if self._instant_open else self._promised_next_ns()
+        due_ns = min(due_ns, NEVER if gathered_ns is None else gathered_ns)
+        return due_ns if due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> Step:
+        self._pass_time(now_ns + 1)
+        self._now_ns = now_ns
+        for promise in self._promises.values():
+            promise.end(now_ns)
         self._engine.end(now_ns)
         return self._step(now_ns, [])
 
@@ -110,18 +191,27 @@ class Pattern:
         engine.findings.clear()
         return step
 
-    def take_over(self, engine: Engine) -> None:
+    def take_over(self, engine: Engine, qualities: Mapping[str, Quality] | None = None) -> None:
         """Go on with another engine, of other queries, from where this one stands."""
         before = self._engine
         self._ended |= {key: None for key, value in before.changes().items() if value is None}
         entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
+        for name in qualities or {}:
+            engine.promise(name, BEFORE_ALL, 0)
         engine.restore(before.snapshot(), entries)
         self._engine = engine
+        self._wait_as(qualities or {})
         self._is_new = True
         self._step(0, [])
 
     def snapshot(self) -> State:
-        return self._engine.snapshot()
+        return self._engine.snapshot() | self._waiting_state()
+
+    def _waiting_state(self) -> State:
+        if not self._promises:
+            return {}
+        kept = {name: promise.snapshot() for name, promise in self._promises.items()}
+        return {PROMISES: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
 
     def changes(self) -> Changes:
         changes = self._engine.changes()
@@ -129,14 +219,21 @@ class Pattern:
             self._is_new = False
             changes = self._ended | changes | self._engine.snapshot()
             self._ended = {}
-        return changes
+        return changes | self._waiting_state()
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        own = dict(state)
+        waiting = own.pop(PROMISES, None)
+        if waiting is not None and self._promises:
+            self._now_ns, self._instant_open, frontier, kept = waiting
+            self._frontier.restore(frontier)
+            for name in kept.keys() & self._promises.keys():
+                self._promises[name].restore(kept[name])
         entries = [self._entry(event) for event in held]
-        self._engine.restore(state, entries)
+        self._engine.restore(own, entries)
         self._step(0, [])
 
     def explain(self) -> dict[str, Any]:
@@ -144,6 +241,7 @@ class Pattern:
         engine = self._engine
         return {
             "queries": engine.names,
+            "quality": {name: promise.explain() for name, promise in self._promises.items()},
             "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL else None,
             "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL else None,
             **self.figures(),
@@ -160,4 +258,5 @@ class Pattern:
             "conflicts": counts[CONFLICT],
             "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,
+            **worst(promise.figures() for promise in self._promises.values()),
         }

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from topology.pattern.anchors import spelled_key
 from topology.pattern.compiled import Compiled, Slot
 from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.evaluation import Evaluation, Place
@@ -29,6 +30,11 @@ from topology.result import result_id
 
 KNOWN_BY: Final = 16
 """Digits of a query's fingerprint that its state is known by."""
+
+CLOCK: Final = "clock"
+FLOOR: Final = "floor"
+PROMISE: Final = "promise"
+"""What a unit waits for."""
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that an entry of any kind can change."""
@@ -48,7 +54,7 @@ class Run:
     """`units` by the key of their anchor, those only that have said something or may yet.
 
     What it finds out it leaves for the engine to collect: `changes`; `overflowed` units;
-    `due_at_clock` and `due_at_floor`, the instants at which units ask to be looked at again."""
+    `due`, the instants at which units ask to be looked at again, and by what they are counted."""
 
     __slots__ = (
         "_barrier",
@@ -64,8 +70,7 @@ class Run:
         "_waiting",
         "_wiring",
         "changes",
-        "due_at_clock",
-        "due_at_floor",
+        "due",
         "number",
         "overflowed",
         "partition",
@@ -87,7 +92,7 @@ class Run:
         self._wiring = wiring
         self._doubt = NO_DOUBT if wiring.query.grading is None else doubt
         self._indexes = indexes
-        self._key = spelled(partition)
+        self._key = spelled_key(partition)
         self._prefix = b"%d:" % len(self._key) + self._key + wiring.query.form.fingerprint.encode()
         self.partition = partition
         self.number = wiring.number
@@ -98,8 +103,7 @@ class Run:
         self.query: Compiled = wiring.query
         self.units: dict[Key, Unit] = {}
         self.changes: list[Change] = []
-        self.due_at_clock: list[tuple[int, Key]] = []
-        self.due_at_floor: list[tuple[int, Key]] = []
+        self.due: list[tuple[str, int, Key]] = []
         self.overflowed: list[Unit] = []
         self._touched: dict[Key, Entry] = {}
         self._closed: dict[str, None] = {}
@@ -302,7 +306,9 @@ class Run:
 
     def _visible(self, unit: Unit, now: Now) -> dict[str, Found]:
         """What may be told of the unit; asks for another look when there will be more."""
-        if self.query.query.emit == "final":
+        if self._wiring.promised_ns is not None:
+            visible = self._promised(unit, self._wiring.promised_ns)
+        elif self.query.query.emit == "final":
             visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.floor_ns}
         elif self.query.shape.has_end_negation:
             visible = {}
@@ -311,20 +317,31 @@ class Run:
                 if over_ns < now.clock_ns:
                     visible[id_] = found
                 else:
-                    self._ask(unit, over_ns, self.due_at_clock)
+                    self._ask(unit, over_ns, CLOCK)
         else:
             visible = unit.found
         if self._tells_final or self.query.query.emit == "final":
             for found in unit.found.values():
                 if found.decided_ns >= now.floor_ns:
-                    self._ask(unit, found.decided_ns, self.due_at_floor)
+                    self._ask(unit, found.decided_ns, FLOOR)
         return visible
 
-    def _ask(self, unit: Unit, ns: int, due: list[tuple[int, Key]]) -> None:
-        asked = (ns, due is self.due_at_floor)
+    def _promised(self, unit: Unit, promised_ns: int) -> dict[str, Found]:
+        """What is decided before that instant, and what was told when it was."""
+        visible = {}
+        for id_, found in unit.found.items():
+            said = unit.said.get(id_)
+            if found.decided_ns < promised_ns or (said is not None and said.live):
+                visible[id_] = found
+            else:
+                self._ask(unit, found.decided_ns, PROMISE)
+        return visible
+
+    def _ask(self, unit: Unit, ns: int, why: str) -> None:
+        asked = (ns, why)
         if asked not in unit.asked:
             unit.asked.add(asked)
-            due.append((ns, unit.anchor.key))
+            self.due.append((why, ns, unit.anchor.key))
 
     def _selected(self, now: Now) -> dict[Key, dict[str, Found]]:
         """By unit, what SKIP keeps of all that is visible."""
@@ -474,14 +491,3 @@ class Run:
 
 def _is_undecided(unit: Unit, time_ns: int) -> bool:
     return any(found.decided_ns >= time_ns for found in unit.found.values())
-
-
-def spelled(partition: Sequence[Any]) -> bytes:
-    """The key in one spelling: equal values, like 1 and 1.0, have the same."""
-    return "\0".join(_spelled(value) for value in partition).encode()
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return f"{type(value).__name__}:{value}"

@@ -12,7 +12,8 @@ from topology.pattern.lateness import Lateness
 class Wiring:
     """`kinds` are numbers in the hall. `number`: the query's place among all. `blockers`: kinds of
     what may forbid a match, negations and greedy groups at its end. Matches that start before
-    `since_ns` are not the query's: it was added after."""
+    `since_ns` are not the query's: it was added after. `promised_ns`: the query tells only what is
+    decided before that instant (`quality`); None: it does not wait."""
 
     __slots__ = (
         "anchors",
@@ -21,6 +22,7 @@ class Wiring:
         "kinds",
         "lateness",
         "number",
+        "promised_ns",
         "query",
         "since_ns",
         "slots_of",
@@ -30,6 +32,7 @@ class Wiring:
         self.number = number
         self.query = query
         self.since_ns = -NEVER
+        self.promised_ns: int | None = None
         self.lateness = Lateness()
         self.slots_of: dict[int, list[Slot]] = {}
         for slot, kind in query.kinds.items():

@@ -25,6 +25,7 @@ Memory and state: two tables a source, about 1 kB, written with each checkpoint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from topology.event import BYE, Event
@@ -37,6 +38,16 @@ from topology.slack.window_driver import Closing, Decision, WindowDriver
 PIECES: Final = 16
 MAX_PENDING: Final = 10_000
 """Windows told on probability whose fate is not known yet; the oldest counts as missed."""
+
+
+WORST: Final[Mapping[str, Any]] = {
+    "promised_ppm": max,
+    "achieved_ppm": min,
+    "wait_mean_ns": max,
+    "wait_max_ns": max,
+    "late_ppm": max,
+}
+"""Figures that are not added up: of several queries that one which stands worst."""
 
 
 class Heard:
@@ -163,3 +174,13 @@ class Promise:
     def restore(self, state: Plain) -> None:
         self.closed_ns, self.sure_ns, self._heard_events, self._late_events, driver = state
         self._driver.restore(driver)
+
+
+def worst(figures: Iterable[Figures]) -> Figures:
+    """Of several queries: sums, but of what was promised and kept that of the one which stands
+    worst (`WORST`)."""
+    found: dict[str, list[int]] = {}
+    for each in figures:
+        for name, value in each.items():
+            found.setdefault(name, []).append(value)
+    return {name: WORST.get(name, sum)(values) for name, values in found.items()}

@@ -14,19 +14,12 @@ from topology.event import Event
 from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Step
 from topology.result import Finding
+from topology.slack.promise import worst
 from topology.window.config import WindowConfig
 from topology.window.operator import Windows
 
 KNOWN_BY_BYTES: Final = 8
 SEPARATOR: Final = "\n"
-WORST: Final[Mapping[str, Any]] = {
-    "promised_ppm": max,
-    "achieved_ppm": min,
-    "wait_mean_ns": max,
-    "wait_max_ns": max,
-    "late_ppm": max,
-}
-"""Figures that are not added up: of several queries that one which stands worst."""
 
 
 class SeveralWindows:
@@ -67,12 +60,8 @@ class SeveralWindows:
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:
-        """Those of all queries together, or of the worst (`WORST`)."""
-        found: dict[str, list[int]] = {}
-        for operator in self._figures:
-            for name, value in operator.figures().items():
-                found.setdefault(name, []).append(value)
-        return {name: WORST.get(name, sum)(values) for name, values in found.items()}
+        """Those of all queries together, or of the worst (`topology.slack.promise`)."""
+        return worst(operator.figures() for operator in self._figures)
 
     def explain(self) -> dict[str, Any]:
         """The figures of each query, and what it waits by."""

@@ -1,0 +1,151 @@
+"""Patterns that wait: a match is told once the promise allows it, and is then mostly right.
+
+Example: when one is told. Law: after the last correction what stands is what a query that does not
+wait says; cuts and restarts change nothing; at every prefix the promise holds.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies, copy_of, over_the_wire
+from tests.topology.window.test_promise import MS, START, drifting, heard
+from topology.description import parse
+from topology.event import Event
+from topology.result import EMIT, MatchResult
+from topology.stage import Stage
+
+SEEDS = range(1, 1 + int(os.environ.get("INORDER_SEEDS", "1")))
+PAIRS = "PATTERN SEQ(A a, !B n, C c) WITHIN 60 ms"
+QUALITY = "quality: {accuracy: 90%, max_wait: 500ms}"
+
+
+def stage(quality: str = QUALITY, reads: str = "sequenced", pattern: str = PAIRS) -> Stage:
+    topology = parse(
+        "streams: {default: {clock: {unsynced: trust}}}\n"
+        f"patterns_read: {reads}\nstages: [reorder, merge, pattern]\n"
+        f'queries: {{q: {{pattern: "{pattern}"{", " if quality else ""}{quality}}}}}\n'
+    )
+    return Stage(topology, ["pattern"])
+
+
+def typed(one: Event, kind: str) -> Event:
+    one.type, one.value = kind, None
+    return one
+
+
+def told(operator: Stage, *events: Event) -> list[Any]:
+    results: list[Any] = []
+    for one in events:
+        results += operator.on_batch([one], one.at_ns).results
+    return results
+
+
+def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
+    """By pieces of time of a sixteenth of `max_wait`."""
+    eager, patient = stage(quality=""), stage()
+    events = [
+        typed(heard("a", 10, 11), "A"),
+        typed(heard("b", 5, 12), "D"),
+        typed(heard("a", 20, 21), "C"),
+        typed(heard("b", 35, 40), "B"),
+        typed(heard("a", 60, 61), "D"),
+        typed(heard("b", 70, 71), "D"),
+    ]
+    first, *_ = told(eager, *copies(events))
+    assert (first.op, first.at_ns) == (EMIT, START + 21 * MS)
+    (only,) = told(patient, *copies(events))
+    assert (only.op, only.at_ns) == (EMIT, START + 61 * MS)
+
+
+def test_and_at_the_latest_max_wait() -> None:
+    patient = stage()
+    told(patient, typed(heard("b", 5, 6), "D"), typed(heard("a", 10, 11), "A"))
+    told(patient, typed(heard("a", 20, 21), "C"))
+    due_ns = patient.next_deadline_ns()
+    assert due_ns is not None
+    (only,) = patient.on_time(START + 900 * MS).results
+    assert 520 * MS - 500 * MS // 16 <= only.at_ns - START <= 520 * MS
+
+
+def stream(seed: int, n: int = 2_000) -> list[Event]:
+    rng = Random(seed)
+    return [typed(one, rng.choice("ABCD")) for one in drifting(seed, n=n)]
+
+
+def run(operator: Stage, events: list[Event]) -> list[MatchResult]:
+    found = told(operator, *copies(events))
+    return found + operator.on_end(events[-1].at_ns).results
+
+
+def standing(results: list[Any]) -> set[tuple[Any, ...]]:
+    left: dict[str, Any] = {}
+    for result in results:
+        left[result.id] = None if result.op == "retract" else result
+    return {tuple(result.members) for result in left.values() if result is not None}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_promise_is_kept_and_in_the_end_all_is_the_same(seed: int) -> None:
+    events = stream(seed)
+    eager, patient = run(stage(quality=""), events), run(stage(), events)
+    assert standing(patient) == standing(eager)
+    assert len(standing(eager)) > 100
+    corrected = [sum(result.op != EMIT for result in each) for each in (eager, patient)]
+    assert corrected[1] < 0.1 * len(standing(patient))
+    assert corrected[1] < corrected[0] / 2
+
+
+def read_again(held: list[Event]) -> list[Event]:
+    again = []
+    for event in sorted(held, key=lambda event: event.offset):
+        again.append(copy_of(event))
+        again[-1].held_by = event.held_by
+    return again
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        PAIRS,
+        "PATTERN SEQ(A a, B+ b[], C c) WITHIN 40 ms USING skip_till_any MATCHES MAXIMAL",
+        "PATTERN SEQ(A a, C c, !B n) WITHIN 30 ms",
+        "PATTERN SEQ(A a, B b) WITHIN 40 ms SKIP PAST LAST",
+    ],
+)
+def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
+    events = stream(seed, n=600)
+    plain = run(stage(pattern=pattern), events)
+    rng = Random(seed)
+    operator = stage(pattern=pattern)
+    results: list[Any] = []
+    at = 0
+    todo = copies(events)
+    while at < len(todo):
+        batch = todo[at : at + rng.choice((1, 7, 60))]
+        at += len(batch)
+        results += operator.on_batch(batch, batch[-1].at_ns).results
+        if rng.random() < 0.2:
+            state, held = over_the_wire(operator.snapshot()), list(operator.held())
+            operator = stage(pattern=pattern)
+            operator.restore(state, read_again(held))
+    results += operator.on_end(events[-1].at_ns).results
+    assert standing(results) == standing(plain)
+    assert [(r.at_ns, r.id, r.op, r.revision) for r in results] == [
+        (r.at_ns, r.id, r.op, r.revision) for r in plain
+    ]
+
+
+def test_what_was_achieved_is_told() -> None:
+    operator = stage()
+    told(operator, *copies(stream(1)))
+    figures = operator.chains["default"].figures()
+    assert figures["pattern_promised_ppm"] == 900_000
+    assert figures["pattern_achieved_ppm"] >= 900_000
+    explained = operator.chains["default"].explain()["pattern"]["quality"]["q"]
+    assert explained["closed_by"]["probable"] > 0
