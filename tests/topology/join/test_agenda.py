@@ -1,4 +1,4 @@
-"""An agenda gives back what is kept, in time, and does not grow by what is not."""
+"""Law: an agenda gives back what is kept, in time, and does not grow by what is not."""
 
 from __future__ import annotations
 

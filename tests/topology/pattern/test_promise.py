@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies, copy_of, over_the_wire
-from tests.topology.window.test_promise import MS, START, drifting, heard
+from tests.topology.window.streams import MS, START
+from tests.topology.window.test_promise import drifting, heard
 from topology.description import parse
 from topology.event import Event
 from topology.result import EMIT, MatchResult
