@@ -258,6 +258,12 @@ BROKEN: list[tuple[str, str, str]] = [
         "windows_read",
         "cut `window` off",
     ),
+    (f"{QUERY}{ONE}{COUNTED}\n    correct_for: 1h", "queries.q.correct_for", "raise the file's"),
+    (
+        f"{QUERY}pattern: PATTERN A a WITHIN 1 s\n    stream: a\n    correct_for: 1s",
+        "queries.q.correct_for",
+        "means nothing to a pattern",
+    ),
     (f"{QUERY}{ONE}quality: {{strategy: rsk}}", "queries.q.quality.strategy", "mean `risk`?"),
     (f"{QUERY}{ONE}quality: {{strategy: fixed}}", "queries.q.quality.strategy", "add wait: 100ms"),
     (f"{QUERY}{ONE}quality: {{wait: 1s}}", "queries.q.quality.wait", "of strategy `fixed`"),

@@ -22,6 +22,7 @@ def faults(topology: Topology) -> Iterator[Fault]:
     yield from query_faults(topology.queries, tuple(topology.streams))
     yield from pattern_faults(topology)
     yield from patience_faults(topology)
+    yield from lateness_faults(topology)
     yield from window_faults(topology)
     yield from join_faults(topology)
 
@@ -72,6 +73,14 @@ def timing_faults(topology: Topology) -> Iterator[Fault]:
     elif topology.stuck_after_ns <= topology.transaction_timeout_ns:
         message = "is not above transaction_timeout: a slow commit would count as stuck"
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
+
+
+def lateness_faults(topology: Topology) -> Iterator[Fault]:
+    """What is missing is written off after the file's `correct_for`: no query can wait longer."""
+    for name, query in topology.queries.items():
+        if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
+            message = "is longer than the file's correct_for"
+            yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
 
 
 def patience_faults(topology: Topology) -> Iterator[Fault]:

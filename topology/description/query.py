@@ -242,16 +242,21 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields that mean something to one kind of query only."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "pattern": ("key", "uncertainty"),
+    "pattern": ("key", "uncertainty", "correct_for"),
     "join": ("stream",),
 }
+
+
+NAMED: Final = {"correct_for": "correct_for_ns"}
+"""Keys of the file that have other names in Python."""
 
 
 class QueryConfig(Section):
     """One query: a window with aggregates, a join, or a pattern. `finals`: a result told before it
     was final is told once more when it is. `early`: open windows that have changed are told at
     multiples of it. `max_windows`: open, or kept for corrections (topology.window.config);
-    `max_events`, `max_rows`: of a join (topology.join.config)."""
+    `max_events`, `max_rows`: of a join (topology.join.config). `correct_for`: how long late events
+    change a result; None: as long as the file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: Annotated[Window, given(_window)] | None = None
@@ -265,6 +270,7 @@ class QueryConfig(Section):
     quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     finals: Flag = False
+    correct_for_ns: DurationNs | None = Field(default=None, validation_alias="correct_for")
     early_ns: DurationNs = Field(default=0, validation_alias="early")
     max_windows: Count = 1_000_000
     max_events: Count = 1_000_000
@@ -290,7 +296,7 @@ class QueryConfig(Section):
         faults += [
             Fault((field,), f"means nothing to a {self.kind}", "leave it out")
             for field in NOT_OF.get(self.kind, ())
-            if getattr(self, field) is not None
+            if getattr(self, NAMED.get(field, field)) is not None
         ]
         if self.window is not None and self.aggregate is None:
             faults.append(

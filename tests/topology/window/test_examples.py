@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.topology.window.streams import MS, START, event, watermark
+from topology.description import parse
 from topology.event import Event
 from topology.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
+from topology.stage import Stage
 from topology.window import Function, Output, WindowConfig, Windows
 
 COUNT = (Output("n", "count"),)
@@ -237,3 +239,24 @@ def test_how_sure_a_window_is(uncertainty: str) -> None:
     assert first.values["sum"] == value
     assert (first.low["sum"], first.high["sum"]) == (low, high)
     assert first.confidence == confidence
+
+
+def test_each_query_has_its_own_allowed_lateness() -> None:
+    topology = parse(
+        "streams: {default: {}}\nqueries:\n"
+        "  short: {window: tumbling 10ms, aggregate: {n: count()}, correct_for: 20ms}\n"
+        "  long: {window: tumbling 10ms, aggregate: {n: count()}}\n"
+    )
+    stage = Stage(topology, ["window"])
+    told: list[Any] = []
+    for one in (
+        event("a", 0, 5, {}),
+        event("a", 2, 15, {}),
+        watermark(50, 50, 8),  # something is missing before 8 ms
+        event("a", 1, 7, {}, at_ms=60, late="gap"),
+        event("a", 3, 70, {}),
+    ):
+        told += stage.on_batch([one], one.at_ns).results
+    updates = {(each.query, each.values["n"]) for each in told if each.op == UPDATE}
+    assert updates == {("long", 2)}
+    assert {each.query for each in told if each.op == EMIT} == {"short", "long"}
