@@ -52,6 +52,9 @@ STRATEGIES: Final[dict[str, Make]] = {
 """Of delta. What follows the order of one source in order cannot tell these streams from
 complete ones: the K-Slack family (`ORDERED`) closes a window with the first event at its end."""
 
+HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")
+"""Those that do not look at delta."""
+
 ORDERED: Final[dict[str, Make]] = {
     "K-Slack, 10 ms": lambda _: KSlack(10 * MS),
     "MP-K-Slack": lambda _: MPKSlack(),

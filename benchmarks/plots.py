@@ -6,13 +6,16 @@ matplotlib is a tool of development and not of the application: where it is abse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from pathlib import Path
 from typing import Any
 
 DPI = 72
 SIZE_INCHES = (7.5, 4.2)
+ABOVE = 1.6
+"""How far a logarithmic axis goes beyond its highest point, so that labels have room."""
 
 
 class NoPlots(Exception):
@@ -41,6 +44,12 @@ class Axes:
     plain: bool = False
 
 
+def decade(values: Iterable[float]) -> float:
+    """The power of ten at or below the smallest of them that is above 0: where the linear
+    stretch of an axis may end."""
+    return float(10 ** floor(log10(min((value for value in values if value > 0), default=1))))
+
+
 def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
     """Both axes are logarithmic down to their linear stretch, unless they are plain."""
     pyplot = _pyplot()
@@ -55,7 +64,8 @@ def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
     if not axes.plain:
         plot.set_xscale("symlog", linthresh=axes.x_linear_below)
         plot.set_yscale("symlog", linthresh=axes.y_linear_below)
-        plot.set_ylim(bottom=0)
+        highest = max((y for curve in curves for _, y, _ in curve.points), default=1)
+        plot.set_ylim(0, ABOVE * highest if highest > 0 else None)
         plot.set_xlim(left=0)
     plot.set_title(axes.title, fontsize=10)
     plot.set_xlabel(axes.x)

@@ -6,12 +6,15 @@ seeds; error, worst prefix and worst stretch the largest of them. The same strea
 
 * `kinds`: every kind at f = 30, delta = 0.1, windows closed as early as the promise
   allows (as in the paper, waits below 0), and never before their end (the service's way).
-* `delta` (figure 8) and `frequency` (figure 7): BB over delta and over f.
-* `all`: every kind and f at delta = 0.3 (figure 6).
+* `delta` (figure 8) and `frequency` (figure 7): BB over delta and over f, the latter in
+  both ways.
+* `all`: every kind and f, over delta (figure 6 has 0.3): one table and one picture for each
+  of error, wait, its share of event-driven's, and the way to the Oracle.
 * `ordered`: the K-Slack family and the tail quantile, which look at events and not at windows.
 
     python -m benchmarks probslack          30 000 events, 1 seed
-    python -m benchmarks probslack --full   100 000 events, 10 seeds: half an hour
+    python -m benchmarks probslack --full   100 000 events, 10 seeds; `all` takes `--seeds`
+                                            times 25 minutes, the rest an hour
 
 Decisions are taken at instants, all arrivals of which count. BL-AD closes at the mean delay
 to the ns, so up to 1 ms before one that looks at whole ms.
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +32,7 @@ import click
 
 from benchmarks.closing import (
     EVENT_DRIVEN,
+    HEEDLESS,
     ORACLE,
     ORDERED,
     OURS,
@@ -47,11 +51,16 @@ from benchmarks.workloads.windows import CHANGING, STATIC, Stream, stream
 TABLES: Final = ("kinds", "delta", "frequency", "all", "ordered")
 KINDS: Final = (*STATIC, *CHANGING)
 DELTAS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+SPARSE_DELTAS: Final = (0.1, 0.3, 0.5, 0.9)
 FREQUENCIES_MS: Final = (5, 10, 15, 20, 25, 30, 35, 40)
 QUICK_EVENTS: Final = 30_000
 FULL_EVENTS: Final = 100_000
 FULL_SEEDS: Final = 10
-STYLES: Final = {OURS: "o-", EVENT_DRIVEN: "s--", ORACLE: "k:", "promised": "k-"}
+NO_WAIT_NS: Final = 1_000
+KEPT_RUNS: Final = 64
+"""Of strategies that do not look at delta: one run serves all of them."""
+
+STYLES: Final = {OURS: "ro-", EVENT_DRIVEN: "s--", ORACLE: "k:", "promised": "k-"}
 COLUMNS: Final = (
     "",
     "error %",
@@ -75,6 +84,7 @@ class Bench:
         self.events = events
         self.seeds = seeds
         self._streams = cache(self._draw)
+        self._heedless = lru_cache(KEPT_RUNS)(self._closings)
         self._known: dict[tuple[object, ...], list[Closed]] = {}
 
     def _draw(self, kind: str, seed: int) -> Stream:
@@ -87,14 +97,23 @@ class Bench:
         key = (name, kind, f_ms, delta, early)
         if key not in self._known:
             seeds = range(1, self.seeds + 1)
-            self._known[key] = [self._one(make, kind, seed, f_ms, delta, early) for seed in seeds]
+            closings = self._heedless if name in HEEDLESS else self._closings
+            about = 0 if name in HEEDLESS else delta
+            self._known[key] = [
+                judged(
+                    self._streams(kind, seed),
+                    closings(make, kind, seed, f_ms, about, early),
+                    f_ms * MS,
+                    delta,
+                )
+                for seed in seeds
+            ]
         return self._known[key]
 
-    def _one(
+    def _closings(
         self, make: Make, kind: str, seed: int, f_ms: int, delta: float, early: bool
-    ) -> Closed:
-        drawn = self._streams(kind, seed)
-        return judged(drawn, run(drawn, make(delta), f_ms * MS, early=early), f_ms * MS, delta)
+    ) -> dict[int, int]:
+        return run(self._streams(kind, seed), make(delta), f_ms * MS, early=early)
 
     def table(self, kind: str, f_ms: int, delta: float, *, early: bool) -> dict[str, list[Closed]]:
         """All strategies and the Oracle, with their way to it."""
@@ -130,10 +149,10 @@ def wait(found: Sequence[Closed]) -> str:
 
 
 def ratio(found: Sequence[Closed], event_driven: Sequence[Closed]) -> str:
-    """How many times quicker than event-driven; waits below 0 have no ratio."""
+    """How many times quicker than event-driven; waits of 0 and below have no ratio."""
     waited = mean(one.wait_ns for one in found)
-    if waited <= 0:
-        return "below 0"
+    if waited < NO_WAIT_NS:
+        return "none"
     return f"1/{mean(one.wait_ns for one in event_driven) / waited:.1f}"
 
 
@@ -195,47 +214,129 @@ def scatter(found: dict[str, list[Closed]]) -> list[Curve]:
     ]
 
 
-def sweep(page: Page, bench: Bench, what: str, plots: Path | None) -> None:
-    """BB over delta or over f."""
+def sweep(
+    page: Page, bench: Bench, kind: str, what: str, plots: Path | None, *, early: bool = True
+) -> None:
+    """One kind over delta or over f."""
     over_delta = what == "delta"
     points = [(30, delta) for delta in DELTAS] if over_delta else [(f, 0.1) for f in FREQUENCIES_MS]
     xs = [delta if over_delta else float(f) for f, delta in points]
-    title = f"BB over {what}, {'f = 30 ms' if over_delta else 'delta = 0.1'}"
-    found = [bench.table("BB", f_ms, delta, early=True) for f_ms, delta in points]
+    title = f"{kind} over {what}, {'f = 30 ms' if over_delta else 'delta = 0.1'}"
+    if not early:
+        title += ", never early"
+    found = [bench.table(kind, f_ms, delta, early=early) for f_ms, delta in points]
     shown = {name: [one[name] for one in found] for name in (*STRATEGIES, ORACLE)}
-    columns = ("", *(f"{x:g}" for x in xs))
-    for measure, cell in (
-        ("largest error %, in brackets if above delta at a prefix", bracketed),
-        ("mean wait ms", wait),
-        ("way to the Oracle %", way),
-    ):
-        table = Table(f"{title}: {measure}", columns)
-        for name, rows in shown.items():
-            table.add(name, *(cell(one) for one in rows))
-        page.table(table)
+    measured_over(page, f"{title}, {counted(bench)}", xs, shown)
     if plots is None:
         return
     x = "delta" if over_delta else "f, ms"
     deltas = [delta for _, delta in points]
+    name = f"probslack-{what}" if early else f"probslack-{what}-late"
+    pictures(page, title, x, xs, deltas, shown, plots, name, ("error", "wait"))
+
+
+def everywhere(
+    page: Page,
+    bench: Bench,
+    plots: Path | None,
+    kinds_: Sequence[str] = tuple(STATIC),
+    frequencies_ms: Sequence[int] = FREQUENCIES_MS,
+    deltas: Sequence[float] = SPARSE_DELTAS,
+) -> None:
+    """Figure 6 (delta 0.3): the paper has ProbSlack 13.7 % error on average, 20 at most, 7.6
+    times quicker than event-driven and 2.1 times than average delay."""
+    cells: dict[str, list[list[Closed]]] = {
+        name: [[] for _ in deltas] for name in (*STRATEGIES, ORACLE)
+    }
+    title = f"{', '.join(kinds_)} and f = {frequencies_ms[0]} to {frequencies_ms[-1]} ms"
+    ours = Table(
+        f"{title}: ours, way to the Oracle % (wait ms), {counted(bench)}",
+        ("kind, delta", *(str(f_ms) for f_ms in frequencies_ms)),
+    )
+    for kind in kinds_:
+        rows = [[f"{kind}, {delta:g}"] for delta in deltas]
+        for f_ms in frequencies_ms:
+            for at, delta in enumerate(deltas):
+                found = bench.table(kind, f_ms, delta, early=True)
+                for name, of_seeds in found.items():
+                    cells[name][at] += of_seeds
+                rows[at].append(f"{way(found[OURS])} ({wait(found[OURS])})")
+        for row in rows:
+            ours.add(*row)
+    page.table(ours)
+    measured_over(page, f"{title}, {counted(bench)}", deltas, cells)
+    if plots is not None:
+        what = ("error", "wait", "share", "way")
+        pictures(page, title, "delta", deltas, deltas, cells, plots, "probslack-all", what)
+
+
+def counted(bench: Bench) -> str:
+    return f"{bench.events} events, {bench.seeds} seed{'s' * (bench.seeds > 1)}"
+
+
+Shown = dict[str, list[list[Closed]]]
+"""By strategy, for each x the runs."""
+
+
+def measured_over(page: Page, title: str, xs: Sequence[float], shown: Shown) -> None:
+    worst_ = shown[EVENT_DRIVEN]
+    for measure, cell in (
+        ("mean error %", lambda one, _: f"{100 * mean(each.error for each in one):.1f}"),
+        ("largest error %, in brackets if above delta at a prefix", lambda one, _: bracketed(one)),
+        ("largest of worst prefix - delta, %", lambda one, _: worst(one)),
+        ("mean wait ms", lambda one, _: wait(one)),
+        ("wait as a share of event-driven's", ratio),
+        ("way to the Oracle %", lambda one, _: way(one)),
+    ):
+        table = Table(f"{title}: {measure}", ("", *(f"{x:g}" for x in xs)))
+        for name, rows in shown.items():
+            table.add(name, *(cell(one, ed) for one, ed in zip(rows, worst_, strict=True)))
+        page.table(table)
+
+
+def pictures(
+    page: Page,
+    title: str,
+    x: str,
+    xs: Sequence[float],
+    deltas: Sequence[float],
+    shown: Shown,
+    plots: Path,
+    name: str,
+    wanted: Sequence[str],
+) -> None:
+    """One for each measure; the error is that of the worst prefix from 1 / delta on."""
+    waits = {
+        who: [mean(c.wait_ns for c in one) / MS for one in rows] for who, rows in shown.items()
+    }
     errors = {
-        name: [100 * (max(c.settled for c in one) + d) for one, d in zip(rows, deltas, strict=True)]
-        for name, rows in shown.items()
-        if name != ORACLE
+        who: [100 * (max(c.settled for c in one) + d) for one, d in zip(rows, deltas, strict=True)]
+        for who, rows in shown.items()
+        if who != ORACLE
     }
     errors["promised"] = [100 * delta for delta in deltas]
-    waits = {
-        name: [mean(c.wait_ns for c in one) / MS for one in rows] for name, rows in shown.items()
+    slowest = waits[EVENT_DRIVEN]
+    shares = {
+        who: [own / ed for own, ed in zip(row, slowest, strict=True)] for who, row in waits.items()
     }
-    for kind, y, values in (
-        ("error", "error at the worst prefix from 1/delta on, %", errors),
-        ("wait", "mean wait, ms", waits),
-    ):
+    ways = {
+        who: [100 * mean(c.way for c in one) for one in rows]
+        for who, rows in shown.items()
+        if max(c.settled for one in rows for c in one) <= 0
+    }
+    measures = {
+        "error": ("error at the worst prefix from 1/delta on, %", errors),
+        "wait": ("mean wait, ms", waits),
+        "share": ("wait as a share of event-driven's", shares),
+        "way": ("way to the Oracle, %, of those that keep delta", ways),
+    }
+    for measure in wanted:
+        y, values = measures[measure]
         curves = [
-            Curve(name, [(at, value, "") for at, value in zip(xs, row, strict=True)], style(name))
-            for name, row in values.items()
+            Curve(who, [(at, value, "") for at, value in zip(xs, row, strict=True)], style(who))
+            for who, row in values.items()
         ]
-        axes = Axes(title, x, y, plain=True)
-        plotted(page, curves, axes, plots / f"probslack-{what}-{kind}.png")
+        plotted(page, curves, Axes(title, x, y, plain=True), plots / f"{name}-{measure}.png")
 
 
 def style(name: str) -> str:
@@ -244,39 +345,6 @@ def style(name: str) -> str:
 
 def bracketed(found: Sequence[Closed]) -> str:
     return error(found) if max(one.settled for one in found) <= 0 else f"({error(found)})"
-
-
-def everywhere(page: Page, bench: Bench) -> None:
-    """Figure 6: the paper has ProbSlack 13.7 % error on average, 20 at most, 7.6 times
-    quicker than event-driven and 2.1 times than average delay."""
-    columns = (
-        "",
-        "mean error %",
-        "largest %",
-        "worst prefix - delta, %",
-        "wait ms",
-        "of event-driven",
-    )
-    table = Table("all five kinds and all f, delta = 0.3", columns)
-    cells = {
-        name: [
-            bench.of(name, make, kind, f_ms, 0.3, early=True)
-            for kind in STATIC
-            for f_ms in FREQUENCIES_MS
-        ]
-        for name, make in STRATEGIES.items()
-    }
-    flat = {name: [one for cell in of_name for one in cell] for name, of_name in cells.items()}
-    for name, found in flat.items():
-        table.add(
-            name,
-            f"{100 * mean(one.error for one in found):.1f}",
-            f"{100 * max(one.error for one in found):.1f}",
-            worst(found),
-            wait(found),
-            ratio(found, flat[EVENT_DRIVEN]),
-        )
-    page.table(table)
 
 
 def ordered(page: Page, bench: Bench) -> None:
@@ -320,11 +388,13 @@ def command(
     chosen = tables or (TABLES if full else ("kinds", "ordered"))
     if "kinds" in chosen:
         kinds(page, bench, wanted or KINDS, plots)
-    for what in ("delta", "frequency"):
-        if what in chosen:
-            sweep(page, bench, what, plots)
+    if "delta" in chosen:
+        sweep(page, bench, "BB", "delta", plots)
+    if "frequency" in chosen:
+        sweep(page, bench, "BB", "frequency", plots)
+        sweep(page, bench, "BB", "frequency", plots, early=False)
     if "all" in chosen:
-        everywhere(page, bench)
+        everywhere(page, bench, plots)
     if "ordered" in chosen:
         ordered(page, bench)
 

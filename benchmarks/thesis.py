@@ -1,7 +1,9 @@
-"""The thesis's runs over several sources whose clocks are wrong, with ours beside them.
+"""The thesis's runs, with ours beside them.
 
-All through the fused stage (reorder, clock, merge), in the process, late events passed on
-as in the thesis; what counts are true times (`benchmarks.truth`). Three tables:
+Two tables of what waiting costs: `rivals` (`benchmarks.rivals`) and `aggregates`
+(`benchmarks.aggregates`). Three of sources whose clocks are wrong, all through the fused
+stage (reorder, clock, merge), in the process, late events passed on as in the thesis; what
+counts there are true times (`benchmarks.truth`):
 
 * `offsets`, table 5.10: two sources send D3, the second's clock is ahead by 0 to 1 h. Once
   with stamps in whole ms, as the thesis's prototype has them, so that what falls into one
@@ -18,8 +20,8 @@ the arrivals; *polygon* and *thesis* are the models of a synced clock. The round
 of `benchmarks.workloads.clocks`, every 60 s; *polygon, as client* has them at the pauses
 of `producers.sync`. D3's events arrive the instant they happen, unless delayed.
 
-    python -m benchmarks thesis             D3 60 or 200 times shorter, minutes of skew
-    python -m benchmarks thesis --full      the whole of it: an hour
+    python -m benchmarks thesis             D1 to D3 10 to 200 times shorter, minutes of skew
+    python -m benchmarks thesis --full      the whole of it: an hour and a half
 
 D3 lasts 67 s. Of the short form a second is left, all of which waits while a source
 that is a minute ahead is waited for: those rows say something in the long form only.
@@ -29,37 +31,32 @@ at most 500 ms), or until it is idle (2 s). After the last event ten seconds pas
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge as merged
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
-from benchmarks.holding import BATCH
-from benchmarks.tables import Page, Table, count, ms
-from benchmarks.truth import BEFORE_ALL, Truth
-from benchmarks.workloads import D3, soccer
-from benchmarks.workloads.clocks import (
-    AS_CLIENT,
-    EVERY_MINUTE,
-    HEAD_START_NS,
-    Dial,
-    rounds,
-    steady,
-    unlike_dials,
+from benchmarks.aggregates import show_aggregates
+from benchmarks.rivals import show_rivals, show_rivals_of_sources
+from benchmarks.synced import (
+    AS_CLIENT_DOES,
+    METHODS,
+    POLYGON,
+    SYNCED,
+    TRUST,
+    run,
+    sources_of,
+    span_of,
 )
+from benchmarks.tables import Page, Table, count, ms
+from benchmarks.truth import Truth
+from benchmarks.workloads import D3, soccer
+from benchmarks.workloads.clocks import HEAD_START_NS, Dial, steady, unlike_dials
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
-from topology.clock.drift_table import DriftTable
-from topology.description import ClockConfig, MergeConfig, StreamConfig, Topology
-from topology.event import Event
-from topology.stage import MERGE, REORDER, Stage
 
-TABLES: Final = ("offsets", "sources", "skew")
-AFTERWARDS_NS: Final = 10 * S
+TABLES: Final = ("rivals", "aggregates", "offsets", "sources", "skew")
 OFFSETS_NS: Final = (0, 1 * MS, 5 * MS, 10 * MS, 60 * S, 3_600 * S)
 SOURCES: Final = (1, 2, 5, 10, 20)
 SKEWS_PPM: Final = (0, 1, 10, 50, 100, 200)
@@ -68,6 +65,8 @@ SKEWED_HZ: Final = 20
 SETTLED_NS: Final = 60 * S
 """By then a second burst of rounds has come, and the rate of the clock is known."""
 
+RIVALS_DIVISOR: Final = 10
+AGGREGATES_SEEDS: Final = 3
 OFFSETS_DIVISOR: Final = 60
 SOURCES_DIVISOR: Final = 200
 QUICK_SECONDS: Final = 180
@@ -87,88 +86,6 @@ THESIS_SOURCES: Final = {
     20: (99.97, 963.54),
 }
 """Tables 5.8, 5.9, column "sequence": accuracy in per cent, latency in ms."""
-
-
-class Method(NamedTuple):
-    """How the clocks are known; `pauses_s` between two bursts of rounds."""
-
-    name: str
-    config: ClockConfig
-    pauses_s: Sequence[int] = EVERY_MINUTE
-
-
-TRUST: Final = Method(
-    "no sync: trust",
-    # Ahead of its arrival by as much as the largest offset, and a skew on top.
-    ClockConfig(sync="none", unsynced="trust", max_ahead_ns=2 * 3_600 * S),
-)
-ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
-POLYGON: Final = Method("sync: polygon", ClockConfig())
-THESIS: Final = Method("sync: thesis", ClockConfig(model="thesis"))
-AS_CLIENT_DOES: Final = Method("sync: polygon, as client", ClockConfig(), AS_CLIENT)
-METHODS: Final = (TRUST, ESTIMATE, THESIS, POLYGON, AS_CLIENT_DOES)
-SYNCED: Final = (THESIS, POLYGON, AS_CLIENT_DOES)
-
-
-class Span(NamedTuple):
-    """The first and the last true time of a workload."""
-
-    first_ns: int
-    last_ns: int
-
-
-def run(
-    rows: Iterable[Row],
-    span: Span,
-    dials: dict[str, Dial],
-    method: Method,
-    settled_ns: int = BEFORE_ALL,
-) -> Truth:
-    """All rows, stamped by their sources' dials, through the stage and to the end.
-    RuntimeError if not every one of them comes out."""
-    table = DriftTable()
-    for sample in rounds(dials, span.first_ns, span.last_ns, method.pauses_s):
-        table.add(sample)
-    merge = MergeConfig(expected_sources=tuple(dials))
-    stream = StreamConfig(clock=method.config, merge=merge)
-    stage = Stage(Topology(streams={"default": stream}), (REORDER, MERGE), table=table)
-    truth = Truth(settled_ns)
-    events = stamped(rows, dials)
-    sent, now_ns = 0, 0
-    while batch := list(islice(events, BATCH)):
-        sent += len(batch)
-        now_ns = batch[-1].arrival_ns
-        truth.said(stage.on_batch(batch, now_ns))
-    truth.said(stage.on_time(now_ns + AFTERWARDS_NS))
-    truth.said(stage.on_end(now_ns + AFTERWARDS_NS))
-    if truth.released != sent:
-        raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} came out")
-    return truth
-
-
-def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
-    """`ts` as the source reads it, `record` the true time in steps of the same size."""
-    for offset, (arrival_ns, source, seq, true_ns) in enumerate(rows):
-        dial = dials[source]
-        ts_ns = dial.shows(true_ns)
-        true_ns = true_ns // dial.step_ns * dial.step_ns
-        yield Event("default", source, 0, seq, ts_ns, arrival_ns, offset, true_ns)
-
-
-def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
-    """As `benchmarks.workloads.several`, one row at a time: twenty million need no list."""
-    return merged(*(shifted(single, source) for source in range(sources)))
-
-
-def shifted(single: Sequence[Row], source: int) -> Iterator[Row]:
-    name, shift_ns = str(source), source * SOURCE_SHIFT_NS
-    for row in single:
-        yield Row(row.arrival_ns + shift_ns, name, row.seq, row.ts_ns + shift_ns)
-
-
-def span_of(single: Sequence[Row], sources: int = 1) -> Span:
-    stamps = [row.ts_ns for row in single]
-    return Span(min(stamps), max(stamps) + (sources - 1) * SOURCE_SHIFT_NS)
 
 
 # -- offsets ---------------------------------------------------------------------------------------
@@ -362,16 +279,27 @@ def microseconds(ns: float) -> str:
 @click.option("--divisor", type=click.IntRange(1), help="D3 so many times shorter.")
 @click.option("--seconds", type=click.IntRange(1), help="So much of the skew.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False))
 def command(
     full: bool,
     tables: tuple[str, ...],
     divisor: int | None,
     seconds: int | None,
     markdown: Path | None,
+    plots: Path | None,
 ) -> None:
-    """Sources whose clocks are wrong: what is left out of order, by true time."""
+    """What waiting costs beside K-Slack, and what is left where clocks are wrong."""
     page = Page(markdown)
     wanted = tables or TABLES
+    if "rivals" in wanted:
+        show_rivals(page, divisor or (1 if full else RIVALS_DIVISOR), plots)
+        show_rivals_of_sources(
+            page, divisor or (1 if full else RIVALS_DIVISOR), SOURCES if full else SOURCES[:3]
+        )
+    if "aggregates" in wanted:
+        show_aggregates(
+            page, divisor or (1 if full else RIVALS_DIVISOR), AGGREGATES_SEEDS if full else 1
+        )
     if "offsets" in wanted:
         show_offsets(page, divisor or (1 if full else OFFSETS_DIVISOR))
     if "sources" in wanted:

@@ -93,7 +93,7 @@ class Merge:
         self._queues = Queues(self._feeds, self._dirty, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        self._watermark = Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
+        self._watermark = self._new_watermark(quiet_after_ns, correct_for_ns)
         expected = tuple(config.expected_sources)
         self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
@@ -107,6 +107,9 @@ class Merge:
         self._last = (NO_REF, "", 0, 0)
         self._floor_ns = NO_REF  # the larger of the two: above it an event is in time
         self.overflows = 0
+
+    def _new_watermark(self, quiet_after_ns: int, correct_for_ns: int) -> Watermark:
+        return Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
 
     # -- the contract ------------------------------------------------------------------------------
 

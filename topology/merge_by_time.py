@@ -12,8 +12,6 @@ The order, the waits and W are those of `topology.merge`. What differs:
 
 from __future__ import annotations
 
-from typing import Any
-
 from topology.event import DATA, UNBLOCKED, WATERMARK, Event
 from topology.feed import NO_REF, Feed
 from topology.merge import Merge
@@ -43,17 +41,14 @@ class Uncertain(Watermark):
 class MergeByTime(Merge):
     """Made as `Merge` is."""
 
-    def __init__(
-        self, stream: str, config: Any, *, correct_for_ns: int = 600_000_000_000, **settings: Any
-    ) -> None:
-        super().__init__(stream, config, correct_for_ns=correct_for_ns, **settings)
-        quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        self._uncertain = Uncertain(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
-        self._watermark = self._uncertain
+    def _new_watermark(self, quiet_after_ns: int, correct_for_ns: int) -> Watermark:
+        return Uncertain(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
 
     def _release(self, events: list[Event], step: Step) -> None:
-        if events and self._heartbeat_ns and self._watermark.ns == NO_REF:
-            step.released.append(self._uncertain.begin(self._stream, events[0], self._now_ns))
+        watermark = self._watermark
+        if events and self._heartbeat_ns and watermark.ns == NO_REF:
+            assert isinstance(watermark, Uncertain)
+            step.released.append(watermark.begin(self._stream, events[0], self._now_ns))
         super()._release(events, step)
 
     def _take(self, event: Event, step: Step) -> None:

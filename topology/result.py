@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 EMIT: Final = "emit"
 UPDATE: Final = "update"
@@ -26,10 +26,7 @@ ID_BYTES: Final = 16
 
 @dataclass(slots=True)
 class Result:
-    """`at_ns`: when it was decided. `values` are plain JSON values by name. `told_by`: the operator
-    that finds such."""
-
-    told_by: ClassVar[str]
+    """`at_ns`: when it was decided. `values` are plain JSON values by name."""
 
     at_ns: int
     stream: str
@@ -43,17 +40,24 @@ class Result:
     end_ns: int
     values: dict[str, Any]
 
+    @property
+    def told_by(self) -> str:
+        """The operator that finds such."""
+        raise NotImplementedError
+
 
 @dataclass(slots=True)
 class WindowResult(Result):
     """Of the window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
     bound the values that the true times allow; where times are sure they equal `values`."""
 
-    told_by = "window"
-
     key: Any = None
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def told_by(self) -> str:
+        return "window"
 
 
 class Member(NamedTuple):
@@ -72,11 +76,13 @@ class MatchResult(Result):
     order of time. `key`: what its events agree on, if the query says so. `amended`: it changed
     after it had been final by a shorter reckoning (LATE AMEND)."""
 
-    told_by = "pattern"
-
     members: list[Member] = field(default_factory=list)
     key: Any = None
     amended: bool = False
+
+    @property
+    def told_by(self) -> str:
+        return "pattern"
 
 
 class Partner(NamedTuple):
@@ -97,11 +103,13 @@ class JoinResult(Result):
     last partner. `probability`: that they belong together, by the errors of their times; it ranks
     rows, it is no frequency. `stream` is that of the first side."""
 
-    told_by = "join"
-
     partners: list[Partner] = field(default_factory=list)
     key: Any = None
     probability: float = 1.0
+
+    @property
+    def told_by(self) -> str:
+        return "join"
 
 
 @dataclass(slots=True)

@@ -78,15 +78,19 @@ def rounds(
     last_ns: int,
     pauses_s: Sequence[int] = EVERY_MINUTE,
     seed: int = 1,
+    ways_ns: tuple[int, int] = (0, 0),
 ) -> list[Sample]:
     """Of all sources, for events from `first_ns` to `last_ns`; each source's in the order
-    of arrival. The clocks are read in ns here, whatever the events' resolution."""
+    of arrival. The clocks are read in ns here, whatever the events' resolution. `ways_ns` come
+    on top of every way there and back."""
     heard: list[Sample] = []
     for number, (source, dial) in enumerate(dials.items()):
         rng = generator(seed * MOST_SOURCES + number, WAYS)
         fine = dial._replace(step_ns=1)
         begins = _begins(first_ns - HEAD_START_NS, last_ns, pauses_s)
-        heard += sorted((_round(source, fine, at_ns, rng) for at_ns in begins), key=_arrival)
+        heard += sorted(
+            (_round(source, fine, at_ns, rng, ways_ns) for at_ns in begins), key=_arrival
+        )
     return heard
 
 
@@ -99,10 +103,10 @@ def _begins(at_ns: int, last_ns: int, pauses_s: Sequence[int]) -> Iterator[int]:
         count, at_ns = ROUNDS, at_ns + pause_s * S
 
 
-def _round(source: str, dial: Dial, at_ns: int, rng: Random) -> Sample:
-    heard_ns = at_ns + _way(rng)
+def _round(source: str, dial: Dial, at_ns: int, rng: Random, ways_ns: tuple[int, int]) -> Sample:
+    heard_ns = at_ns + ways_ns[0] + _way(rng)
     answered_ns = heard_ns + TURNAROUND_NS
-    back_ns = answered_ns + _way(rng)
+    back_ns = answered_ns + ways_ns[1] + _way(rng)
     appended_ns = answered_ns + _way(rng)
     return Sample(
         source, dial.shows(at_ns), heard_ns, answered_ns, dial.shows(back_ns), appended_ns

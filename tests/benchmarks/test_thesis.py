@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import thesis
-from benchmarks.thesis import (
+from benchmarks.synced import (
     AS_CLIENT_DOES,
     ESTIMATE,
     METHODS,
@@ -20,13 +20,11 @@ from benchmarks.thesis import (
     SYNCED,
     THESIS,
     TRUST,
-    Offsets,
-    measure_offsets,
     run,
-    skewed,
     sources_of,
     span_of,
 )
+from benchmarks.thesis import Offsets, measure_offsets, skewed
 from benchmarks.truth import Truth
 from benchmarks.workloads import D3, several, soccer
 from benchmarks.workloads.clocks import (

@@ -1,0 +1,242 @@
+"""Tables 5.11 and 5.12 of the thesis: what a clock's error does to an average per window.
+
+Two sources send D3 with speeds (data/SYNTHETIC.md 1.7), the second one's clock is 5 ms ahead
+and is synced; all of it goes through the whole stage into windows of 10 s, and of 1 s, which
+have ten times as many edges. Three estimators of the average speed, on the same events:
+
+* *plain*, `uncertainty: ignore`: who belongs is decided by the corrected time;
+* *three windows*, `thesis3`: the mean of the window and of the window moved by the largest
+  error to either side;
+* *expected*: each event by the share of its error interval that lies inside.
+
+The truth is the same windows over the true times. *Error*: mean of |found - true| over all
+windows and seeds, in um/s as in the thesis; RMS beside it. *outside*: windows whose truth is
+not within the bounds told with them. Clocks:
+
+* *no sync*: at its word, 5 ms off. Some 76 events of the second source are on the wrong side
+  of an edge. They claim to be sure, so that all three estimators are one.
+* *0.125 ms one way*, as the thesis's run: it comes on top of the way to the server, so the
+  correction is off by half of that, and nothing in the rounds shows it;
+* *both ways*: the same delay there and back, so that the rounds are even.
+
+Rounds every minute for the thesis's model, at the pauses of `producers.sync` for ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Final, NamedTuple
+
+from benchmarks.synced import (
+    AS_CLIENT_DOES,
+    THESIS,
+    TRUST,
+    Method,
+    sources_of,
+    span_of,
+    stamped,
+    through,
+)
+from benchmarks.tables import Page, Table, count
+from benchmarks.workloads import D3, Recipe, soccer
+from benchmarks.workloads.clocks import Dial, rounds
+from benchmarks.workloads.laws import MS, PAYLOAD, US, S, generator
+from benchmarks.workloads.rows import Row
+from topology.event import Event
+from topology.outcome import Step
+from topology.result import WindowResult
+from topology.window import Output, WindowConfig, Windows
+
+MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
+"""Of the speeds in um/s, 10 s after 10 s (table 5.11)."""
+MEANS_EVERY_NS: Final = 10 * S
+
+AHEAD_NS: Final = 5 * MS
+DELAY_NS: Final = 125 * US
+SOURCES: Final = 2
+SIZES_NS: Final = (10 * S, 1 * S)
+MAX_EDGE_EVENTS: Final = 10_000
+"""30 events a ms may be within the error of an edge."""
+
+PLAIN: Final = "ignore"
+ESTIMATORS: Final = {PLAIN: "plain", "thesis3": "three windows", "expected": "expected"}
+THESIS_ERRORS: Final = {"plain": (0.70, 0.99), "three windows": (0.29, 0.36)}
+"""Table 5.12: mean and RMS over seven windows."""
+
+
+class Clocks(NamedTuple):
+    """`ways_ns`: delay on top, to the server and back."""
+
+    name: str
+    method: Method
+    ways_ns: tuple[int, int] = (0, 0)
+
+
+CLOCKS: Final = (
+    Clocks("no sync", TRUST),
+    Clocks("0.125 ms one way, thesis's model", THESIS, (DELAY_NS, 0)),
+    Clocks("0.125 ms one way", AS_CLIENT_DOES, (DELAY_NS, 0)),
+    Clocks("0.125 ms both ways", AS_CLIENT_DOES, (DELAY_NS, DELAY_NS)),
+)
+
+
+@dataclass(slots=True)
+class Errors:
+    """Of one estimator over the windows of all seeds, in um/s."""
+
+    found: list[float] = field(default_factory=list)
+    widths: list[float] = field(default_factory=list)
+    outside: int = 0
+
+    @property
+    def mean(self) -> float:
+        return sum(map(abs, self.found)) / len(self.found)
+
+    @property
+    def rms(self) -> float:
+        return sqrt(sum(each * each for each in self.found) / len(self.found))
+
+    @property
+    def width(self) -> float:
+        """Mean of what the bounds leave open."""
+        return sum(self.widths) / len(self.widths)
+
+    def against(self, other: Errors) -> str:
+        return f"{self.mean / other.mean:.2f}" if other.mean else "-"
+
+
+Measured = dict[tuple[str, int, str], Errors]
+"""By clocks, size of the window and estimator."""
+
+
+class Speeds:
+    """Events with their speeds, and the true averages of the windows they fall into."""
+
+    def __init__(self, single: Sequence[Row], seed: int) -> None:
+        self._single = single
+        rng = generator(seed, PAYLOAD)
+        first_ns = span_of(single).first_ns
+        self._speeds: dict[tuple[str, int], int] = {}
+        sums: dict[tuple[int, int], list[int]] = {}
+        for row in sources_of(single, SOURCES):
+            mean = MEANS[(row.ts_ns - first_ns) // MEANS_EVERY_NS % len(MEANS)]
+            speed = round(mean * (0.5 + rng.random()))
+            self._speeds[row.source, row.seq] = speed
+            for size_ns in SIZES_NS:
+                so_far = sums.setdefault((size_ns, row.ts_ns // size_ns * size_ns), [0, 0])
+                so_far[0] += speed
+                so_far[1] += 1
+        self.truth = {window: total / number for window, (total, number) in sums.items()}
+
+    def events(self, dials: dict[str, Dial]) -> Iterator[Event]:
+        for event in stamped(sources_of(self._single, SOURCES), dials):
+            event.value = {"v": self._speeds[event.source, event.seq]}
+            yield event
+
+
+class Told:
+    """The windows of every size and estimator, fed by one stage."""
+
+    def __init__(self, sizes_ns: Sequence[int]) -> None:
+        self.windows = {
+            (size_ns, name): Windows("default", _config(size_ns, name))
+            for size_ns in sizes_ns
+            for name in ESTIMATORS
+        }
+        self.averages: dict[tuple[int, str, int], tuple[float, float, float]] = {}
+
+    def said(self, step: Step) -> None:
+        for (size_ns, name), windows in self.windows.items():
+            self._note(size_ns, name, windows.on_batch(step.released, step.now_ns))
+
+    def end(self, now_ns: int) -> None:
+        for (size_ns, name), windows in self.windows.items():
+            self._note(size_ns, name, windows.on_end(now_ns))
+
+    def _note(self, size_ns: int, name: str, step: Step) -> None:
+        for result in step.results:
+            if not isinstance(result, WindowResult):
+                continue
+            average, low, high = (each["v"] for each in (result.values, result.low, result.high))
+            self.averages[size_ns, name, result.start_ns] = average, low, high
+
+
+def _config(size_ns: int, uncertainty: str) -> WindowConfig:
+    return WindowConfig(
+        "speed",
+        "tumbling",
+        (Output("v", "avg", ("v",)),),
+        size_ns=size_ns,
+        every_ns=size_ns,
+        uncertainty=uncertainty,
+        max_edge_events=MAX_EDGE_EVENTS,
+    )
+
+
+def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> Measured:
+    measured: Measured = {}
+    for seed in range(1, seeds + 1):
+        single = soccer(recipe, seed).rows
+        speeds = Speeds(single, seed)
+        span = span_of(single, SOURCES)
+        dials = {"0": Dial(), "1": Dial(AHEAD_NS)}
+        for clocks in CLOCKS:
+            told = Told(sizes_ns)
+            samples = rounds(
+                dials, *span, clocks.method.pauses_s, seed=seed, ways_ns=clocks.ways_ns
+            )
+            through(speeds.events(dials), tuple(dials), samples, clocks.method, told.said)
+            told.end(span.last_ns + S)
+            for (size_ns, name, start_ns), (average, low, high) in told.averages.items():
+                true = speeds.truth.get((size_ns, start_ns))
+                if true is None:
+                    continue  # nobody is really in it: a window of the first or last ms
+                errors = measured.setdefault((clocks.name, size_ns, name), Errors())
+                errors.found.append(average - true)
+                errors.widths.append(high - low)
+                errors.outside += not low <= true <= high
+    return measured
+
+
+def show_aggregates(page: Page, divisor: int, seeds: int) -> None:
+    recipe = D3 if divisor == 1 else D3.shortened(divisor)
+    sizes_ns = SIZES_NS if divisor == 1 else SIZES_NS[1:]
+    page.table(table_of(recipe, seeds, measure(recipe, seeds, sizes_ns)))
+
+
+def table_of(recipe: Recipe, seeds: int, measured: Measured) -> Table:
+    columns = (
+        "clocks, window",
+        "estimator",
+        "windows",
+        "error um/s",
+        "of plain",
+        "of plain, no sync",
+        "RMS um/s",
+        "outside",
+        "width um/s",
+        "thesis: error",
+        "RMS",
+    )
+    title = f"tables 5.11, 5.12: the average of {SOURCES} x {count(recipe.n)} speeds"
+    table = Table(f"{title}, {seeds} seed{'s' * (seeds > 1)}", columns)
+    for (clocks, size_ns, name), errors in measured.items():
+        plain = measured[clocks, size_ns, PLAIN]
+        is_thesis = clocks == CLOCKS[1].name and size_ns == SIZES_NS[0]
+        known = THESIS_ERRORS.get(ESTIMATORS[name], ()) if is_thesis else ()
+        table.add(
+            f"{clocks}, {size_ns // S} s",
+            ESTIMATORS[name],
+            count(len(errors.found)),
+            f"{errors.mean:.3g}",
+            errors.against(plain),
+            errors.against(measured[CLOCKS[0].name, size_ns, PLAIN]),
+            f"{errors.rms:.3g}",
+            count(errors.outside) if name != PLAIN else "",
+            f"{errors.width:.3g}" if name != PLAIN else "",
+            *(f"{each:.2f}" for each in known or ()),
+            *([""] * (0 if known else 2)),
+        )
+    return table

@@ -1,0 +1,122 @@
+"""Streams whose clocks are wrong, through the whole stage in the process.
+
+A `Method` is how the clocks are known. Rows are stamped by their sources' dials, go through
+reorder, clock and merge, and what comes out is held against true times (`benchmarks.truth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge as merged
+from itertools import islice
+from typing import Final, NamedTuple
+
+from benchmarks.holding import BATCH
+from benchmarks.truth import BEFORE_ALL, Truth
+from benchmarks.workloads.clocks import AS_CLIENT, EVERY_MINUTE, Dial, rounds
+from benchmarks.workloads.laws import S
+from benchmarks.workloads.rows import Row
+from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Sample
+from topology.description import ClockConfig, MergeConfig, StreamConfig, Topology
+from topology.event import Event
+from topology.outcome import Step
+from topology.stage import MERGE, REORDER, Stage
+
+AFTERWARDS_NS: Final = 10 * S
+"""Pass after the last event."""
+
+
+class Method(NamedTuple):
+    """How the clocks are known; `pauses_s` between two bursts of rounds."""
+
+    name: str
+    config: ClockConfig
+    pauses_s: Sequence[int] = EVERY_MINUTE
+
+
+TRUST: Final = Method(
+    "no sync: trust",
+    # Ahead of its arrival by as much as the largest offset, and a skew on top.
+    ClockConfig(sync="none", unsynced="trust", max_ahead_ns=2 * 3_600 * S),
+)
+ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
+POLYGON: Final = Method("sync: polygon", ClockConfig())
+THESIS: Final = Method("sync: thesis", ClockConfig(model="thesis"))
+AS_CLIENT_DOES: Final = Method("sync: polygon, as client", ClockConfig(), AS_CLIENT)
+METHODS: Final = (TRUST, ESTIMATE, THESIS, POLYGON, AS_CLIENT_DOES)
+SYNCED: Final = (THESIS, POLYGON, AS_CLIENT_DOES)
+
+
+class Span(NamedTuple):
+    """The first and the last true time of a workload."""
+
+    first_ns: int
+    last_ns: int
+
+
+def run(
+    rows: Iterable[Row],
+    span: Span,
+    dials: dict[str, Dial],
+    method: Method,
+    settled_ns: int = BEFORE_ALL,
+) -> Truth:
+    """All rows, stamped by their sources' dials, through the stage and to the end.
+    RuntimeError if not every one of them comes out."""
+    truth = Truth(settled_ns)
+    samples = rounds(dials, span.first_ns, span.last_ns, method.pauses_s)
+    sent = through(stamped(rows, dials), tuple(dials), samples, method, truth.said)
+    if truth.released != sent:
+        raise RuntimeError(f"{method.name}: {sent} events sent, {truth.released} came out")
+    return truth
+
+
+def through(
+    events: Iterator[Event],
+    sources: tuple[str, ...],
+    samples: Iterable[Sample],
+    method: Method,
+    told: Callable[[Step], None],
+) -> int:
+    """All events through the stage and to the end, each step told; how many they were."""
+    table = DriftTable()
+    for sample in samples:
+        table.add(sample)
+    merge = MergeConfig(expected_sources=sources)
+    stream = StreamConfig(clock=method.config, merge=merge)
+    stage = Stage(Topology(streams={"default": stream}), (REORDER, MERGE), table=table)
+    sent, now_ns = 0, 0
+    while batch := list(islice(events, BATCH)):
+        sent += len(batch)
+        now_ns = batch[-1].arrival_ns
+        told(stage.on_batch(batch, now_ns))
+    told(stage.on_time(now_ns + AFTERWARDS_NS))
+    told(stage.on_end(now_ns + AFTERWARDS_NS))
+    return sent
+
+
+def stamped(rows: Iterable[Row], dials: dict[str, Dial]) -> Iterator[Event]:
+    """`ts` as the source reads it, `record` the true time in steps of the same size."""
+    for offset, (arrival_ns, source, seq, true_ns) in enumerate(rows):
+        dial = dials[source]
+        ts_ns = dial.shows(true_ns)
+        true_ns = true_ns // dial.step_ns * dial.step_ns
+        yield Event("default", source, 0, seq, ts_ns, arrival_ns, offset, true_ns)
+
+
+def sources_of(single: Sequence[Row], sources: int) -> Iterator[Row]:
+    """As `benchmarks.workloads.several`, one row at a time: twenty million need no list."""
+    return merged(*(shifted(single, source) for source in range(sources)))
+
+
+def shifted(single: Sequence[Row], source: int) -> Iterator[Row]:
+    name, shift_ns = str(source), source * SOURCE_SHIFT_NS
+    for row in single:
+        yield Row(row.arrival_ns + shift_ns, name, row.seq, row.ts_ns + shift_ns)
+
+
+def span_of(single: Sequence[Row], sources: int = 1) -> Span:
+    stamps = [row.ts_ns for row in single]
+    return Span(min(stamps), max(stamps) + (sources - 1) * SOURCE_SHIFT_NS)

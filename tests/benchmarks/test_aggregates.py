@@ -1,0 +1,77 @@
+"""Examples: the averages of tables 5.11 and 5.12 in small.
+
+Laws: truth lies within the bounds where clocks are synced; where clocks are right all
+estimators are exact.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import aggregates, thesis
+from benchmarks.aggregates import CLOCKS, ESTIMATORS, PLAIN, Clocks, Errors, Measured, measure
+from benchmarks.synced import AS_CLIENT_DOES, TRUST
+from benchmarks.workloads import D3
+from benchmarks.workloads.clocks import Dial, rounds
+from benchmarks.workloads.laws import MS, S
+
+SHORT = D3.shortened(30)
+"""Two seconds, so three windows of a second."""
+SIZES_NS = (1 * S,)
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measured:
+    return measure(SHORT, 1, SIZES_NS)
+
+
+def test_every_window_of_every_estimator_has_its_error(measured: Measured) -> None:
+    assert len(measured) == len(CLOCKS) * len(ESTIMATORS)
+    assert {len(errors.found) for errors in measured.values()} == {3}
+
+
+def test_sync_brings_the_error_down(measured: Measured) -> None:
+    unsynced = measured[CLOCKS[0].name, S, PLAIN]
+    assert unsynced.mean > 1
+    for clocks in CLOCKS[1:]:
+        for name in ESTIMATORS:
+            assert measured[clocks.name, S, name].mean < unsynced.mean
+
+
+def test_truth_is_within_the_bounds_where_clocks_are_synced(measured: Measured) -> None:
+    for (clocks, _, name), errors in measured.items():
+        if name != PLAIN and clocks != CLOCKS[0].name:
+            assert errors.outside == 0
+            assert errors.width > 0
+
+
+def test_right_clocks_make_every_estimator_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregates, "AHEAD_NS", 0)
+    monkeypatch.setattr(aggregates, "CLOCKS", (Clocks("right", TRUST),))
+    for errors in measure(SHORT, 1, SIZES_NS).values():
+        assert errors.mean == pytest.approx(0, abs=1e-6)
+
+
+def test_errors_are_summed_up_by_mean_and_rms() -> None:
+    errors = Errors([3.0, -4.0], [1.0, 2.0])
+    assert (errors.mean, errors.width) == (3.5, 1.5)
+    assert errors.rms == pytest.approx(12.5**0.5)
+
+
+def test_a_delay_on_one_way_shifts_every_round_and_no_other_draw() -> None:
+    even = rounds({"a": Dial()}, 0, S)
+    odd = rounds({"a": Dial()}, 0, S, ways_ns=(MS, 0))
+    for one, other in zip(even, odd, strict=True):
+        assert other.t1_ns == one.t1_ns
+        assert other.t2_ns - one.t2_ns == other.t4_ns - one.t4_ns == MS
+
+
+def test_the_table_stands_beside_the_thesis(tmp_path: Path) -> None:
+    file = tmp_path / "figures.md"
+    thesis.main(("--table", "aggregates", "--divisor", "60", "--markdown", str(file)))
+    text = file.read_text()
+    for clocks in CLOCKS:
+        assert f"| {clocks.name}, 1 s | expected |" in text
+    assert AS_CLIENT_DOES in [clocks.method for clocks in CLOCKS]
