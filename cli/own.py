@@ -40,11 +40,26 @@ def bring(path: Path) -> Own:
                 f"{path}: the aggregate {name!r} is no topology.window.Function",
                 "write Function(init, add, combine, value)",
             )
+        _check_begins(path, name, found)
     for name, found in functions.items():
         _check_name(path, name, FUNCTIONS)
         if not callable(found):
             raise OwnRefused(f"{path}: {name!r} cannot be called", "give a function")
     return Own(aggregates, functions)
+
+
+def _check_begins(path: Path, name: str, found: Function) -> None:
+    parts = {"init": found.init, "add": found.add, "combine": found.combine, "value": found.value}
+    for word, part in parts.items():
+        if not callable(part):
+            raise OwnRefused(f"{path}: {word} of {name!r} cannot be called", "give a function")
+    try:
+        found.init()
+    except Exception as wrong:  # a user's code may raise anything
+        told = f"{type(wrong).__name__}: {wrong}"
+        raise OwnRefused(
+            f"{path}: init() of {name!r} fails with {told}", "return the state of nothing"
+        ) from wrong
 
 
 def _run(path: Path) -> ModuleType:
@@ -56,7 +71,7 @@ def _run(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as wrong:  # a user's code may raise anything
+    except (Exception, SystemExit) as wrong:  # a user's code may raise anything
         told = f"{type(wrong).__name__}: {wrong}"
         raise OwnRefused(f"{path} fails with {told}", "make it import without fault") from wrong
     return module

@@ -122,3 +122,29 @@ class Event:
             f"<Event {self.stream}/{self.source}/{self.epoch}/{self.seq}{kind}"
             f" ts={self.ts_ns} at={self.at_ns} ref={self.ref_time_ns}{late}>"
         )
+
+
+def twin(event: Event) -> Event:
+    """The same as it stands now."""
+    other = Event(
+        event.stream,
+        event.source,
+        event.epoch,
+        event.seq,
+        event.ts_ns,
+        event.arrival_ns,
+        event.offset,
+        event.record,
+        event.value,
+        event.type,
+        event.kind,
+    )
+    other.at_ns = event.at_ns
+    other.ref_time_ns = event.ref_time_ns
+    other.error_ns = event.error_ns
+    other.segment = event.segment
+    other.late = event.late
+    other.held_by = event.held_by
+    other.lane = event.lane
+    other.complete_ns = event.complete_ns
+    return other

@@ -188,6 +188,11 @@ class Feed:
         self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
 
     @property
+    def is_over(self) -> bool:
+        """It said bye, and nothing is missing of what it sent before."""
+        return self.said_bye and not self._missing
+
+    @property
     def lacks_numbers(self) -> bool:
         return bool(self._missing)
 

@@ -204,6 +204,7 @@ class Merge:
     # -- taking events in --------------------------------------------------------------------------
 
     def _take(self, event: Event, step: Step) -> None:
+        self._settled = False
         kind = event.kind
         feed = self._feeds.get(event.source)
         if feed is None:

@@ -87,7 +87,7 @@ def chain_of(
         elif name == PATTERN:
             parts += _pattern(topology, stream, place)
         elif name == JOIN:
-            parts.append((JOIN, Tap()))
+            parts.append((JOIN, Tap(is_alone=topology.joins_read == "ordered")))
     return Chain(parts, first_place=CHAIN_PLACE)
 
 
@@ -244,9 +244,10 @@ class Stage:
         step = Step(now_ns, [], reports)
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
-            if self._begins_ordered and batch:
-                now_ns = batch[-1].at_ns  # each stream bears its own clock there
-            self._add(step, chain.on_batch(batch, now_ns))
+            if not self._begins_ordered:
+                self._add(step, chain.on_batch(batch, now_ns))
+            elif batch:  # each stream bears its own clock there
+                self._add(step, chain.on_batch(batch, batch[-1].at_ns))
         for meeting in self.meetings:
             step.results += meeting.pass_on()
         return self._in_order(step)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.event import Event
+from topology.event import Event, twin
 from topology.operator import NEVER, Changes, Plain, State
 from topology.outcome import Step
 
 
 class Tap:
-    """`now_ns`: all before it has passed."""
+    """`now_ns`: all before it has passed. `is_alone`: nobody behind it changes what has passed;
+    else it takes copies."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_alone: bool = True) -> None:
+        self._is_alone = is_alone
         self._passed: list[Event] = []
         self.now_ns = -NEVER
 
@@ -26,7 +28,7 @@ class Tap:
         return passed
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        self._passed += events
+        self._passed += events if self._is_alone else [twin(event) for event in events]
         self.now_ns = max(self.now_ns, now_ns)
         return Step(now_ns, list(events))
 

@@ -55,7 +55,7 @@ class Watermark:
         last. O(sources)."""
         if self.complete_ns < self.ns:
             return False
-        return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.said_bye)
+        return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.is_over)
 
     def announce(
         self,
@@ -111,6 +111,6 @@ class Watermark:
                 feed.write_off(expired_ns)
                 feed.mark(dirty)
                 self.note(feed)
-            if not feed.said_bye:
+            if not feed.is_over:
                 known_ns.append(feed.complete_ns)
         return min(known_ns, default=watermark_ns)

@@ -36,6 +36,7 @@ queries:
   never: {pattern: "PATTERN A a WHERE fails(a.v) > 0 WITHIN 1 s"}
 """
 VALUES = (3, 4, 9, 2)
+AGGREGATE = "from topology.window import Function\naggregates = {'x': Function("
 
 
 def replayed(tmp_path: Path, topology: str = TOPOLOGY, formulas: str | None = FORMULAS) -> Answer:
@@ -73,6 +74,9 @@ def test_they_are_called_by_their_names(tmp_path: Path) -> None:
         ("functions = {'a b': abs}", "'a b' is no name"),
         ("functions = {'x': 3}", "'x' cannot be called"),
         ("aggregates = {'x': max}", "is no topology.window.Function"),
+        ("raise SystemExit(3)", "fails with SystemExit: 3"),
+        (f"{AGGREGATE}lambda: 1 // 0, max, max)}}", "init() of 'x' fails with ZeroDivisionError"),
+        (f"{AGGREGATE}None, max, max)}}", "init of 'x' cannot be called"),
         ("functions = {'distance': max}", "`spread` is not an aggregate"),
     ],
 )

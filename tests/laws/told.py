@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event
+from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event, twin
 from topology.operator import Operator
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
@@ -83,26 +83,9 @@ class Told:
 
 
 def copy_of(event: Event) -> Event:
-    copy = Event(
-        event.stream,
-        event.source,
-        event.epoch,
-        event.seq,
-        event.ts_ns,
-        event.arrival_ns,
-        event.offset,
-        event.record,
-        event.value,
-        event.type,
-        event.kind,
-    )
-    copy.at_ns = event.at_ns
-    copy.ref_time_ns = event.ref_time_ns
-    copy.error_ns = event.error_ns
-    copy.segment = event.segment
-    copy.late = event.late
-    copy.lane = event.lane
-    copy.complete_ns = event.complete_ns
+    """As it came: held by nobody."""
+    copy = twin(event)
+    copy.held_by = 0
     return copy
 
 

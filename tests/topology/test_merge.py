@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.laws.told import copies
 from tests.topology.merge_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.description.stream import MergeConfig
 from topology.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
@@ -366,6 +367,33 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     play(merge, table)
     assert told(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
     assert told(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # correct_for is over
+
+
+def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
+    merge = operator(heartbeat=10)
+    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 3, ["a0 at 1"])])
+    bye = event(3, "a", 3, 4)
+    bye.kind = BYE
+    merge.on_batch([bye], 3 * MS)
+    merge.on_time(50 * MS)
+    assert merge.figures()["complete_ns"] == 1 * MS
+    merge.on_batch([event(51, "a", 1, 2, late=GAP)], 51 * MS)
+    merge.on_time(70 * MS)
+    assert merge.figures()["complete_ns"] > 1 * MS
+
+
+def test_what_a_late_event_makes_complete_is_told_at_the_next_beat_however_it_is_cut() -> None:
+    events = [
+        event(1, "a", 0, 1),
+        event(2, "a", 2, 3),
+        event(40, "b", 0, 4),
+        event(51, "a", 1, 2, late=GAP),
+        event(400, "a", 3, 395),
+    ]
+    one, other = operator(heartbeat=10), operator(heartbeat=10)
+    whole = told(one.on_batch(copies(events), 400 * MS))
+    cut = [word for each in copies(events) for word in told(other.on_batch([each], each.at_ns))]
+    assert whole == cut
 
 
 def test_the_longest_quiet_source_is_forgotten() -> None:

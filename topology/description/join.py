@@ -14,8 +14,17 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.description.problem import Fault, meant, refused, refused_at, shown
-from topology.description.spelling import NS_PER, given, in_unit, section, text
+from topology.description.spelling import (
+    NS_PER,
+    check_slide,
+    given,
+    in_unit,
+    length_ns,
+    section,
+    text,
+)
 from topology.description.stream import Section
+from topology.lengths import MAX_LENGTH_NS
 
 JoinKind = Literal["interval", "tumbling", "sliding"]
 Outer = Literal["inner", "left", "full"]
@@ -67,15 +76,15 @@ def _meeting(value: Any, _: ValidationInfo) -> Meeting:
     words = value.split()
     match words:
         case ["interval", reach]:
-            reach_ns = in_unit(reach, NS_PER, "2s")
+            reach_ns = _reach_ns(reach)
             return Meeting("interval", -reach_ns, reach_ns)
         case ["interval", low, "to", high]:
             return _interval(value, _signed_ns(low), _signed_ns(high))
         case ["tumbling", size]:
-            size_ns = _length_ns(size)
+            size_ns = length_ns(size)
             return Meeting("tumbling", size_ns=size_ns, every_ns=size_ns)
         case ["sliding", size, "every", step]:
-            return _sliding(value, _length_ns(size), _length_ns(step))
+            return _sliding(value, length_ns(size), length_ns(step))
         case [("interval" | "tumbling" | "sliding") as kind, *_]:
             like = next(each for each in reversed(_JOINS.split(", ")) if each.startswith(kind))
             raise refused(f"{shown(value)} is not a join by {kind}", f"write it like {like}")
@@ -84,8 +93,15 @@ def _meeting(value: Any, _: ValidationInfo) -> Meeting:
 
 
 def _signed_ns(word: str) -> int:
-    length_ns = in_unit(word.removeprefix("-"), NS_PER, "2s")
-    return -length_ns if word.startswith("-") else length_ns
+    reach_ns = _reach_ns(word.removeprefix("-"))
+    return -reach_ns if word.startswith("-") else reach_ns
+
+
+def _reach_ns(word: str) -> int:
+    reach_ns = in_unit(word, NS_PER, "2s")
+    if reach_ns > MAX_LENGTH_NS:
+        raise refused(f"{shown(word)} is further than 100 years", "write a shorter one")
+    return reach_ns
 
 
 def _interval(value: str, low_ns: int, high_ns: int) -> Meeting:
@@ -94,19 +110,8 @@ def _interval(value: str, low_ns: int, high_ns: int) -> Meeting:
     return Meeting("interval", low_ns, high_ns)
 
 
-def _length_ns(word: str) -> int:
-    length_ns = in_unit(word, NS_PER, "10s")
-    if length_ns == 0:
-        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
-    return length_ns
-
-
 def _sliding(value: str, size_ns: int, every_ns: int) -> Meeting:
-    if every_ns > size_ns:
-        raise refused(
-            f"{shown(value)} leaves out what lies between its windows",
-            "make the step at most the size",
-        )
+    check_slide(value, size_ns, every_ns)
     return Meeting("sliding", size_ns=size_ns, every_ns=every_ns)
 
 

@@ -16,13 +16,13 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from topology.description.join import PATH, JoinSpelling, Key, Outer, Sides, Values
 from topology.description.problem import Fault, meant, refused, refused_at, shown
 from topology.description.spelling import (
-    NS_PER,
     Count,
     DurationNs,
     Flag,
     PositiveNs,
+    check_slide,
     given,
-    in_unit,
+    length_ns,
     one_of,
     own_of,
     section,
@@ -80,13 +80,13 @@ def _window(value: Any, _: ValidationInfo) -> Window:
     words = value.split()
     match words:
         case ["tumbling", size]:
-            return Window("tumbling", _length_ns(size))
+            return Window("tumbling", length_ns(size))
         case ["sliding", size, "every", step]:
-            return _sliding(value, _length_ns(size), _length_ns(step))
+            return _sliding(value, length_ns(size), length_ns(step))
         case ["sliding", *_]:
             raise refused(f"{shown(value)} does not say how far it slides", _like("sliding"))
         case ["session", gap]:
-            return Window("session", _length_ns(gap))
+            return Window("session", length_ns(gap))
         case ["count", number]:
             return Window("count", events=_events(value, number))
         case [("tumbling" | "session" | "count") as kind, *_]:
@@ -99,19 +99,8 @@ def _like(kind: str) -> str:
     return "write it like " + next(each for each in _WINDOWS.split(", ") if each.startswith(kind))
 
 
-def _length_ns(word: str) -> int:
-    length_ns = in_unit(word, NS_PER, "10s")
-    if length_ns == 0:
-        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
-    return length_ns
-
-
 def _sliding(value: str, size_ns: int, every_ns: int) -> Window:
-    if every_ns > size_ns:
-        raise refused(
-            f"{shown(value)} leaves out what lies between its windows",
-            "make the step at most the size",
-        )
+    check_slide(value, size_ns, every_ns)
     return Window("sliding", size_ns, every_ns)
 
 
@@ -236,8 +225,8 @@ class QualityConfig(Section):
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "window": ("aggregate",),
-    "join": ("sides", "outer", "values"),
+    "window": ("aggregate", "early", "max_windows"),
+    "join": ("sides", "outer", "values", "max_events", "max_rows"),
 }
 """Fields that mean something to one kind of query only."""
 
@@ -247,7 +236,7 @@ NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-NAMED: Final = {"correct_for": "correct_for_ns"}
+NAMED: Final = {"correct_for": "correct_for_ns", "early": "early_ns"}
 """Keys of the file that have other names in Python."""
 
 
@@ -291,12 +280,12 @@ class QueryConfig(Section):
             Fault((field,), f"belongs to a {of}, not to a {self.kind}", "leave it out")
             for of, fields in ONLY_OF.items()
             for field in fields
-            if of != self.kind and getattr(self, field) is not None
+            if of != self.kind and NAMED.get(field, field) in self.model_fields_set
         ]
         faults += [
             Fault((field,), f"means nothing to a {self.kind}", "leave it out")
             for field in NOT_OF.get(self.kind, ())
-            if getattr(self, NAMED.get(field, field)) is not None
+            if NAMED.get(field, field) in self.model_fields_set
         ]
         if self.window is not None and self.aggregate is None:
             faults.append(

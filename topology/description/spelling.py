@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args
 from pydantic import PlainValidator, ValidationInfo
 
 from topology.description.problem import meant, refused, shown
+from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
 from topology.own import NOTHING, Own
 
 
@@ -122,6 +123,27 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
     if amount > MAX_INT:
         raise refused(f"{shown(text)} is too large", f"at most {MAX_INT} {next(iter(unit_sizes))}")
     return int(amount)
+
+
+def length_ns(word: str) -> int:
+    """Of a window."""
+    found_ns = in_unit(word, NS_PER, "10s")
+    if found_ns == 0:
+        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
+    if found_ns > MAX_LENGTH_NS:
+        raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
+    return found_ns
+
+
+def check_slide(value: str, size_ns: int, every_ns: int) -> None:
+    if every_ns > size_ns:
+        raise refused(
+            f"{shown(value)} leaves out what lies between its windows",
+            "make the step at most the size",
+        )
+    if size_ns > MAX_SLICES * every_ns:
+        most = f"{shown(value)}: each event would lie in more than {MAX_SLICES} windows"
+        raise refused(most, "write a longer step or a shorter window")
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:

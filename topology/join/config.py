@@ -23,8 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
 from topology.slack.quality import Quality
-from topology.window.config import MAX_LENGTH_NS, MAX_SLICES
 
 MAX_SIDES: Final = 8
 MAX_FIELDS: Final = 1_000

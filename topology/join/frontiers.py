@@ -12,24 +12,59 @@ a source of another; in turn nothing is to be divided among streams that share o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.join.config import INTERVAL, JoinConfig
 from topology.operator import NEVER, Plain
 from topology.slack.promise import Promise
+from topology.slack.quality import Quality
 from topology.window.frontier import NOT_YET, Frontier
 
 FRONTIERS: Final = 0
 PROMISE: Final = 1
 
 
+BETWEEN: Final = "\n"
+"""Stream and source: no stream's name holds one."""
+
+
 class SharedPromise(Promise):
-    """Sources of one name are others on another stream."""
+    """Sources of one name are others on another stream. A stream that has not been heard yet
+    counts as a source that is behind all events, until it speaks or is idle."""
+
+    def __init__(
+        self, quality: Quality, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool
+    ) -> None:
+        super().__init__(quality, reach_ns=reach_ns, heeds_errors=heeds_errors)
+        self._unheard = sorted(set(streams))
+        self._is_new = True
 
     def _look_at(self, event: Event) -> None:
+        if event.stream in self._unheard:
+            self._meet(event)
         super()._look_at(event)
-        self._heard.source = f"{event.stream}/{event.source}"
+        self._heard.source = f"{event.stream}{BETWEEN}{event.source}"
+
+    def _meet(self, event: Event) -> None:
+        self._unheard.remove(event.stream)
+        if not self._is_new:
+            self._policy.leave(event.stream, event.at_ns)
+            return
+        self._is_new = False
+        super()._look_at(event)
+        self._heard.ref_time_ns -= 1
+        for stream in self._unheard:
+            self._heard.source = stream
+            self._policy.observe(self._heard, event.at_ns)
+
+    def snapshot(self) -> Plain:
+        return [super().snapshot(), self._unheard, self._is_new]
+
+    def restore(self, state: Plain) -> None:
+        own, self._unheard, self._is_new = state
+        super().restore(own)
 
 
 class Frontiers:
@@ -154,4 +189,7 @@ def promise_of(config: JoinConfig) -> SharedPromise | None:
     reach_ns = config.size_ns
     if config.kind == INTERVAL:
         reach_ns = max(0, config.high_ns, -config.low_ns)
-    return SharedPromise(config.quality, reach_ns=reach_ns, heeds_errors=config.heeds_errors)
+    streams = [side.stream for side in config.sides]
+    return SharedPromise(
+        config.quality, streams, reach_ns=reach_ns, heeds_errors=config.heeds_errors
+    )

@@ -1,27 +1,47 @@
 """The events that may still get a partner: by side and key, in the order of time.
 
-Cost: O(log n) to find a place and, as lists close up, a move of what lies behind it; events come
-and go near the ends. A search is widened by the largest error on its shelf, since it is by
-reference time; who asks tells those apart that are found in vain.
+Cost: O(log n) to find a place, and a move of what lies behind a new one; events come near the end.
+They go at the front, which is closed up now and then, so that each costs O(1). A search is widened
+by the largest error on its shelf, since it is by reference time; who asks tells those apart that
+are found in vain.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Any, Final
 
 from topology.join.entry import Entry, Place
 
+SPARE: Final = 32
+"""Places of gone events that are not worth closing up."""
+
 
 class Shelf:
-    """One side's events of one key. `widest_ns`: the largest error since it was last empty."""
+    """One side's events of one key, from the place `first` on: before that they have gone.
+    `widest_ns`: the largest error since it was last empty."""
 
-    __slots__ = ("entries", "places", "widest_ns")
+    __slots__ = ("entries", "first", "places", "widest_ns")
 
     def __init__(self) -> None:
         self.places: list[Place] = []
-        self.entries: list[Entry] = []
+        self.entries: list[Any] = []
+        self.first = 0
         self.widest_ns = 0
+
+    def remove(self, place: Place) -> bool:
+        """Whether it is empty then."""
+        at = bisect_left(self.places, place, self.first)
+        if at > self.first:
+            del self.places[at], self.entries[at]
+        else:
+            self.entries[at] = None
+            self.first += 1
+            if 2 * self.first > len(self.places) + SPARE:
+                del self.places[: self.first], self.entries[: self.first]
+                self.first = 0
+        return self.first == len(self.places)
 
 
 class Index:
@@ -39,7 +59,7 @@ class Index:
             shelf = shelves[entry.key] = Shelf()
         place = entry.place
         places = shelf.places
-        at = bisect_left(places, place)
+        at = bisect_left(places, place, shelf.first)
         if at < len(places) and places[at] == place:
             return False
         places.insert(at, place)
@@ -52,10 +72,7 @@ class Index:
 
     def drop(self, entry: Entry) -> None:
         shelves = self._sides[entry.side]
-        shelf = shelves[entry.key]
-        at = bisect_left(shelf.places, entry.place)
-        del shelf.places[at], shelf.entries[at]
-        if not shelf.places:
+        if shelves[entry.key].remove(entry.place):
             del shelves[entry.key]
         entry.is_kept = False
         self.count -= 1
@@ -66,11 +83,11 @@ class Index:
         if shelf is None:
             return []
         places = shelf.places
-        low = bisect_left(places, (first_ns - shelf.widest_ns,))
+        low = bisect_left(places, (first_ns - shelf.widest_ns,), shelf.first)
         high = bisect_left(places, (last_ns + shelf.widest_ns + 1,), low)
         return shelf.entries[low:high]
 
     def __iter__(self) -> Iterator[Entry]:
         for shelves in self._sides:
             for shelf in shelves.values():
-                yield from shelf.entries
+                yield from shelf.entries[shelf.first :]

@@ -60,11 +60,15 @@ class Keeping:
                 if (owner.side == 0 or self._is_full) and last_end(partner) > owner.came_ns:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
-    def loosen(self, bonded: Iterable[Owner]) -> None:
-        """An event that they might belong to has been given up."""
+    def loosen(self, given_up: Entry, bonded: Iterable[Owner]) -> None:
+        """An event that they might belong to has been given up. It is the oldest, so seldom the
+        one that keeps another longest."""
         if self._outlasts:
-            for _, entry in bonded:
-                before_ns, entry.until_ns = entry.until_ns, 0
+            for cell, entry in bonded:
+                before_ns = entry.until_ns
+                if before_ns > self._relation.end(cell, given_up):
+                    continue
+                entry.until_ns = 0
                 self._bind(entry, self._rows.bonded(entry))
                 if entry.until_ns < before_ns:
                     self._leaving.add(entry.until_ns, (NO_CELL, entry))

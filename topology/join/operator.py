@@ -199,7 +199,7 @@ class Join:
                 self._owners.abandon(owner)
         self._drop(entry)
         self.marks.leave_out(entry.event, [entry.side])
-        self._keeping.loosen(bonded)
+        self._keeping.loosen(entry, bonded)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -268,8 +268,12 @@ class Join:
         self._put_back(held, set(late))
         entries = {name_of(entry): entry for entry in self._index}
         for part, value in parts.items():
-            if part[0] not in KINDS:
+            if part[0] in KINDS:
+                continue
+            if part[2] in entries:
                 self._owners.load(part, value, entries[part[2]])
+            else:  # its record is no longer in the input: nothing can be corrected
+                self._journal.note(*part)
 
     def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
         """`late` came in the open instant, when their rows should have been told already."""

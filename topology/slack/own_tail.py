@@ -12,10 +12,9 @@ both 0 for an event that is the newest itself. K and D are the q-tails of the tw
     frontier = newest + max(-K, time since the newest arrived - D)
 
 K serves while the source speaks, D when it falls silent. A source in order waits for
-nothing. q, the budget and the cold start are those of `TailSlack`: at most `delta` of the
-events may be late, nothing is spent while nothing is left (then K and D are twice the largest
-remembered), and until `COLD` events have come K and D are `max_wait_ns`, which bounds them
-ever after.
+nothing. q, the budget and the cold start are those of `TailSlack`, and so is what comes too late
+for any wait that is allowed, here a silence above `max_wait_ns`: it moves neither tail, and is
+counted apart.
 
 Cost: O(1) an event. Memory: two histograms.
 """
@@ -23,40 +22,23 @@ Cost: O(1) an event. Memory: two histograms.
 from __future__ import annotations
 
 from topology.event import Event
-from topology.histogram import PPM, Histogram
 from topology.operator import Figures, Plain
 from topology.slack.policy import BEFORE_ALL, Standing
-from topology.slack.tail import COLD, Q_MOST, RESERVE
+from topology.slack.tail import COLD, Allowance, Tails
 
 
 class OwnTail(Standing):
     """`delta_ppm`: how many of a million events may be late."""
 
-    __slots__ = (
-        "_delta_ppm",
-        "_events",
-        "_late",
-        "_latenesses",
-        "_max_wait_ns",
-        "_newest_at_ns",
-        "_newest_ns",
-        "_silences",
-        "_waits_at",
-        "_waits_ns",
-    )
+    __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
 
     def __init__(self, delta_ppm: int, *, max_wait_ns: int) -> None:
         super().__init__()
-        self._delta_ppm = delta_ppm
         self._max_wait_ns = max_wait_ns
-        self._latenesses = Histogram(0)
-        self._silences = Histogram(0)
+        self._allowance = Allowance(delta_ppm)
+        self._tails = Tails(max_wait_ns)
         self._newest_ns = BEFORE_ALL
         self._newest_at_ns = BEFORE_ALL
-        self._events = 0
-        self._late = 0
-        self._waits_at = (-1, -1)  # events and late ones at which `_waits_ns` was found
-        self._waits_ns = (0, 0)
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
@@ -67,31 +49,24 @@ class OwnTail(Standing):
         else:
             lateness_ns = self._newest_ns - ts_ns
             silence_ns = lateness_ns + now_ns - self._newest_at_ns
-        self._latenesses.add(lateness_ns)
-        self._silences.add(silence_ns)
-        self._events += 1
+        self._tails.add(lateness_ns, silence_ns)
+        self._allowance.events += 1
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        self._late += 1
+        if self._newest_ns - ts_ns + self._now_ns - self._newest_at_ns > self._max_wait_ns:
+            self._allowance.beyond += 1
+        else:
+            self._allowance.late += 1
 
     def q_ppm(self) -> int:
         """What share of the events may be given up at present."""
-        left = self._delta_ppm * self._events - PPM * self._late
-        return max(0, min(Q_MOST, self._delta_ppm * left // (RESERVE * PPM)))
+        return self._allowance.q_ppm()
 
     def waits_ns(self) -> tuple[int, int]:
         """K and D."""
-        most_ns = self._max_wait_ns
-        if self._events < COLD:
-            return most_ns, most_ns
-        if self._waits_at != (self._events, self._late):
-            self._waits_at = (self._events, self._late)
-            q_ppm = self.q_ppm()
-            self._latenesses.miss_ppm = self._silences.miss_ppm = q_ppm
-            times = 1 if q_ppm else 2
-            k_ns, d_ns = times * self._latenesses.edge_ns(), times * self._silences.edge_ns()
-            self._waits_ns = min(k_ns, most_ns), min(d_ns, most_ns)
-        return self._waits_ns
+        if self._allowance.events < COLD:
+            return self._max_wait_ns, self._max_wait_ns
+        return self._tails.cut(self.q_ppm())
 
     def _raw_ns(self, now_ns: int) -> int:
         if self._newest_ns == BEFORE_ALL:
@@ -109,14 +84,13 @@ class OwnTail(Standing):
 
     def figures(self) -> Figures:
         k_ns, d_ns = self.waits_ns()
-        own = {"events": self._events, "late": self._late, "q_ppm": self.q_ppm()}
-        return {**own, "lateness_ns": k_ns, "silence_ns": d_ns}
+        return {**self._allowance.figures(), "lateness_ns": k_ns, "silence_ns": d_ns}
 
     def _state(self) -> Plain:
-        own = [self._newest_ns, self._newest_at_ns, self._events, self._late]
-        return [*own, self._latenesses.snapshot(), self._silences.snapshot()]
+        own = [self._newest_ns, self._newest_at_ns]
+        return [*own, self._allowance.snapshot(), self._tails.snapshot()]
 
     def _restore(self, state: Plain) -> None:
-        self._newest_ns, self._newest_at_ns, self._events, self._late = state[:4]
-        self._latenesses.restore(state[4])
-        self._silences.restore(state[5])
+        self._newest_ns, self._newest_at_ns, allowance, tails = state
+        self._allowance.restore(allowance)
+        self._tails.restore(tails)

@@ -10,11 +10,17 @@ and the frontier is the smallest over the live sources of the larger of the two:
 min over s of max(newest_s - K_s, now - D_s). K serves sources that speak often, D those that
 are silent; a source in order has K = 0.
 
-q is what the promise leaves: at most `delta` of the events may be late. With *left* = delta
-events - late ones, q = delta left / `RESERVE`, at most `Q_MOST`. Nothing is spent while
+K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved
+(slack.md 5.9), so it moves neither tail: a delay above `max_wait_ns` is a trial without a sample
+of both, a lateness above it one of the latenesses. One outlier costs nothing, and a source
+whose clock is wrong by more is not waited for.
+
+q is what the promise leaves: at most `delta` of the events that could be saved may be late. With
+*left* = delta events - late ones, q = delta left / `RESERVE`, at most all. Nothing is spent while
 nothing is left: then K and D are twice the largest that the sketch remembers. What is left
-over is spent later, so that the share of late events settles just below delta. Until
-`COLD` events have come, K and D are `max_wait_ns`, which bounds them ever after.
+over is spent later, so that the share of late events settles just below delta. Late ones that
+had been late though all sources were waited for as long as `max_wait_ns` are counted apart, as
+`beyond`. Until `COLD` events have come, K and D are `max_wait_ns`.
 
 Sketch: `topology.histogram`, eight buckets an octave, halved every 4 096 samples, so that
 old tails fade. A source with less than `OWN` samples goes by the sketch of all.
@@ -24,6 +30,7 @@ Cost: O(1) an event, O(live sources) a decision.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from topology.event import Event
@@ -35,65 +42,103 @@ from topology.slack.sources import MAX_SOURCES, Source, Sources
 RESERVE: Final = 20
 """Late events that must be left to spend before the tail is cut at delta."""
 
-Q_MOST: Final = 500_000
 OWN: Final = 64
 COLD: Final = 64
+
+
+class Allowance:
+    """How many of the events may be late, and how many have been."""
+
+    __slots__ = ("beyond", "delta_ppm", "events", "late")
+
+    def __init__(self, delta_ppm: int) -> None:
+        self.delta_ppm = delta_ppm
+        self.events = 0
+        self.late = 0
+        self.beyond = 0  # late ones that no wait allowed could have saved; not among `late`
+
+    def q_ppm(self) -> int:
+        """What share of the events may be given up at present."""
+        left = self.delta_ppm * (self.events - self.beyond) - PPM * self.late
+        return max(0, min(PPM, self.delta_ppm * left // (RESERVE * PPM)))
+
+    def figures(self) -> Figures:
+        own = {"events": self.events, "late": self.late, "beyond": self.beyond}
+        return {**own, "q_ppm": self.q_ppm()}
+
+    def snapshot(self) -> Plain:
+        return [self.events, self.late, self.beyond]
+
+    def restore(self, state: Plain) -> None:
+        self.events, self.late, self.beyond = state
 
 
 class Tails:
     """Latenesses and delays of a source, or of all. Delays stand against the least seen."""
 
-    __slots__ = ("delays", "latenesses", "least_ns")
+    __slots__ = ("_cut", "_cut_at", "_most_ns", "delays", "latenesses", "least_ns", "samples")
 
-    def __init__(self) -> None:
+    def __init__(self, max_wait_ns: int) -> None:
+        self._most_ns = max_wait_ns
         self.latenesses = Histogram(0)
         self.delays = Histogram(0)
-        self.least_ns = 0
+        self.least_ns: int | None = None
+        self.samples = 0
+        self._cut_at = (-1, -1)  # q and samples at which `_cut` was found
+        self._cut = (0, 0)
 
     def add(self, lateness_ns: int, delay_ns: int) -> None:
-        if not self.delays.trials or delay_ns < self.least_ns:
+        self.samples += 1
+        if delay_ns > self._most_ns:
+            self.latenesses.trial()
+            self.delays.trial()
+            return
+        if self.least_ns is None or delay_ns < self.least_ns:
             self.least_ns = delay_ns
-        self.latenesses.add(lateness_ns)
         self.delays.add(delay_ns - self.least_ns)
+        if lateness_ns > self._most_ns:
+            self.latenesses.trial()
+        else:
+            self.latenesses.add(lateness_ns)
 
     def cut(self, q_ppm: int) -> tuple[int, int]:
         """(K, D) that all but q of the events need; twice the largest for q = 0."""
-        self.latenesses.miss_ppm = self.delays.miss_ppm = q_ppm
-        k_ns, d_ns = self.latenesses.edge_ns(), self.delays.edge_ns()
-        if q_ppm == 0:
-            k_ns, d_ns = 2 * k_ns, 2 * d_ns
-        return k_ns, d_ns + self.least_ns
+        if self._cut_at != (q_ppm, self.samples):
+            self._cut_at = (q_ppm, self.samples)
+            self.latenesses.miss_ppm = self.delays.miss_ppm = q_ppm
+            times = 1 if q_ppm else 2
+            k_ns, d_ns = times * self.latenesses.edge_ns(), times * self.delays.edge_ns()
+            self._cut = min(k_ns, self._most_ns), min(d_ns + (self.least_ns or 0), self._most_ns)
+        return self._cut
 
     def snapshot(self) -> Plain:
-        return [self.least_ns, self.latenesses.snapshot(), self.delays.snapshot()]
+        own = [self.samples, self.least_ns]
+        return [*own, self.latenesses.snapshot(), self.delays.snapshot()]
 
     def restore(self, state: Plain) -> None:
-        self.least_ns, latenesses, delays = state
+        self.samples, self.least_ns, latenesses, delays = state
         self.latenesses.restore(latenesses)
         self.delays.restore(delays)
 
 
 class Voice(Source):
-    __slots__ = ("samples", "tails", "waits_at", "waits_ns")
+    __slots__ = ("tails",)
 
-    def __init__(self) -> None:
+    def __init__(self, max_wait_ns: int) -> None:
         super().__init__()
-        self.tails = Tails()
-        self.samples = 0
-        self.waits_at = (-1, -1)  # q and samples at which `waits_ns` was found
-        self.waits_ns = (0, 0)
+        self.tails = Tails(max_wait_ns)
 
     def snapshot(self) -> Plain:
-        return [super().snapshot(), self.samples, self.tails.snapshot()]
+        return [super().snapshot(), self.tails.snapshot()]
 
     def restore(self, state: Plain) -> None:
-        base, self.samples, tails = state
+        base, tails = state
         super().restore(base)
         self.tails.restore(tails)
 
 
 class TailSlack(Standing):
-    __slots__ = ("_all", "_delta_ppm", "_events", "_late", "_max_wait_ns", "_sources")
+    __slots__ = ("_all", "_allowance", "_max_wait_ns", "_sources")
 
     def __init__(
         self,
@@ -106,12 +151,10 @@ class TailSlack(Standing):
         super().__init__()
         if not 0 <= delta <= 1:
             raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
-        self._delta_ppm = int(delta * PPM)
         self._max_wait_ns = max_wait_ns
-        self._sources = Sources(Voice, idle_ns, max_sources)
-        self._all = Tails()
-        self._events = 0
-        self._late = 0
+        self._sources = Sources(partial(Voice, max_wait_ns), idle_ns, max_sources)
+        self._all = Tails(max_wait_ns)
+        self._allowance = Allowance(round(delta * PPM))
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
@@ -121,19 +164,21 @@ class TailSlack(Standing):
         if behind_ns <= 0 or voice.last_ns == BEFORE_ALL:
             self._sources.advance(voice, ts_ns)
             behind_ns = 0
-        voice.samples += 1
         if len(self._sources.known) > 1:
             voice.tails.add(behind_ns, delay_ns)
         self._all.add(behind_ns, delay_ns)
-        self._events += 1
+        self._allowance.events += 1
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        self._late += 1
+        least_ns = self._sources.least_ns(self._now_ns)
+        if max(self._now_ns, least_ns) - self._max_wait_ns > ts_ns:
+            self._allowance.beyond += 1
+        else:
+            self._allowance.late += 1
 
     def q_ppm(self) -> int:
         """What share of the events may be given up at present."""
-        left = self._delta_ppm * self._events - PPM * self._late
-        return max(0, min(Q_MOST, self._delta_ppm * left // (RESERVE * PPM)))
+        return self._allowance.q_ppm()
 
     def _raw_ns(self, now_ns: int) -> int:
         q_ppm = self.q_ppm()
@@ -144,17 +189,9 @@ class TailSlack(Standing):
         return frontier_ns if frontier_ns < AFTER_ALL else self._sources.newest_ns
 
     def _waits_ns(self, voice: Voice, q_ppm: int) -> tuple[int, int]:
-        most_ns = self._max_wait_ns
-        if self._events < COLD:
-            return most_ns, most_ns
-        if len(self._sources.known) == 1 or voice.samples < OWN:
-            k_ns, d_ns = self._all.cut(q_ppm)
-            return min(k_ns, most_ns), min(d_ns, most_ns)
-        if voice.waits_at != (q_ppm, voice.samples):
-            k_ns, d_ns = voice.tails.cut(q_ppm)
-            voice.waits_at = (q_ppm, voice.samples)
-            voice.waits_ns = (min(k_ns, most_ns), min(d_ns, most_ns))
-        return voice.waits_ns
+        if self._allowance.events < COLD:
+            return self._max_wait_ns, self._max_wait_ns
+        return (voice.tails if voice.tails.samples >= OWN else self._all).cut(q_ppm)
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         """When the bound is over by the delays of all sources that hold it back."""
@@ -179,16 +216,15 @@ class TailSlack(Standing):
         self._sources.leave(source)
 
     def figures(self) -> Figures:
-        q_ppm = self.q_ppm()
-        k_ns, d_ns = self._all.cut(q_ppm)
-        own = {"sources": len(self._sources.known), "events": self._events, "late": self._late}
-        return {**own, "q_ppm": q_ppm, "lateness_ns": k_ns, "delay_ns": d_ns}
+        k_ns, d_ns = self._all.cut(self.q_ppm())
+        own = {"sources": len(self._sources.known), **self._allowance.figures()}
+        return {**own, "lateness_ns": k_ns, "delay_ns": d_ns}
 
     def _state(self) -> Plain:
-        own = [self._events, self._late, self._all.snapshot()]
-        return [*own, self._sources.snapshot()]
+        return [self._allowance.snapshot(), self._all.snapshot(), self._sources.snapshot()]
 
     def _restore(self, state: Plain) -> None:
-        self._events, self._late, everyone, sources = state
+        allowance, everyone, sources = state
+        self._allowance.restore(allowance)
         self._all.restore(everyone)
         self._sources.restore(sources)

@@ -17,13 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
 from topology.slack.quality import Quality
 from topology.window.custom import Function
 
-MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
-"""Of a window; longer ones are a slip."""
-MAX_SLICES: Final = 10_000
-"""Windows that one event may belong to."""
 MAX_AGGREGATES: Final = 1_000
 
 IGNORE: Final = "ignore"

@@ -16,6 +16,7 @@ from topology.event import BYE, HEARTBEAT
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
+from topology.result import UNCERTAIN
 from topology.slack.quality import Quality
 
 SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
@@ -103,3 +104,12 @@ def test_the_last_word_is_the_truth_before_the_merge_too(
         assert {row_of(row, config) for row in last_word(results)} == truth(events, config)
         corrected += sum(row.op == "retract" for row in results)
     assert corrected
+
+
+def test_of_a_stream_never_heard_nothing_is_confirmed() -> None:
+    operator = join()
+    found: list[Any] = []
+    for number in range(400):
+        found += told(operator, x(number, 100 + 5 * number))
+    assert found
+    assert {result.confidence for result in found} == {UNCERTAIN}

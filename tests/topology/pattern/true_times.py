@@ -7,10 +7,9 @@ others independently.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from random import Random
 
-from topology.event import Event
+from topology.event import twin
 from topology.pattern.entry import Entry
 
 Clock = tuple[str, int, int]
@@ -41,6 +40,6 @@ def _offset(rng: Random, group: Sequence[Entry], marks: Sequence[int]) -> int:
 
 
 def _moved(entry: Entry, offset_ns: int) -> Entry:
-    event: Event = copy(entry.event)
+    event = twin(entry.event)
     event.ref_time_ns, event.error_ns = entry.time_ns + offset_ns, 0
     return Entry(event, entry.payload)

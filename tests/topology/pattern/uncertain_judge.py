@@ -14,12 +14,11 @@ GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from itertools import combinations, product
 from random import Random
 
 from tests.topology.pattern.judge import AlternativeJudge, Run
-from topology.event import Event
+from topology.event import twin
 from topology.pattern import expression
 from topology.pattern.entry import Entry
 from topology.pattern.grading import MAYBE, NO, YES, grade
@@ -69,7 +68,7 @@ def _true_time(rng: Random, entry: Entry, marks: Sequence[int]) -> int:
 
 
 def _moved(entry: Entry, time_ns: int) -> Entry:
-    event: Event = copy(entry.event)
+    event = twin(entry.event)
     event.ref_time_ns, event.error_ns = time_ns, 0
     return Entry(event, entry.payload)
 
