@@ -34,6 +34,8 @@ def drawn(path: str, topology: Topology) -> Tree:
         queries = tree.add("queries")
         for name, query in topology.queries.items():
             entry = queries.add(f"{name}: {query.kind}")
+            if all(query.kind not in stage.operators for stage in topology.stages):
+                entry.add(f"no stage runs it: add {query.kind} to `stages`")
             for warning in warnings(query, topology):
                 entry.add(warning)
     topics = tree.add("topics")

@@ -133,6 +133,7 @@ def replayed(
         summary.said(step)
         yield step
     summary.holds(event for event in stage.waiting() if event.kind == DATA)
+    summary.left_out(stage.figures(stream) for stream in topology.streams)
 
 
 def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:

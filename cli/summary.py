@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -25,6 +25,20 @@ COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
 
+LOOKING: Final = ("window", "pattern", "join")
+UNUSED: Final = {
+    "unkeyed": "events without a key",
+    "unpartitioned": "events without a key",
+    "unreadable": "payloads that are no JSON",
+    "skipped": "values that an aggregate cannot use",
+    "failed": "times that a function of the user's own raised",
+    "expired": "events that came for what was final",
+    "refused": "events left out at a bound",
+    "given_up": "given up at a bound",
+}
+"""Figures of operators that look at events, in words."""
+
+
 class Summary:
     """Counts as the replay goes on."""
 
@@ -34,6 +48,7 @@ class Summary:
         self._clock_lines = 0
         self._control = 0
         self._waits_ns = array("q")
+        self._left_out: Counter[str] = Counter()
         self._seconds = 0.0
         self._cpu_seconds = 0.0
 
@@ -78,6 +93,14 @@ class Summary:
         for event in events:
             self._of(event.source)["held"] += 1
 
+    def left_out(self, figures: Iterable[Mapping[str, int]]) -> None:
+        """What queries made no use of, by the figures of each stream."""
+        for each in figures:
+            for name, value in each.items():
+                operator, _, reason = name.partition("_")
+                if value and operator in LOOKING and reason in UNUSED:
+                    self._left_out[f"{operator}: {UNUSED[reason]}"] += value
+
     def took(self, seconds: float, cpu_seconds: float) -> None:
         self._seconds = seconds
         self._cpu_seconds = cpu_seconds
@@ -109,6 +132,7 @@ class Summary:
             "wait_ms": self.wait_ms(),
             "events_per_cpu_second": round(totals["in"] / max(self._cpu_seconds, 1e-9)),
             "seconds": round(self._seconds, 6),
+            **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
             "sources": {
                 source: {name: counts[name] for name in COUNTED}
                 for source, counts in sorted(self.sources.items())
@@ -140,6 +164,8 @@ class Summary:
                 f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
                 f" {self._seconds:.2f} s"
             )
+            for what, count in sorted(self._left_out.items()):
+                console.print(f"left out by queries: {what}: {count}", highlight=False)
         return capture.get()
 
 

@@ -49,3 +49,11 @@ def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) ->
     assert (answer.code, answer.err) == (0, "")
     assert "many: pattern" in answer.out
     assert "W_EXPONENTIAL" in answer.out
+
+
+def test_a_query_that_no_stage_runs_is_told(tmp_path: Path) -> None:
+    queries = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
+    path = written(tmp_path, TOPOLOGY + queries)
+    assert "no stage runs it" not in inorder("check", path).out
+    path = written(tmp_path, TOPOLOGY + queries + "stages: [reorder, merge]\n")
+    assert "no stage runs it: add window to `stages`" in inorder("check", path).out

@@ -316,3 +316,20 @@ def test_how_the_lines_are_taken_does_not_change_the_answer(
         answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
     assert len(answers) == 1
     assert answers.pop().count("dead") >= 12
+
+
+def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "q.yaml"
+    query = "{window: tumbling 1s, key: payload.k, aggregate: {s: sum(payload.v)}}"
+    path.write_text(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}\n")
+    payloads = [{"k": 1, "v": 2}, {"v": 3}, {"k": 1, "v": "x"}]
+    rows = [
+        json.dumps({"source": "a", "seq": seq, "ts": seq, "payload": payload})
+        for seq, payload in enumerate(payloads)
+    ]
+    stdin = "\n".join(rows).encode()
+    left = inorder("replay", "--topology", path, "--json", stdin=stdin).summary["left_out"]
+    unused = {"window: events without a key": 1, "window: values that an aggregate cannot use": 1}
+    assert left == unused
+    table = inorder("replay", "--topology", path, stdin=stdin).err
+    assert "left out by queries: window: events without a key: 1" in table
