@@ -9,6 +9,9 @@ and D1 to D3 of the thesis (a tenth as long; `--full` at their length), where MP
 AQ-K-Slack are the thesis's rivals. What REORDER reaches with sequence numbers, which none of
 these has, is in `benchmarks.reorder`.
 
+*Beyond max_wait*: events that come longer than that after their time, which "tail", bounded by it,
+cannot save and does not count against its promise; here they count as late, as for all.
+
     python -m benchmarks frontier [--set D1] [--plots DIR]
 
 "tail" is ours: its setting is the promised share of late events. Traces with clocks that are
@@ -162,8 +165,13 @@ def table_of(subject: Subject, rows: Sequence[Row], measured: Measured) -> Table
             ms(found.quantile_ns(0.99)),
             ms(there_ns) if there_ns is not None else "" if point.strategy == OURS else "-",
         )
-    table.note = judged(measured)
+    table.note = f"{judged(measured)}; beyond max_wait: {count(beyond(subject, rows))}"
     return table
+
+
+def beyond(subject: Subject, rows: Sequence[Row]) -> int:
+    most_ns = subject.max_wait_ns
+    return sum(most_ns < row.arrival_ns - row.ts_ns for row in rows)
 
 
 def judged(measured: Measured) -> str:

@@ -1,7 +1,7 @@
 """JOIN: events of two or more streams that belong together, by window or by distance in time.
 
-An event on its way: `reading` makes it an `entry` of each side it is on; `index` holds entries by side
-and key; `relation` knows which belong together, surely or possibly; `rows` makes rows of them.
+An event on its way: `reading` makes it an `entry` of each side it is on; `index` holds entries by
+side and key; `relation` knows which belong together, surely or possibly; `rows` makes rows of them.
 Full rows are told at once (`telling`).
 
 What an entry is kept for has three owners. `keeping` says how long it stays in the index, and which

@@ -13,7 +13,7 @@ are silent; a source in order has K = 0.
 K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved
 (slack.md 5.9), so it moves neither tail: a delay above `max_wait_ns` is a trial without a sample
 of both, a lateness above it one of the latenesses. One outlier costs nothing, and a source
-whose clock is wrong by more is not waited for.
+whose clock is slow by more, which leaves no sample of its delays, has K = D = 0.
 
 q is what the promise leaves: at most `delta` of the events that could be saved may be late. With
 *left* = delta events - late ones, q = delta left / `RESERVE`, at most all. Nothing is spent while

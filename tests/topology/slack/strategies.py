@@ -104,6 +104,8 @@ STRATEGIES: Final = [
     Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("tail, 20 %", lambda s: TailSlack(0.2, max_wait_ns=200 * MS * s), inexact=True),
+    Strategy("tail, short", lambda s: TailSlack(0.1, max_wait_ns=30 * MS * s), inexact=True),
+    Strategy("own tail, short", lambda s: OwnTail(100_000, max_wait_ns=30 * MS * s), inexact=True),
 ]
 
 

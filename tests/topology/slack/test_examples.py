@@ -395,20 +395,6 @@ def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_ou
     assert few.overflows == 1
 
 
-def test_the_tail_waits_for_all_while_nothing_may_be_late() -> None:
-    policy = TailSlack(0.01, max_wait_ns=10_000 * MS)
-    for number in range(1_000):
-        lateness = 40 if number % 10 == 0 else 0
-        policy.observe(at(number * 10 - lateness, number * 10 + 1), (number * 10 + 1) * MS)
-        policy.judged()
-    assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
-    assert 30 * MS <= policy.figures()["lateness_ns"] <= 34 * MS
-    for _ in range(10):
-        policy.late(0, 1)
-    assert policy.q_ppm() == 0
-    assert 60 * MS <= policy.figures()["lateness_ns"] <= 68 * MS
-
-
 REFUSED: list[Callable[[], object]] = [
     lambda: KSlack(-1),
     lambda: ProbSlack(2),

@@ -87,3 +87,32 @@ def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
         policy.late(0, 1)
     assert policy.q_ppm() == 0
     assert 60 * MS <= policy.waits_ns()[0] <= 68 * MS
+
+
+def test_what_no_wait_could_have_saved_moves_neither_tail_nor_budget() -> None:
+    """Each fiftieth event comes a second late, where one of a thousand may be."""
+    events = shaky(4, 5_000, 30)
+    for number, one in enumerate(events):
+        if number % 50 == 7:
+            one.ts_ns = one.ref_time_ns = one.ts_ns - 1_000 * MS
+    policy = OwnTail(1_000, max_wait_ns=200 * MS)
+    operator = ReorderByTime(policy, cap_ns=200 * MS)
+    waited = []
+    for one in events:
+        step = operator.on_batch([one], one.at_ns)
+        waited += [out.at_ns - out.arrival_ns for out in step.released if not out.late]
+    figures = policy.figures()
+    assert figures["beyond"] == 99  # all but the first: nothing had left before it
+    assert figures["late"] <= 5
+    assert figures["lateness_ns"] <= 40 * MS
+    assert max(waited[1_000:]) <= 70 * MS
+
+
+def test_an_event_at_the_longest_wait_can_be_saved_and_one_past_it_cannot() -> None:
+    """Behind the newest, and since that came."""
+    for behind, late in ((190, (1, 0)), (191, (0, 1))):
+        policy = OwnTail(500_000, max_wait_ns=200 * MS)
+        policy.observe(event(1_000, 5_000, 0), 5_000 * MS)
+        policy.observe(event(1_000 - behind, 5_010, 1), 5_010 * MS)
+        policy.late((1_000 - behind) * MS, behind * MS)
+        assert (policy.figures()["late"], policy.figures()["beyond"]) == late
