@@ -299,16 +299,22 @@ class Partition:
         since_s = time.monotonic()
         for first in range(0, len(records), PIECE):
             piece = records[first : first + PIECE]
-            self._work(self._inlet.read(piece, self.clock))
+            self._work(piece)
             self._taken += len(piece)
             self.next_offset = piece[-1].offset + 1
             if time.monotonic() - since_s >= LONG_S:
                 await self._arrived()
+                if self._was_closed():
+                    return
                 self._begin_checkpoint()
                 await asyncio.sleep(0)
-                if not self.is_open:
+                if self._was_closed():
                     return
                 since_s = time.monotonic()
+
+    def _was_closed(self) -> bool:
+        """While somebody else had a turn."""
+        return not self.is_open
 
     def pulse(self) -> None:
         """Begin a checkpoint if one is due and none is on its way."""
@@ -329,9 +335,9 @@ class Partition:
             self._queries_version = feed.version
             self.stage.set_queries(feed.queries)
 
-    def _work(self, read: Read) -> None:
+    def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():
-            self._take_in(read)
+            self._take_in(self._inlet.read(records, self.clock))
 
     @contextmanager
     def _whole_or_nothing(self) -> Iterator[None]:

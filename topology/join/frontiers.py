@@ -63,8 +63,10 @@ class SharedPromise(Promise):
         return [super().snapshot(), self._unheard, self._is_new]
 
     def restore(self, state: Plain) -> None:
-        own, self._unheard, self._is_new = state
+        own, unheard, is_new = state
         super().restore(own)
+        if own[0] == self._kind:
+            self._unheard, self._is_new = unheard, is_new
 
 
 class Frontiers:
@@ -95,9 +97,10 @@ class Frontiers:
             frontier.hear(event)
         if self.promise is None:
             return
+        speaks = not (self._ordered and event.late)
         if is_taken:
-            self.promise.hear(event)
-        else:
+            self.promise.hear(event, speaks=speaks)
+        elif speaks:
             self.promise.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:

@@ -30,7 +30,7 @@ from topology.pattern.expression import Function
 from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Unit
 from topology.pattern.run import CLOCK, FLOOR, PROMISE, Now, Run
-from topology.pattern.shelves import Hall, Shelf
+from topology.pattern.shelves import Hall, Shelf, alike
 from topology.pattern.telling import Teller, member
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.uncertain.reach import within_reach
@@ -108,7 +108,7 @@ class Engine:
         self._everything = Index() if any(q.shape.everywhere for q in queries) else None
         self._halls = [
             Hall(group, self._everything, params, functions, tells_final, self._doubt)
-            for group in _alike(queries)
+            for group in alike(queries)
         ]
         self._patience_ns = max((hall.amend_ns for hall in self._halls), default=0)
         self._identities: dict[Identity, Entry] = {}
@@ -204,7 +204,9 @@ class Engine:
             in_shelf = newest is None or entry.key > newest
             for run in shelf.runs:
                 ordered = in_order if run.query.shape.everywhere else in_shelf
-                anchors = _affected(run, hall, entry, kinds, in_order=ordered)
+                anchors = run.affected(entry, kinds, in_order=ordered)
+                if hall.doubt.margin_ns and run.query.grading is not None:
+                    anchors = within_reach(run.query, run.units, entry, anchors)
                 if run.query.query.emit == "slack":
                     late_by_ns = 0 if ordered else max(1, self.clock_ns - entry.time_ns)
                     wait_ns = run.gathers_ns(kinds, late_by_ns)
@@ -303,6 +305,11 @@ class Engine:
             if wiring.query.name == query:
                 self._keep(wiring, until_ns)
         self._flush(at_ns)
+
+    @property
+    def margin_ns(self) -> int:
+        """By how much errors put decisions off, as far as they are known."""
+        return self._doubt.margin_ns
 
     @property
     def reaches(self) -> dict[str, int]:
@@ -432,7 +439,7 @@ class Engine:
         if self._heeds_errors:
             self._doubt.restore(doubt)
         self.counts.update(counts)
-        self._restore_wirings(since)
+        released = self._restore_wirings(since)
         rest = dict(state)
         rest.pop(ENGINE, None)
         for entry in sorted(entries, key=_key_of):
@@ -447,13 +454,18 @@ class Engine:
             for shelf in hall.shelves.values():
                 for run in shelf.runs:
                     due_ns = run.revive(rest, self._now(hall), self._identities)
+                    if run.query.name in released:
+                        run.due += [(CLOCK, BEFORE_ALL, key) for key in run.units]
                     self._collect(run, hall)
                     if due_ns is not None:
                         self._gathering[run] = (hall, due_ns)
         self._overflowed.clear()
         self._stale = dict.fromkeys(rest)
 
-    def _restore_wirings(self, since: Mapping[str, Any]) -> None:
+    def _restore_wirings(self, since: Mapping[str, Any]) -> set[str]:
+        """The queries that waited and wait no more: what they have not told is told at the next
+        event."""
+        released = set()
         for wiring in self._wirings():
             told = since.get(wiring.query.name, ("", 0, None, None))
             fingerprint, since_ns, lateness, promised_ns = told
@@ -461,8 +473,11 @@ class Engine:
             wiring.since_ns = since_ns if known else self._from_now_on(wiring.query)
             if promised_ns is not None and wiring.promised_ns is not None:
                 wiring.promised_ns = promised_ns
+            elif promised_ns is not None and known:
+                released.add(wiring.query.name)
             if known:
                 wiring.lateness.restore(lateness)
+        return released
 
     def _from_now_on(self, query: Compiled) -> int:
         """Matches that start here or later rest on no event that came before now: those were
@@ -470,24 +485,6 @@ class Engine:
         if self.clock_ns == BEFORE_ALL:
             return BEFORE_ALL
         return self.clock_ns + 1 + (query.within_ns if query.shape.has_start_negation else 0)
-
-
-def _alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
-    """The queries that can share a hall, with their places among all."""
-    groups: dict[Any, list[tuple[int, Compiled]]] = {}
-    for number, query in enumerate(queries):
-        alike = (query.form.same, query.query.amend_ns)
-        groups.setdefault(alike, []).append((number, query))
-    return list(groups.values())
-
-
-def _affected(
-    run: Run, hall: Hall, entry: Entry, kinds: Sequence[int], *, in_order: bool
-) -> list[Entry]:
-    anchors = run.affected(entry, kinds, in_order=in_order)
-    if not hall.doubt.margin_ns or run.query.grading is None:
-        return anchors
-    return within_reach(run.query, run.units, entry, anchors)
 
 
 def _order(said: tuple[Run, Hall, Change]) -> Any:

@@ -107,9 +107,11 @@ class Pattern:
         if self._engine.accept(self._entry(event), event.at_ns) == STORED:
             event.held_by = self._position
             self._instant_open = True
+            speaks = self._max_ahead_ns is not None or not event.late
+            margin_ns = 2 * self._engine.margin_ns
             for promise in self._promises.values():
-                promise.hear(event)
-        else:
+                promise.hear(event, speaks=speaks, margin_ns=margin_ns)
+        elif self._max_ahead_ns is not None or not event.late:
             self._hear_of(event)
 
     def _hear_of(self, event: Event) -> None:
@@ -123,10 +125,14 @@ class Pattern:
     def _wait_as(self, qualities: Mapping[str, Quality]) -> None:
         """A query that waited already the same way goes on."""
         reaches = self._engine.reaches
-        self._promises = {
-            name: self._promises.get(name) or Promise(quality, reach_ns=reaches[name])
-            for name, quality in qualities.items()
-        }
+        before, self._promises = self._promises, {}
+        for name, quality in qualities.items():
+            promise = Promise(quality, reach_ns=reaches[name])
+            if name in before and promise.is_like(before[name]):
+                promise = before[name]
+            elif name in before:
+                promise.go_on_from(before[name])
+            self._promises[name] = promise
         for name, promise in self._promises.items():
             self._engine.promise(name, promise.closed_ns, self._now_ns)
 
@@ -141,6 +147,7 @@ class Pattern:
         self._now_ns = until_ns
 
     def _keep_promises(self, now_ns: int) -> None:
+        self._engine.on_time(now_ns)  # corrections that were put off until before
         for name, promise in self._promises.items():
             promise.settle(now_ns, self._frontier.passed_ns)
             self._engine.promise(name, promise.closed_ns, now_ns)

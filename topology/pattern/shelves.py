@@ -184,3 +184,12 @@ class Hall:
     def take_closed(self) -> dict[str, None]:
         closed, self._closed = self._closed, {}
         return closed
+
+
+def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
+    """The queries that can share a hall, with their places among all."""
+    groups: dict[Any, list[tuple[int, Compiled]]] = {}
+    for number, query in enumerate(queries):
+        alike = (query.form.same, query.query.amend_ns)
+        groups.setdefault(alike, []).append((number, query))
+    return list(groups.values())

@@ -56,8 +56,6 @@ class ProbSlack(Weighing):
         "_within_ns",
     )
 
-    certain = True
-
     def __init__(
         self,
         delta: float,

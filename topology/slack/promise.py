@@ -81,6 +81,7 @@ class Promise:
         self._heeds_errors = heeds_errors
         self._zone_ns = zone_ns
         self._reach_ns = reach_ns
+        self._kind = [repr(quality), size_ns, every_ns, reach_ns]
         cap_ns = quality.max_wait_ns + 1
         if not every_ns:
             every_ns = size_ns = max(1, quality.max_wait_ns // PIECES)
@@ -103,12 +104,22 @@ class Promise:
         self.closed_ns = -NEVER
         self.sure_ns = -NEVER
 
-    def hear(self, event: Event) -> None:
-        """An event of the query, in the order of arrival."""
+    def is_like(self, other: Promise) -> bool:
+        """It waits in the same way for the same."""
+        return self._kind == other._kind
+
+    def go_on_from(self, other: Promise) -> None:
+        """What that one said is said."""
+        self.closed_ns, self.sure_ns = other.closed_ns, other.sure_ns
+
+    def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
+        """An event of the query, in the order of arrival. One that has gone around others of its
+        source does not speak of how far that is. It may matter `margin_ns` longer than others."""
         self._look_at(event)
         self._heard_events += 1
         latest_ns = 2 * event.ref_time_ns - self._heard.ref_time_ns
-        self._driver.take(self._heard, latest_ns, self._ignored, self._reach_ns)
+        reach_ns = self._reach_ns + margin_ns
+        self._driver.take(self._heard, latest_ns, self._ignored, reach_ns, speaks=speaks)
         if self._ignored:
             self._late_events += 1
             self._ignored.clear()
@@ -169,10 +180,15 @@ class Promise:
 
     def snapshot(self) -> Plain:
         own = [self.closed_ns, self.sure_ns, self._heard_events, self._late_events]
-        return [*own, self._driver.snapshot()]
+        return [self._kind, own, self._driver.snapshot()]
 
     def restore(self, state: Plain) -> None:
-        self.closed_ns, self.sure_ns, self._heard_events, self._late_events, driver = state
+        """Of one that waited in another way only what it has said counts."""
+        kind, own, driver = state
+        if kind != self._kind:
+            self.closed_ns, self.sure_ns = own[:2]
+            return
+        self.closed_ns, self.sure_ns, self._heard_events, self._late_events = own
         self._driver.restore(driver)
 
 

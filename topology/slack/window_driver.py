@@ -136,12 +136,21 @@ class WindowDriver:
             self._pass_time(now_ns, told)
         return told
 
-    def take(self, event: Event, until_ns: int, told: list[Decision], more_ns: int = 0) -> None:
+    def take(
+        self,
+        event: Event,
+        until_ns: int,
+        told: list[Decision],
+        more_ns: int = 0,
+        *,
+        speaks: bool = True,
+    ) -> None:
         """An event that lies somewhere between its time and `until_ns`. It makes the windows of
-        `more_ns` after that count too."""
+        `more_ns` after that count too. If it `speaks`, its source has been heard so far."""
         if event.at_ns > self._now_ns:
             self._pass_time(event.at_ns, told)
-        self.policy.observe(event, event.at_ns)
+        if speaks:
+            self.policy.observe(event, event.at_ns)
         self._place(event, until_ns, told, more_ns)
         self._open = True
 

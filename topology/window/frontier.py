@@ -87,8 +87,8 @@ class Frontier:
     def promise(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
         """So far windows may be told. `is_alone`: no watermarks come."""
         self.closed_ns = max(self.closed_ns, closed_ns)
-        self.sure_ns = max(self.sure_ns, sure_ns)
-        if is_alone:
+        if is_alone:  # else MERGE alone knows what is sure: events may wait there yet
+            self.sure_ns = max(self.sure_ns, sure_ns)
             self.final_ns = max(self.final_ns, self.closed_ns - self._correct_for_ns)
 
     def give_up(self, until_ns: int) -> None:

@@ -162,8 +162,8 @@ class Windows:
         if read is not None:
             self._windows.add(event, read[0], read[1])
             if promise is not None:
-                promise.hear(event)
-        elif promise is not None:
+                promise.hear(event, speaks=not (self._ordered and event.late))
+        elif promise is not None and not (self._ordered and event.late):
             promise.hear_of(event)
         if self._ordered and not event.late:
             self._frontier.hear(event)

@@ -150,3 +150,51 @@ def test_what_was_achieved_is_told() -> None:
     assert figures["pattern_achieved_ppm"] >= 900_000
     explained = operator.chains["default"].explain()["pattern"]["quality"]["q"]
     assert explained["closed_by"]["probable"] > 0
+
+
+def over(before: Stage, after: Stage) -> Stage:
+    """A restart, after which the file says something else."""
+    state, held = over_the_wire(before.snapshot()), list(before.held())
+    after.restore(state, read_again(held))
+    return after
+
+
+@pytest.mark.parametrize(
+    "quality",
+    [
+        "",
+        "quality: {accuracy: 99%, max_wait: 100ms}",
+        "quality: {max_wait: 2s}",
+        "quality: {strategy: mp}",
+        "quality: {strategy: prob_slack}",
+        "quality: {strategy: event_driven}",
+    ],
+)
+def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
+    """What waited is told, and what comes after is told as well."""
+    events = stream(3, n=1_200)
+    plain = standing(run(stage(quality=""), events))
+    half = events[len(events) // 2].at_ns
+    first = [event for event in copies(events) if event.at_ns <= half]
+    rest = [event for event in copies(events) if event.at_ns > half]
+    before = stage()
+    found = told(before, *first)
+    after = over(before, stage(quality=quality))
+    found += told(after, *rest)
+    live = standing(found)
+    assert len(live) > 0.8 * len(plain)  # not only at the end
+    found += after.on_end(events[-1].at_ns).results
+    assert standing(found) == plain
+
+
+def test_gathered_corrections_and_promises_keep_the_order_of_time() -> None:
+    pattern = "PATTERN SEQ(A a, !N n, B b) WITHIN 60 ms EMIT SLACK 30 ms"
+    quality = "quality: {max_wait: 80ms, strategy: event_driven}"
+    events = [
+        typed(heard("b", 5, 6), "D"),
+        typed(heard("a", 10, 11), "A"),
+        typed(heard("a", 20, 21), "B"),
+        typed(heard("b", 15, 22), "N"),
+        typed(heard("a", 90, 300), "D"),
+    ]
+    assert told(stage(quality, pattern=pattern), *events) == []

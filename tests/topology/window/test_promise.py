@@ -282,3 +282,30 @@ def test_cuts_and_restarts_change_nothing() -> None:
         runs.append((results, figures["quality"], figures["missed"]))
     assert runs[0] == runs[1]
     assert runs[0][1]["closed_by"]["probable"] > 50
+
+
+@pytest.mark.parametrize("kind", ["session", "tumbling", "count"])
+@pytest.mark.parametrize(
+    "later", [replace(QUALITY, max_wait_ns=500 * MS), replace(QUALITY, strategy="mp")]
+)
+def test_a_query_may_wait_otherwise_after_a_restart(kind: str, later: Quality) -> None:
+    settings: dict[str, Any] = {"events": 3} if kind == "count" else {}
+    events = drifting(2, n=1_200)
+    first = windows(kind, **settings)
+    half = len(events) // 2
+    for one in copies(events[:half]):
+        first.on_batch([one], one.at_ns)
+    second = windows(kind, later, **settings)
+    second.restore(over_the_wire(first.snapshot()), ())
+    found = []
+    for one in copies(events[half:]):
+        found += second.on_batch([one], one.at_ns).results
+    assert len(found) > 50
+
+
+def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
+    operator = windows(ordered=True, quality=replace(QUALITY, max_wait_ns=900 * MS))
+    early = [heard("a", 1, 1), heard("b", 2, 2), watermark(3, 2, 2)]
+    late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
+    found = told(operator, *early, *late, until_ms=200)
+    assert all(confidence == UNCERTAIN for *_, confidence in found)
