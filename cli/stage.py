@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -48,7 +51,7 @@ def command(
     access = security(kafka_path)
     settings = ProcessSettings(brokers, state_dir, access, brokers_wait_s, parent, _announce)
     try:
-        asyncio.run(run_stage(topology, stage, settings))
+        asyncio.run(_run(run_stage(topology, stage, settings)))
     except EXPECTED_FAILURES as refused:
         raise Refused(str(refused)) from refused
     except Exception as failed:
@@ -56,6 +59,15 @@ def command(
         if verbose:
             raise
         sys.exit(1)
+
+
+async def _run(stage: Coroutine[Any, Any, None]) -> None:
+    """All is committed when the stage has ended. A thread of Faust's that hangs, as after a stop in
+    mid-start, is not to keep the process; nor is what waits for it."""
+    await stage
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _announce(address: str) -> None:

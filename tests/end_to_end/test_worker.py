@@ -208,3 +208,20 @@ def test_embedded_broker(tmp_path: Path) -> None:
         assert worker.stop() == 0, worker.log
     again = {name: n for name, n in Counter(record.name for record in ordered).items() if n > 1}
     assert again == {}
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400)
+def test_a_stop_in_mid_start_is_a_stop(kafka: SharedKafka, tmp_path: Path) -> None:
+    """At any instant of the start, while another one works: each ends in time, with 0."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
+    sender = Sender(setting, crowd(20_000).rows, speed=0.02).start()
+    other = Worker("other", setting.path, setting.bootstrap, tmp_path)
+    with running(other):
+        other.wait_ready()
+        for number in range(12):
+            worker = Worker(f"w{number}", setting.path, setting.bootstrap, tmp_path)
+            with running(worker):
+                time.sleep(1.0 + 0.5 * number)
+                assert worker.stop() == 0, worker.log[-3000:]
+    sender.stop()
