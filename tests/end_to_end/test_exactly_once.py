@@ -46,6 +46,7 @@ def test_fused_with_redis(kafka: SharedKafka, redis_server: RedisServer, tmp_pat
     assert not verdict.faults, verdict
 
 
+@pytest.mark.chaos
 def test_split_without_a_store(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
     script = [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)]
