@@ -122,7 +122,7 @@ def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
             query,
             early_ns=query.early_ns,
             finals=query.finals,
-            correct_for_ns=corrected_for_ns(topology, query),
+            correct_for_ns=topology.corrects_for_ns(query),
             max_error_ns=config.clock.max_error_ns,
             max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
             max_windows=query.max_windows,
@@ -169,13 +169,6 @@ def engine_of(
     ]
     tells_final = [name for name, query in found.items() if query.finals]
     return Engine(compiled, stream, functions=functions, tells_final=tells_final)
-
-
-def corrected_for_ns(topology: Any, query: Any) -> int:
-    """How long late events change the query's results."""
-    own: int | None = query.correct_for_ns
-    file_ns: int = topology.correct_for_ns
-    return file_ns if own is None else own
 
 
 def qualities_of(queries: Mapping[str, Any], config: Any) -> dict[str, Quality]:

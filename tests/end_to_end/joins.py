@@ -6,11 +6,12 @@ import json
 import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from benchmarks.workloads.rows import Row
-from tests.end_to_end.records import Reader, read_all
+from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
+from tests.end_to_end.standing import StandingResults
 
 TIMEOUT_S: Final = 60.0
 FIRST: Final = "default"
@@ -118,30 +119,16 @@ def _in_windows(
             kind.update(("alone", start_ns, (name,)) for name in here + there)
 
 
-class StandingRows:
-    """The results topic as one who reads it to its end believes it."""
+class StandingRows(StandingResults):
+    """The rows that stand, by content."""
+
+    kind = "join"
 
     def __init__(self, setting: Setting) -> None:
-        self._reader = Reader(setting.bootstrap, setting.topology.topics.joins)
-        self._taken = 0
-        self._revisions: dict[str, int] = {}
-        self.lines: dict[str, dict[str, Any]] = {}
-        self.retracts = 0
+        super().__init__(setting, setting.topology.topics.joins)
 
     def poll(self) -> set[Content]:
-        self._reader.poll()
-        for record in self._reader.records[self._taken :]:
-            line = json.loads(record.value or b"")
-            assert line["kind"] == "join"
-            assert (record.key or b"").decode() == line["id"]
-            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
-            self._revisions[line["id"]] = line["revision"]
-            if line["op"] == "retract":
-                self.retracts += 1
-                del self.lines[line["id"]]
-            else:
-                self.lines[line["id"]] = line
-        self._taken = len(self._reader.records)
+        self.read()
         return {
             (
                 line["query"],
@@ -162,6 +149,3 @@ class StandingRows:
                 f"{len(missing)} missing of {len(truth.must)}, {len(wrong)} too many,"
                 f" like {sorted(missing)[:2]} and {sorted(wrong)[:2]}"
             )
-
-    def close(self) -> None:
-        self._reader.close()

@@ -6,13 +6,13 @@ of tests/topology/pattern.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from tests.end_to_end.records import Read, Reader, read_all
+from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
+from tests.end_to_end.standing import StandingResults
 from topology.event import Event
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
@@ -73,29 +73,16 @@ def _entry(record: Read) -> Entry:
     return Entry(event, None)
 
 
-class Standing:
-    """The results topic as one who reads it to its end believes it."""
+class Standing(StandingResults):
+    """The matches that stand, by content."""
+
+    kind = "match"
 
     def __init__(self, setting: Setting) -> None:
-        self._reader = Reader(setting.bootstrap, setting.topology.topics.matches)
-        self._taken = 0
-        self._revisions: dict[str, int] = {}
-        self.lines: dict[str, dict[str, Any]] = {}
-        self.corrections = 0
+        super().__init__(setting, setting.topology.topics.matches)
 
     def poll(self) -> set[Content]:
-        self._reader.poll()
-        for record in self._reader.records[self._taken :]:
-            line = json.loads(record.value or b"")
-            assert (record.key or b"").decode() == line["id"]
-            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
-            self._revisions[line["id"]] = line["revision"]
-            self.corrections += line["op"] != "emit"
-            if line["op"] == "retract":
-                del self.lines[line["id"]]
-            else:
-                self.lines[line["id"]] = line
-        self._taken = len(self._reader.records)
+        self.read()
         return {
             (
                 line["query"],
@@ -111,6 +98,3 @@ class Standing:
                 f"{len(expected - found)} missing of {len(expected)}, {len(found - expected)} too"
                 f" many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
             )
-
-    def close(self) -> None:
-        self._reader.close()

@@ -89,7 +89,7 @@ def test_results_under_kills(
         standing_windows.await_truth(expected_windows)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections;")
-    print(f"{len(standing_windows.lines)} windows, {standing_windows.updates} updates")
+    print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
     standing.close()
     standing_windows.close()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from typing import Any, NamedTuple
 
-from tests.end_to_end.records import Reader, read_all
+from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
+from tests.end_to_end.standing import StandingResults
 
 TIMEOUT_S = 60.0
 SIZE_NS = 500_000_000
@@ -59,27 +59,19 @@ def windows_of(setting: Setting) -> Truth:
     return Truth(found, passed)
 
 
-class StandingWindows:
-    """The results topic as one who reads it to its end believes it."""
+class StandingWindows(StandingResults):
+    """The windows that stand, by start."""
+
+    kind = "window"
 
     def __init__(self, setting: Setting) -> None:
-        self._reader = Reader(setting.bootstrap, setting.topology.topics.windows)
-        self._taken = 0
-        self._revisions: dict[str, int] = {}
-        self.lines: dict[str, dict[str, Any]] = {}
-        self.updates = 0
+        super().__init__(setting, setting.topology.topics.windows)
+
+    def check(self, line: dict[str, Any]) -> None:
+        assert line["low"]["n"] <= line["values"]["n"] <= line["high"]["n"]
 
     def poll(self) -> Counts:
-        self._reader.poll()
-        for record in self._reader.records[self._taken :]:
-            line = json.loads(record.value or b"")
-            assert line["kind"] == "window"
-            assert line["revision"] == self._revisions.get(line["id"], -1) + 1, line
-            assert line["low"]["n"] <= line["values"]["n"] <= line["high"]["n"]
-            self._revisions[line["id"]] = line["revision"]
-            self.updates += line["op"] == "update"
-            self.lines[line["id"]] = line
-        self._taken = len(self._reader.records)
+        self.read()
         return {(line["query"], line["start"]): line["values"]["n"] for line in self.lines.values()}
 
     def await_truth(self, truth: Truth) -> None:
@@ -92,6 +84,3 @@ class StandingWindows:
             assert time.monotonic() < deadline_s, [
                 (key, found.get(key), counts.get(key)) for key in sorted(wrong)[:5]
             ]
-
-    def close(self) -> None:
-        self._reader.close()

@@ -172,6 +172,10 @@ class Topology(Section):
             if query.stream == stream or (query.stream is None and len(self.streams) == 1)
         }
 
+    def corrects_for_ns(self, query: QueryConfig) -> int:
+        """How long late events change the query's results."""
+        return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
+
     def has_work(self, operator: str) -> bool:
         """Windows, patterns and joins have none without a query of theirs."""
         if operator in (REORDER, MERGE):

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
+from topology.lengths import MAX_LENGTH_NS, fault_of
 from topology.slack.quality import Quality
 
 MAX_SIDES: Final = 8
@@ -130,13 +130,7 @@ def _of_lengths(config: JoinConfig) -> str:
         if max(-config.low_ns, config.high_ns) > MAX_LENGTH_NS:
             return "the interval reaches further than 100 years; write a shorter one"
         return ""
-    if not 0 < config.size_ns <= MAX_LENGTH_NS:
-        return f"a window of {config.size_ns} ns; write more than 0 and at most 100 years"
-    if not 0 < config.every_ns <= config.size_ns:
-        return "the step of a window is more than 0 and at most its size"
-    if config.size_ns > MAX_SLICES * config.every_ns:
-        return f"each event would belong to more than {MAX_SLICES} windows; write a longer step"
-    return ""
+    return fault_of(config.size_ns, config.every_ns)
 
 
 def _of_bounds(config: JoinConfig) -> str:

@@ -62,11 +62,12 @@ class SharedPromise(Promise):
     def snapshot(self) -> Plain:
         return [super().snapshot(), self._unheard, self._is_new]
 
-    def restore(self, state: Plain) -> None:
+    def restore(self, state: Plain) -> bool:
         own, unheard, is_new = state
-        super().restore(own)
-        if own[0] == self._kind:
+        goes_on = super().restore(own)
+        if goes_on:
             self._unheard, self._is_new = unheard, is_new
+        return goes_on
 
 
 class Frontiers:

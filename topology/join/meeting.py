@@ -137,9 +137,7 @@ def config_of(topology: Any, name: str, query: Any) -> JoinConfig:
         outer=query.outer or "inner",
         uncertainty=query.uncertainty or "expected",
         finals=query.finals,
-        correct_for_ns=(
-            topology.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
-        ),
+        correct_for_ns=topology.corrects_for_ns(query),
         max_events=query.max_events,
         max_rows=query.max_rows,
         quality=quality_of(query.quality, streams),

@@ -96,9 +96,11 @@ class Pattern:
         return self._step(now_ns, list(events))
 
     def _take(self, event: Event) -> None:
-        if self._max_ahead_ns is None and not event.late:
-            self._frontier.hear(event)
-        if self._max_ahead_ns is not None:
+        speaks = self._max_ahead_ns is not None or not event.late
+        if self._max_ahead_ns is None:
+            if speaks:
+                self._frontier.hear(event)
+        else:
             if event.ref_time_ns > event.at_ns + self._max_ahead_ns:
                 self._ahead += 1
                 return
@@ -107,11 +109,10 @@ class Pattern:
         if self._engine.accept(self._entry(event), event.at_ns) == STORED:
             event.held_by = self._position
             self._instant_open = True
-            speaks = self._max_ahead_ns is not None or not event.late
             margin_ns = 2 * self._engine.margin_ns
             for promise in self._promises.values():
                 promise.hear(event, speaks=speaks, margin_ns=margin_ns)
-        elif self._max_ahead_ns is not None or not event.late:
+        elif speaks:
             self._hear_of(event)
 
     def _hear_of(self, event: Event) -> None:

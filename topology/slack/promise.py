@@ -182,14 +182,15 @@ class Promise:
         own = [self.closed_ns, self.sure_ns, self._heard_events, self._late_events]
         return [self._kind, own, self._driver.snapshot()]
 
-    def restore(self, state: Plain) -> None:
-        """Of one that waited in another way only what it has said counts."""
+    def restore(self, state: Plain) -> bool:
+        """Whether it goes on: of one that waited in another way only what it has said counts."""
         kind, own, driver = state
         if kind != self._kind:
             self.closed_ns, self.sure_ns = own[:2]
-            return
+            return False
         self.closed_ns, self.sure_ns, self._heard_events, self._late_events = own
         self._driver.restore(driver)
+        return True
 
 
 def worst(figures: Iterable[Figures]) -> Figures:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
+from topology.lengths import fault_of
 from topology.slack.quality import Quality
 from topology.window.custom import Function
 
@@ -125,17 +125,10 @@ def check(config: WindowConfig, functions: Mapping[str, Function]) -> None:
 def _of_lengths(config: WindowConfig) -> str:
     if config.kind == COUNT:
         return "" if config.events > 0 else "a count window needs events; write count 100"
-    if not 0 < config.size_ns <= MAX_LENGTH_NS:
-        return f"a window of {config.size_ns} ns; write more than 0 and at most 100 years"
     if config.kind == SESSION:
-        return ""
-    if not 0 < config.every_ns <= config.size_ns:
-        return (
-            "the step of a window is more than 0 and at most its size; write sliding 10s every 2s"
-        )
-    if config.size_ns > MAX_SLICES * config.every_ns:
-        most = f"each event would belong to more than {MAX_SLICES} windows"
-        return f"{most}; write a longer step or a shorter window"
+        return fault_of(config.size_ns, config.size_ns)
+    if fault := fault_of(config.size_ns, config.every_ns):
+        return fault
     if config.uncertainty in (THESIS3, BOUNDS) and config.size_ns <= 2 * config.max_error_ns:
         least = f"no event certainly belongs to a window of at most {2 * config.max_error_ns} ns"
         return (
