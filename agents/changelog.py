@@ -26,6 +26,11 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 READ_TIMEOUT_MS: Final = 500
+STATE_FORMAT: Final = 1
+"""Raise it when the layout of any snapshot changes (what an operator's `snapshot` and
+`changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
+at."""
+
 MAX_STALLED_READS: Final = 60
 """Reads in a row that bring nothing before the end is given up as unreachable."""
 
@@ -44,18 +49,38 @@ class StateRefused(Exception):
 class Progress(msgspec.Struct):
     """Where the state stands: the next input offset, the arrival clock, and the
     arrangement of operators it was made by. `topic_id` is the input topic's own, which a
-    topic of the same name made anew does not have; "" where brokers give none, and in
-    states older than the field."""
+    topic of the same name made anew does not have; "" where brokers give none. `format` is the
+    layout that all of the state has."""
 
     next_offset: int
     arrival: list[int]
     arrangement: list[str]
-    topic_id: str = ""
+    topic_id: str
+    format: int
+
+
+class _Format(msgspec.Struct):
+    """What every state says, be the rest laid out as it may; the first had no number."""
+
+    format: int = 0
 
 
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:
     """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
+
+
+def read_progress(value: bytes, whose: str) -> Progress:
+    """StateRefused where the state of `whose` partition has another format than this version
+    reads."""
+    found = msgspec.msgpack.decode(value, type=_Format).format
+    if found != STATE_FORMAT:
+        raise StateRefused(
+            f"the state of {whose} has format {found}, and this version of inorder reads format"
+            f" {STATE_FORMAT}; go on with the version that wrote it, or set another `application:`"
+            " to begin anew with the first record of the input"
+        )
+    return msgspec.msgpack.decode(value, type=Progress)
 
 
 def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:

@@ -200,7 +200,8 @@ class Partition:
         self.restored = (position, end)
 
     async def _restore(self, state: Mapping[bytes, bytes]) -> None:
-        progress = msgspec.msgpack.decode(state[changelog.PROGRESS], type=Progress)
+        whose = f"{self.source.topic}/{self.source.partition}"
+        progress = changelog.read_progress(state[changelog.PROGRESS], whose)
         fingerprint = self._arrangement.fingerprint(self.source)
         if progress.arrangement != fingerprint:
             raise StateRefused(
@@ -413,6 +414,7 @@ class Partition:
             self.clock.snapshot(),
             self._arrangement.fingerprint(self.source),
             self._topic_id,
+            changelog.STATE_FORMAT,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from agents import changelog
-from agents.changelog import Progress, changelog_topic, decode, encode, encoded
+from agents.changelog import (
+    STATE_FORMAT,
+    Progress,
+    StateRefused,
+    changelog_topic,
+    decode,
+    encode,
+    encoded,
+    read_progress,
+)
 from agents.held import Note, Spilled
 from agents.topics import FRAMING_BYTES, STAMPS_BYTES, declared
 from tests.agents.records import SOUND
@@ -24,8 +35,8 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Progress(2**62, [1, 2, 3], ["reorder", "pitch"]),
-        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw"),
+        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "", STATE_FORMAT),
+        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw", 7),
         Note(2**62, 3),
         Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
         Spilled(17, -1, None, None, None, []),
@@ -36,10 +47,21 @@ def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     assert msgspec.msgpack.decode(encode(value), type=type(value)) == value
 
 
-def test_a_state_from_before_topics_had_ids_is_read() -> None:
-    old = encode({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]})
-    progress = msgspec.msgpack.decode(old, type=Progress)
-    assert progress == Progress(7, [1], ["reorder"], topic_id="")
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]}, id="none"),
+        pytest.param({"format": STATE_FORMAT + 1, "what": "nobody knows yet"}, id="a later one"),
+    ],
+)
+def test_a_state_of_another_format_is_refused(state: dict[str, Any]) -> None:
+    with pytest.raises(StateRefused, match=r"raw/3 has format \d+.* another `application:`"):
+        read_progress(encode(state), "raw/3")
+
+
+def test_a_state_of_this_format_is_read() -> None:
+    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT)
+    assert read_progress(encode(progress), "raw/3") == progress
 
 
 def test_keys_of_one_kind_never_begin_another() -> None:
