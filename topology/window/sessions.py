@@ -98,13 +98,15 @@ class Sessions:
         before = len(track.cores)
         apart = track.cores
         while True:
-            others = [other for other in apart if not other.joins(core, self._gap_ns)]
-            if len(others) == len(apart):
-                break
-            for other in apart:
+            rest: Cores = []
+            for other in apart:  # each is asked once: what it brings widens the core
                 if other.joins(core, self._gap_ns):
                     core.take(other)
-            apart = others
+                else:
+                    rest.append(other)
+            if len(rest) == len(apart):
+                break
+            apart = rest
         track.cores = sorted([*apart, core], key=head_of)
         if len(track.cores) > self._config.max_edge_events and not track.is_exact:
             self._blur(track)

@@ -1,0 +1,92 @@
+"""Sessions where clocks are not sure: examples, and an oracle over worlds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from random import Random
+
+from tests.laws.told import copies
+from tests.topology.window.streams import disordered, event, place
+from tests.topology.window.test_examples import COUNT, end, windows
+from tests.topology.window.test_truth import config_of, run
+from tests.topology.window.test_worlds import within
+from tests.topology.window.truth import agree, by_key, last_word, spans_of, told, truth, values_of
+from topology.event import Event
+from topology.result import CONFIRMED
+
+SEEDS = range(20 * int(os.environ.get("INORDER_SEEDS", "1")))
+WORLDS = 4
+
+
+def unsure(rng: Random, n: int) -> list[Event]:
+    """In order by reference time, about as far apart as the gap is long, with errors of that
+    size: most of it depends on the clocks."""
+    ref_ms = 0
+    events: list[Event] = []
+    for seq in range(n):
+        ref_ms += rng.choice((0, 1, 5, 9, 10, 12, 13, 20, 40))
+        error_ms = rng.choice((0, 0, 0, 1, 4, 9, 30))
+        payload = {"key": rng.choice("ab"), "v": rng.randrange(-3, 9)}
+        events.append(event(f"s{rng.randrange(3)}", seq, ref_ms, payload, error_ms=error_ms))
+    return sorted(events, key=place)
+
+
+def world(rng: Random, events: Sequence[Event]) -> list[Event]:
+    """The same events, at times that their errors and the order of each source allow."""
+    true = copies(events)
+    latest_ns: dict[str, int] = {}
+    for one in reversed(true):
+        upper_ns = one.ref_time_ns + one.error_ns
+        one.record = latest_ns[one.source] = min(upper_ns, latest_ns.get(one.source, upper_ns))
+    last_ns: dict[str, int] = {}
+    for one in true:
+        least_ns = max(one.ref_time_ns - one.error_ns, last_ns.get(one.source, 0))
+        extremes = (least_ns, one.record)
+        one.ref_time_ns = last_ns[one.source] = rng.choice((*extremes, rng.randint(*extremes)))
+    return true
+
+
+def test_what_joins_only_the_grown_session_is_counted_once() -> None:
+    operator = windows("session", ms=200, outputs=COUNT)
+    for one in (event("a", 0, 900), event("w", 0, 1000, error_ms=150), event("a", 1, 1100)):
+        operator.on_batch([one], one.at_ns)
+    (result,) = end(operator, 2000)
+    assert (result.values, result.low, result.high) == ({"n": 3}, {"n": 3}, {"n": 3})
+    assert (result.final, result.confidence) == (True, CONFIRMED)
+
+
+def test_each_event_is_of_one_session_by_reference_time() -> None:
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of("session", keyed=seed % 2 == 0)
+        events = unsure(rng, 60)
+        stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.2, 0.6)))
+        results = run(config, stream, rng)
+        agree(told(results, config), truth(events, config))
+        assert sum(result.values["n"] for result in last_word(results)) == len(events)
+
+
+def test_in_each_world_the_true_session_lies_within_the_bounds() -> None:
+    """That which holds the first sure part of the session that is told."""
+    sure = unsure_ones = 0
+    config = config_of("session", keyed=False)
+    for seed in SEEDS:
+        rng = Random(seed)
+        events = unsure(rng, 40)
+        results = last_word(run(config, disordered(rng, copies(events))))
+        heads = {one.ref_time_ns: (one.source, one.seq) for one in reversed(events)}
+        for _ in range(WORLDS):
+            true = by_key(world(rng, events), config)["-"]
+            sessions = list(spans_of(true, config).values())
+            assert sum(len(members) for members in sessions) == len(events)
+            for result in results:
+                head = heads[result.start_ns]
+                (members,) = (
+                    each for each in sessions if head in [(one.source, one.seq) for one in each]
+                )
+                within(result, values_of(members), f"{result.start_ns}, seed {seed}")
+        sure += sum(result.confidence == CONFIRMED for result in results)
+        unsure_ones += sum(result.low["n"] != result.high["n"] for result in results)
+    assert sure
+    assert unsure_ones
