@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agents.metrics import Metrics, PlaceMetrics
 from agents.operator_metrics import together
+from agents.two_producers import TwoProducers
 from topology.event import DATA, Event
 from topology.operator import Figures
 from topology.outcome import Gap, Malformed, Report, Step
@@ -41,6 +42,7 @@ class PartitionMetrics:
         self._partition = partition
         self._labels = (stage, str(partition))
         self._streams = list(streams)
+        self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were told last
 
@@ -59,6 +61,7 @@ class PartitionMetrics:
         self._metrics.found(self._stage, step.results)
         if not (step.released or step.reports):
             return
+        self._two_producers.saw(step.reports)
         if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
             self._place(self._streams[0]).observe(step)
             return

@@ -10,11 +10,16 @@ Bounds: at most `queue_records` and `queue_bytes` wait for the broker; beyond th
 
 Nothing fails in silence: a failed delivery is raised by the next `raise_failures`,
 an error of the broker connection is named in the next time-out.
+
+Only the process that made a channel may use it. A forked child has none of the client's
+threads: there every call raises ForkedError, and the child ends without ending the client.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,9 +35,11 @@ from producers.failure import (
     DeliveryFailed,
     Failure,
     FlushTimeout,
+    ForkedError,
     QueueFull,
     RecordRefused,
 )
+from producers.forked import is_ours, tell_child
 
 FAILURES_KEPT: Final = 100
 POLL_S: Final = 0.1
@@ -105,6 +112,7 @@ class Channel:
         on_delivery: OnDelivery | None = None,
     ) -> None:
         self._topic = topic
+        self._pid = os.getpid()
         self._limits = limits or ChannelLimits()
         self._on_delivery = on_delivery
         self._guard = threading.Lock()
@@ -119,6 +127,7 @@ class Channel:
             self._producer = Producer(configuration, logger=logger)
         except KafkaException as error:
             raise ValueError(f"librdkafka refuses the settings: {error.args[0].str()}") from error
+        tell_child(self)
 
     @property
     def delivered(self) -> int:
@@ -141,6 +150,7 @@ class Channel:
 
         QueueFull, RecordRefused, BrokerFatal: it was not taken.
         """
+        self._check_process()
         deadline_s: float | None = None
         while True:
             try:
@@ -163,10 +173,12 @@ class Channel:
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Serve delivery reports, waiting up to `timeout_s` for one."""
+        self._check_process()
         self._producer.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
         """Until all taken records are delivered or failed; FlushTimeout if that is too long."""
+        self._check_process()
         waiting = self._producer.flush(timeout_s)
         if waiting:
             raise FlushTimeout(
@@ -176,11 +188,22 @@ class Channel:
 
     def purge(self) -> None:
         """Give up what has not been acknowledged; each such record counts as failed."""
+        self._check_process()
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.flush(PURGE_S)
 
-    def refuse_call_back(self) -> None:
-        """CallbackError when called from inside `on_delivery`."""
+    def is_ours(self) -> bool:
+        """Whether this process made the channel, and not the one that forked it."""
+        return is_ours(self._pid)
+
+    def left_to_parent(self) -> None:
+        """The client is never freed here: librdkafka would wait for threads that only the
+        parent has, and crash."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
+
+    def check_caller(self) -> None:
+        """ForkedError in a forked child, CallbackError from inside `on_delivery`."""
+        self._check_process()
         if getattr(self._calling_back, "now", False):
             raise CallbackError("on_delivery must not call the producer; hand over to a thread")
 
@@ -194,6 +217,14 @@ class Channel:
             raise DeliveryFailed(failures, count) from callback_error
         if callback_error is not None:
             raise CallbackError(f"on_delivery raised {callback_error!r}") from callback_error
+
+    def _check_process(self) -> None:
+        if not self.is_ours():
+            raise ForkedError(
+                f"this producer for {self._topic} belongs to process {self._pid}, which forked"
+                " this one; make a producer of its own here, for another source, or, once the"
+                " parent's is closed, for the same source with a higher epoch"
+            )
 
     def _configuration(self, brokers: str, settings: Settings) -> dict[str, Any]:
         for name in settings:

@@ -33,6 +33,10 @@ class JournalError(ProducerError):
     """The journal cannot be read, written or locked, or is another source's."""
 
 
+class ForkedError(ProducerError):
+    """A forked child called the producer of its parent; nothing was done."""
+
+
 class CallbackError(ProducerError):
     """`on_delivery` raised, or called back into the producer; the cause is attached."""
 

@@ -14,6 +14,10 @@ be skipped, and none may be used twice, for the second would pass for a copy:
 The file is replaced whole (written beside, synced, renamed, folder synced), twice per
 life of a producer and never per record. A lock file beside it keeps a second process
 from using the same numbers.
+
+A forked child lets go of the lock as soon as it lives and can store nothing: the numbers
+are its parent's, and when that dies the next start must find the lock free and the
+journal in use.
 """
 
 from __future__ import annotations
@@ -21,11 +25,12 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 
-from producers.failure import JournalError
+from producers.failure import ForkedError, JournalError
+from producers.forked import is_ours, tell_child
 from producers.headers import epoch_fault
 
 FORMAT: Final = 1
@@ -49,7 +54,9 @@ class Journal:
         self._path = path
         self._source = source
         self._stream = stream
-        self._lock: IO[bytes] | None = _locked(path)
+        self._pid = os.getpid()
+        self._lock: int | None = _locked(path)
+        tell_child(self)
         try:
             self.epoch, self.next_seq = self._begin(first_epoch)
             self._write(None)
@@ -59,6 +66,11 @@ class Journal:
 
     def close(self, next_seq: int) -> None:
         """Store the number to go on with; the journal is done with."""
+        if not is_ours(self._pid):
+            raise ForkedError(
+                f"journal {self._path} belongs to process {self._pid}, which forked this one;"
+                " leave it alone here"
+            )
         try:
             self._write(next_seq)
         finally:
@@ -66,9 +78,11 @@ class Journal:
 
     def release(self) -> None:
         """Let go without a word, as a crash would: the next start is a new epoch."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)  # in a child this leaves the parent's hold on it
+
+    left_to_parent = release
 
     def _begin(self, first_epoch: int) -> tuple[int, int]:
         page = self._read()
@@ -116,17 +130,18 @@ class Journal:
 _REMEDY: Final = "remove it and the source begins a new epoch, which must be higher than any before"
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _locked(path: Path) -> int:
     # Not on the journal itself: that file is replaced, and its lock with it.
+    beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_name(f"{path.name}.lock").open("ab")
+        lock = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise JournalError(f"journal {path} cannot be locked: {error}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        lock.close()
+        os.close(lock)
         raise JournalError(
             f"journal {path} is in use by another producer; a source has one at a time"
         ) from error

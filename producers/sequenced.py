@@ -33,7 +33,14 @@ What is not: a record taken and not yet delivered is lost with the process. `flu
 says when all are delivered.
 
 Threads may share a producer; numbers, stamps and the order in the queue agree. After
-a fork, only the parent may use it. POSIX only (the journal's lock).
+a fork only the parent may use it: in the child every call raises ForkedError, but for
+`close`, which does nothing, so that a child may leave a `with`. POSIX only (the journal's
+lock).
+
+A journal keeps two producers of one machine apart, not two machines, nor two journals of
+one source. Kafka's own fence goes by transactions, which would cost one for each record.
+So the reader sees to it: the higher epoch counts, and what comes of the other is late,
+reason `old_epoch`, counted and told in the worker's log (docs/operations.md).
 """
 
 from __future__ import annotations
@@ -178,7 +185,9 @@ class SequencedProducer:
         Numbers given up are holes that the reader will report, as they should be: the
         records are lost. So the count goes on after them.
         """
-        self._channel.refuse_call_back()
+        if not self._channel.is_ours():
+            return
+        self._channel.check_caller()
         with self._turn():
             if self._closed:
                 return
@@ -233,7 +242,7 @@ class SequencedProducer:
             self._lock.release()
 
     def _check_open(self) -> None:
-        self._channel.refuse_call_back()
+        self._channel.check_caller()
         if self._closed:
             raise ProducerError(f"the producer of source {self._source} is closed")
         if self._next > MAX_SEQ:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -189,6 +190,36 @@ def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
         numbers = [seq for e, seq in seen if e == epoch]
         assert numbers == list(range(len(numbers)))
         assert len(numbers) > 20
+
+
+def test_a_forked_child_uses_no_number_and_keeps_no_lock(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s1.journal"
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.producers.forking", embedded_broker.bootstrap, topic, path],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        told = [parent.stdout.readline().rstrip() for _ in range(5)]
+        parent.kill()
+        parent.wait(30)
+    living = int(told.pop())
+    try:
+        assert [line.split()[0] for line in told[:3]] == ["send", "heartbeat", "flush"]
+        assert all("which forked this one; make a producer of its own" in line for line in told[:3])
+        assert told[3] == "child ended with 0"
+        # The parent was killed, so its numbers are not to be gone on with; its child lives.
+        with build(journal=path) as producer:
+            assert (producer.epoch, producer.next_seq) == (41, 0)
+            producer.send(b"x")
+    finally:
+        os.kill(living, signal.SIGKILL)
+    events = read_events(embedded_broker.bootstrap, topic, 5)
+    assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
 
 
 def test_two_producers_do_not_share_a_journal(build: Build, tmp_path: Path) -> None:
