@@ -18,6 +18,7 @@ from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
+from cli.program import PROGRAM
 from cli.serving import http_option, listening
 from cli.topology_file import (
     EMBEDDED,
@@ -118,7 +119,7 @@ class StageCommand:
 
     def of(self, stage: str) -> list[str]:
         return [
-            *(sys.executable, "-m", "cli", "stage"),
+            *(*PROGRAM, "stage"),
             *("--topology", self.topology_path, "--brokers", self.servers, "--name", stage),
             *("--state-dir", str(self.state_dir), "--parent", str(os.getpid())),
             *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),

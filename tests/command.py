@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from cli.program import PROGRAM
 from infra.process import Process
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +28,7 @@ class Command:
         self, name: str, folder: Path, *words: str, env: Mapping[str, str] | None = None
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "cli", *words]
+        command = [*PROGRAM, *words]
         self.process = Process(name, command, folder, {"PYTHONPATH": str(ROOT), **(env or {})})
         self._log_begin = 0
 

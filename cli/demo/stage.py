@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agents.security import without_security
+from cli.program import PROGRAM
 from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
 
@@ -90,7 +90,7 @@ def worker_on(brokers: str, topology: str, folder: Path, places: int) -> Iterato
     with log.open("wb") as out:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "cli", "worker", "--topology", str(file)),
+                *(*PROGRAM, "worker", "--topology", str(file)),
                 *("--brokers", brokers, "--state-dir", str(folder / "state")),
                 *("--http", worker),
             ],

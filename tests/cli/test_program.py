@@ -1,0 +1,65 @@
+"""Examples: how a command starts another one, whatever lies in the working directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.demo.stage import TOPOLOGY
+from cli.program import PROGRAM
+from cli.worker import StageCommand
+
+TIMEOUT_S = 60.0
+REFUSED = 2
+NOBODYS = "127.0.0.1:1"
+NOWHERE = "nowhere.properties"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder in which modules lie that bear the names of ours, and say so when they run."""
+    folder = tmp_path / "hostile"
+    for name in ("agents", "topology", "aiokafka", "json"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(_says(name))
+    for name in ("cli", "click", "faust", "sitecustomize"):
+        (folder / f"{name}.py").write_text(_says(name))
+    return folder
+
+
+def _says(name: str) -> str:
+    return f"print('HOSTILE {name}', flush=True); raise SystemExit(9)\n"
+
+
+def commands(topology: Path) -> dict[str, list[str]]:
+    stage = StageCommand(str(topology), NOBODYS, Path("state"), NOWHERE, 0.0, verbose=False)
+    return {
+        "a stage, as a worker starts it": stage.of("reorder"),
+        "a worker, as the demo starts it": [
+            *(*PROGRAM, "worker", "--topology", str(topology), "--brokers", NOBODYS),
+            *("--stage", "no such one"),
+        ],
+    }
+
+
+@pytest.mark.parametrize("which", commands(Path()))
+def test_what_lies_in_the_working_directory_is_not_run(
+    hostile: Path, tmp_path: Path, which: str
+) -> None:
+    topology = tmp_path / "demo.yaml"
+    topology.write_text(TOPOLOGY)
+    done = subprocess.run(
+        commands(topology)[which],
+        cwd=hostile,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert "HOSTILE" not in done.stdout + done.stderr
+    assert done.returncode == REFUSED, done.stderr
+    assert f"--kafka {NOWHERE}: No such file" in done.stderr or "--stage no such" in done.stderr
