@@ -155,6 +155,7 @@ class FileSink:
         if journal.length_bytes == 0:
             journal.remove()
             return
+        journal.seal()
         name = f"{PREFIX}{journal.name}.{self._form}"
         if self._form is Form.JSON_LINES:
             if journal.path.exists():  # else it has its name already

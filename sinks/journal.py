@@ -5,7 +5,8 @@ the kernel gives up when the process dies, tells an open one of another process 
 that was left behind: `abandoned` takes the latter over.
 
 * `append` returns when its lines are on the disk (fsync). An append that failed is cut
-  off before the next; what a crash left of one, the takeover cuts off.
+  off before the next, and by `seal` before the file gets its name; what a crash left of
+  one, the takeover cuts off.
 * The name is given once and unique, so that the file which is made of a journal can be
   made again after a crash, over itself.
 
@@ -67,8 +68,15 @@ class Journal:
                 left -= len(line)
                 yield line.removesuffix(b"\n")
 
+    def seal(self) -> None:
+        """What is on the disk is what has been appended, and nothing behind it."""
+        if self._is_torn:
+            os.ftruncate(self._descriptor, self._length)
+            os.fsync(self._descriptor)
+            self._is_torn = False
+
     def cut(self) -> None:
-        """Take off what stands behind the last whole line."""
+        """Take off what stands behind the last whole line, after a crash."""
         self._length = _whole_lines(self._descriptor, self._length)
         os.ftruncate(self._descriptor, self._length)
         os.fsync(self._descriptor)

@@ -202,6 +202,28 @@ def test_a_full_disk_is_unavailable_and_leaves_no_half_line(
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ends", ["close", "age"])
+def test_a_file_finished_after_a_failed_append_holds_whole_lines(
+    tmp_path: Path, form: Form, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    sink = FileSink(tmp_path, form, Rolling(), clock)
+    disk = FullDisk(monkeypatch)
+    disk.is_full = False
+    sink.write([result("a", 0)])
+    disk.is_full = True
+    with pytest.raises(SinkUnavailable, match="No space left"):
+        sink.write([result("a", 1)])
+    if ends == "age":
+        clock.now_s += 1_000
+        sink.write([])
+        assert names(tmp_path) == [f".{form}"]
+    sink.close()  # a rename needs no room
+    assert "_open" not in names(tmp_path)
+    assert rows_in(tmp_path) == [result("a", 0)]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_that_cannot_be_finished_stays_open_and_takes_no_more(
     tmp_path: Path, form: Form, monkeypatch: pytest.MonkeyPatch
 ) -> None:
