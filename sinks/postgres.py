@@ -11,13 +11,23 @@ rows may be deleted once the topic can no longer bring older revisions of them.
 One statement writes up to ROWS_PER_STATEMENT results: insert, or update where the new
 revision is higher; rows are locked in the order of their ids, so several sinks on one table
 do not deadlock. A `write` is one transaction, as durable as the server's
-`synchronous_commit` says. Rows are written one by one, each in a savepoint, only if the
-server refuses a batch for its content: what it can never hold (a NUL character, a number
-beyond its range, a row that breaks a constraint added to the table) comes back as Refused.
+`synchronous_commit` says.
 
-The connection is made at the first `write`, and anew after a failure: ATTEMPTS times,
-waiting BACKOFF_S, then twice that. A statement ends after STATEMENT_TIMEOUT_S. A table
-without these columns, or rights that are missing, are SinkUnusable.
+What the server says is told apart by its SQLSTATE:
+
+* Content (CONTENT): what it can never hold. A NUL character, a number beyond its range, a
+  value too long for an index, a row that breaks a constraint or that a trigger
+  of the user's own refuses. The batch is halved, each half in a savepoint, until the rows
+  that are at fault stand alone; they come back as Refused. k such rows among n cost about
+  2 k log n statements.
+* A place that is not as it must be (PLACE): a table without these columns, rights that are
+  missing. SinkUnusable.
+* All else may pass: the connection is made anew, ATTEMPTS times, waiting BACKOFF_S, then
+  twice that. (At the connection's making no SQLSTATE is known, so a wrong password too is
+  tried again, and told in the server's words.)
+
+The connection is made at the first `write`. It speaks UTF-8, whatever the environment says
+(PGCLIENTENCODING). A statement ends after STATEMENT_TIMEOUT_S.
 """
 
 from __future__ import annotations
@@ -40,6 +50,12 @@ CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 30
 ROWS_PER_STATEMENT: Final = 1_000
 MAX_NAME_CHARS: Final = 63
+
+CONTENT: Final = ("22", "23", "44", "54", "P0001")
+"""Data exception, integrity, WITH CHECK OPTION, a limit of the program, RAISE."""
+
+PLACE: Final = ("0A", "28", "3D", "3F", "42")
+"""Not supported, authorization, no such database or schema, access or a name."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -142,20 +158,19 @@ class PostgresSink:
     def _attempt(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
         try:
             return self._write(rows, given)
-        except psycopg.ProgrammingError as error:
+        except psycopg.Error as error:
             self._disconnect()
+            if not _is_place(error):
+                raise
             raise SinkUnusable(
                 f"table {self._table}: {_said(error)}; give the user the right to it, or drop"
                 " a table that is not of this sink, or choose another"
             ) from error
-        except psycopg.Error:
-            self._disconnect()
-            raise
 
     def _unavailable(self, error: psycopg.Error, attempts: int) -> SinkUnavailable:
         return SinkUnavailable(
             f"table {self._table}: PostgreSQL failed after {attempts} attempt(s):"
-            f" {_said(error)}; check that the server runs, and the way to it"
+            f" {_said(error)}; check that the server runs, the way to it, and user and password"
         )
 
     def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
@@ -165,22 +180,33 @@ class PostgresSink:
                 connection.execute(_TIMEOUT)
                 for piece in _pieces(rows):
                     self._put(connection, piece)
-        except (psycopg.DataError, psycopg.IntegrityError):
-            return self._one_by_one(connection, given)
-        return ()
-
-    def _one_by_one(self, connection: Connection, given: Sequence[Result]) -> Sequence[Refused]:
-        """All that were given: below one that is refused an older revision may count."""
-        refused = []
+        except psycopg.Error as error:
+            if not _is_content(error):
+                raise
+        else:
+            return ()
+        # All that were given: below a row that is refused an older revision may count.
+        refused: list[Refused] = []
         with connection.transaction():
             connection.execute(_TIMEOUT)
-            for result in given:
-                try:
-                    with connection.transaction():
-                        self._put(connection, [result])
-                except (psycopg.DataError, psycopg.IntegrityError) as error:
-                    refused.append(Refused(result, _said(error)))
+            self._halve(connection, sorted(given, key=lambda each: each.id), refused)
         return refused
+
+    def _halve(
+        self, connection: Connection, given: Sequence[Result], refused: list[Refused]
+    ) -> None:
+        try:
+            with connection.transaction():
+                self._put(connection, newest(given))
+        except psycopg.Error as error:
+            if not _is_content(error):
+                raise
+            if len(given) == 1:
+                refused.append(Refused(given[0], _said(error)))
+                return
+            half = len(given) // 2
+            self._halve(connection, given[:half], refused)
+            self._halve(connection, given[half:], refused)
 
     def _put(self, connection: Connection, rows: Sequence[Result]) -> None:
         records = b",".join(each.record for each in rows)
@@ -209,7 +235,7 @@ class PostgresSink:
             "application_name": "inorder-sink",
             "tcp_user_timeout": STATEMENT_TIMEOUT_S * 1000,
         }
-        return {**ours, **self._given}
+        return {**ours, **self._given, "client_encoding": "UTF8"}
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -221,6 +247,17 @@ class PostgresSink:
 def _pieces(rows: Sequence[Result]) -> Iterator[Sequence[Result]]:
     for begin in range(0, len(rows), ROWS_PER_STATEMENT):
         yield rows[begin : begin + ROWS_PER_STATEMENT]
+
+
+def _is_content(error: psycopg.Error) -> bool:
+    """The row is at fault; psycopg itself finds some without the server."""
+    state = error.sqlstate
+    return isinstance(error, psycopg.DataError) if state is None else state.startswith(CONTENT)
+
+
+def _is_place(error: psycopg.Error) -> bool:
+    state = error.sqlstate
+    return isinstance(error, psycopg.ProgrammingError) if state is None else state.startswith(PLACE)
 
 
 def _said(error: psycopg.Error) -> str:

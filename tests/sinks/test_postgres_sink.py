@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from secrets import token_hex
 from typing import Any
 
 import orjson
@@ -84,7 +85,7 @@ def test_what_the_server_can_never_hold_comes_back_and_the_rest_is_written(
         result("b", 0),
     ]
     refused = sink.write(bad)
-    assert [(each.result.id, each.result.revision) for each in refused] == [("nul\0", 0), ("a", 5)]
+    assert [(each.result.id, each.result.revision) for each in refused] == [("a", 5), ("nul\0", 0)]
     assert all("NUL" in each.detail or "Unicode" in each.detail for each in refused)
     rows = asked(postgres_server, f"select id, revision from {table} order by id")
     assert rows == [("a", 3), ("b", 0)]
@@ -99,6 +100,96 @@ def test_a_constraint_of_the_users_refuses_rows_only(
     assert [each.result.id for each in refused] == ["b"]
     assert "secret" not in refused[0].detail
     assert asked(postgres_server, f"select id from {table} order by id") == [("a",), ("c",)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        pytest.param({"query": token_hex(3_000)}, "index row size", id="too long for an index"),
+        pytest.param({"query": "raises"}, "not this one", id="a trigger"),
+    ],
+)
+def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str, bad: Any, says: str
+) -> None:
+    sink.write([result("a", 0)])
+    told(
+        postgres_server,
+        f"create function refuse_{table}() returns trigger language plpgsql as"
+        " $$ begin if new.query = 'raises' then raise 'not this one'; end if; return new; end $$",
+        f"create trigger refuse before insert on {table} for each row"
+        f" execute function refuse_{table}()",
+    )
+    refused = sink.write([result("b", 0), result("bad", 0, **bad), result("c", 0)])
+    assert [each.result.id for each in refused] == ["bad"]
+    assert says in refused[0].detail
+    ids = asked(postgres_server, f"select id from {table} order by id")
+    assert ids == [("a",), ("b",), ("c",)]
+
+
+def test_one_bad_row_costs_a_few_statements_not_one_for_each_row(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puts: list[int] = []
+    put = PostgresSink._put
+
+    def counted(self: PostgresSink, connection: Any, rows: Any) -> None:
+        puts.append(len(rows))
+        put(self, connection, rows)
+
+    monkeypatch.setattr(PostgresSink, "_put", counted)
+    rows = [result(f"r{number:03}", 0) for number in range(512)]
+    rows[300] = result("r300", 0, values={"text": "nul\0"})
+    assert [each.result.id for each in sink.write(rows)] == ["r300"]
+    assert len(puts) == 1 + 1 + 2 * 9  # the batch, the batch again, two halves nine times
+    assert asked(postgres_server, f"select count(*) from {table}") == [(511,)]
+
+
+def test_every_row_may_be_at_fault(sink: PostgresSink) -> None:
+    rows = [result(f"r{number}", 0, values={"text": "\0"}) for number in range(33)]
+    assert {each.result.id for each in sink.write(rows)} == {each.id for each in rows}
+
+
+def test_the_environment_does_not_choose_the_encoding(
+    postgres_server: PostgresServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    sink = PostgresSink(f"{postgres_server.url}?client_encoding=SQL_ASCII", table)
+    sink.write([result("a", 0, values={"price": "5 \u20ac"})])
+    sink.close()
+    monkeypatch.undo()
+    found = asked(postgres_server, f"select record->'values'->>'price' from {table}")
+    assert found == [("5 \u20ac",)]
+
+
+@pytest.mark.parametrize(
+    ("state", "told_as"),
+    [
+        ("08006", SinkUnavailable),  # the connection broke
+        ("25006", SinkUnavailable),  # read-only: a standby, before it is promoted
+        ("40P01", SinkUnavailable),  # deadlock
+        ("53100", SinkUnavailable),  # disk full
+        ("53300", SinkUnavailable),  # too many connections
+        ("57P01", SinkUnavailable),  # shut down
+        ("57014", SinkUnavailable),  # statement timeout
+        ("0A000", SinkUnusable),
+        ("28P01", SinkUnusable),
+        ("42501", SinkUnusable),  # no right
+    ],
+)
+def test_states_that_are_not_the_rows_fault(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str, state: str, told_as: Any
+) -> None:
+    sink.write([result("a", 0)])
+    told(
+        postgres_server,
+        f"create function fail_{table}() returns trigger language plpgsql as"
+        f" $$ begin raise 'so it is' using errcode = '{state}'; end $$",
+        f"create trigger fail before insert on {table} for each row"
+        f" execute function fail_{table}()",
+    )
+    with pytest.raises(told_as, match="so it is"):
+        sink.write([result("b", 0), result("c", 0)])
 
 
 def test_many_rows_go_in_pieces(
