@@ -178,7 +178,7 @@ def input_reader(topology: Topology, topic: str) -> RawInlet:
     """Streams that share an input topic share its header contract; those by time need no number."""
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
-    reader = HeaderReader(next(iter(streams.values())).headers, by_time)
+    reader = HeaderReader(topology.headers_of(topic), by_time)
     return RawInlet(reader, topology.topics.max_record_bytes)
 
 

@@ -13,7 +13,8 @@ wait for unknown starts, and the bounds on all sources together are per partitio
 A payload is JSON where the value is; else `{"base64": …}`, which replays as well as the
 bytes do, as payloads are only compared. A record that a stage would refuse becomes a line
 that a replay refuses, at the same place of the same source: `type` is no text there, and
-says why.
+says why. `ts` is in the unit of the header, as a replay with the same topology reads it; what is
+no whole number of it is told as RFC 3339.
 
 Memory: one fetch of each partition.
 """
@@ -35,6 +36,7 @@ from agents.arrival import ArrivalClock
 from agents.brokers import Brokers
 from agents.clock_feed import word_of
 from agents.inlet import RawInlet
+from topology import rfc3339
 from topology.clock.sample import Declared
 from topology.event import DATA, NO_EPOCH, Event
 from topology.outcome import Malformed
@@ -78,10 +80,11 @@ async def dumped(
     partitions: Mapping[str, int],
     inlet: RawInlet,
     activation_ns: int,
+    unit_ns: int = 1,
 ) -> AsyncIterator[JsonObject]:
     """The lines of the topic as it stands now. `partitions`: how many it has, and where its
     streams sync the clock topic, how many that has. `activation_ns` is the shortest of
-    the streams'. DumpStalled if it cannot be read."""
+    the streams', `unit_ns` that of `ts`. DumpStalled if it cannot be read."""
     sources = [TopicPartition(name, at) for name, n in partitions.items() for at in range(n)]
     async with brokers.reader() as reader:
         reader.assign(sources)
@@ -90,7 +93,9 @@ async def dumped(
         parts = []
         for source in sources:
             is_clock = source.topic != topic
-            read = partial(_clock_line, activation_ns) if is_clock else partial(_line, inlet)
+            read = (
+                partial(_clock_line, activation_ns) if is_clock else partial(_line, inlet, unit_ns)
+            )
             parts.append(_Part(source, ends[source], 0 if is_clock else 1, read))
         while parts := [part for part in parts if await _filled(reader, part)]:
             yield min(parts, key=_order).lines.popleft()
@@ -129,18 +134,19 @@ def _clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObj
     return {**orjson.loads(record.value), "clock": word.source, "arrival": arrival_ns}
 
 
-def _line(inlet: RawInlet, record: Any, clock: ArrivalClock) -> JsonObject:
+def _line(inlet: RawInlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
     read = inlet.read([record], clock)
     if read.dead:
         return _dead_line(read.dead[0], clock.now_ns)
-    return _event_line(read.events[0])
+    return _event_line(read.events[0], unit_ns)
 
 
-def _event_line(event: Event) -> JsonObject:
+def _event_line(event: Event, unit_ns: int) -> JsonObject:
+    amount, below_ns = divmod(event.ts_ns, unit_ns)
     line: JsonObject = {
         "source": event.source,
         "seq": event.seq,
-        "ts": event.ts_ns,
+        "ts": rfc3339.spelled(event.ts_ns) if below_ns else amount,
         "arrival": event.arrival_ns,
         "stream": event.stream,
         "epoch": None if event.epoch == NO_EPOCH else event.epoch,

@@ -16,6 +16,7 @@ from cli.kafka_options import kafka_option, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.description import Topology
+from topology.headers import UNIT_NS
 
 
 @click.command("dump")
@@ -58,7 +59,8 @@ async def _print(topology: Topology, topic: str, servers: str, access: Security)
     with counting("records", sys.stderr) as advance:
         inlet = input_reader(topology, topic)
         activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
-        async for line in dumped(brokers, topic, partitions, inlet, activation_ns):
+        unit_ns = UNIT_NS[topology.headers_of(topic).ts_unit]
+        async for line in dumped(brokers, topic, partitions, inlet, activation_ns, unit_ns):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)
     out.flush()

@@ -9,8 +9,10 @@
 `source` and `seq` are required; null counts as absent, and keys that are not named
 here are ignored. In a stream with `reorder.rule: time` the number of an event is its `offset`, as
 in a dump, or else that of its line, whatever `seq` says or does not say. `stream` defaults to
-`default`, `type` to empty, `payload` to null; an absent epoch is left to REORDER, which starts
-at 0. Times are integer nanoseconds:
+the only one there is, or to `default` where there are several; `type` to empty, `payload` to
+null; an absent epoch is left to REORDER, which starts at 0. Times are integer nanoseconds, but
+for `ts`: an integer in the stream's `headers.ts_unit`, and where that is not ns also text as
+RFC 3339 has it.
 
 * An arrival below the one before counts as that one: the arrival clock never goes back.
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far.
@@ -22,19 +24,22 @@ at 0. Times are integer nanoseconds:
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header
 contract (topology.headers), and a bad line is a `Malformed` with the line's number as
 its offset; its reason is `<field>_<fault>` as there, with `not_text` for what is no
-text, and `line_not_json`, `line_not_object`, `line_huge`, `row_not_csv`, `row_ragged`,
-`row_undecodable`, `payload_not_json`, `clock_missing` for what concerns no field.
+text and `not_integer` for a time that is none, and `line_not_json`, `line_not_object`,
+`line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`, `payload_not_json`,
+`clock_missing` for what concerns no field.
 Where source and seq could be read it still takes its place in the sequence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import NEEDED, NEEDED_BY_TIME, Fault, Row, read_rows
+from topology import rfc3339
 from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, Declared, Sample, read_word
+from topology.description import Topology
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
@@ -44,6 +49,7 @@ from topology.headers import (
     MAX_STREAM_BYTES,
     MIN_INT64,
     PRODUCER_KINDS,
+    UNIT_NS,
 )
 from topology.outcome import Malformed
 from topology.outcome_lines import (
@@ -61,6 +67,7 @@ __all__ = [
     "InputError",
     "Line",
     "LineReader",
+    "Reading",
     "Sample",
     "dead_line",
     "duplicate_line",
@@ -86,26 +93,49 @@ class Line(NamedTuple):
     content: Event | Malformed | Sample | Declared
 
 
+class Reading(NamedTuple):
+    """What lines mean in a topology. `by_time`: streams that need no numbers; `units_ns`: those
+    whose `ts` is not in ns; `unnamed`: the stream of a line that names none."""
+
+    by_time: frozenset[str] = frozenset()
+    units_ns: Mapping[str, int] = {}
+    unnamed: str = DEFAULT_STREAM
+
+
+def reading_of(topology: Topology) -> Reading:
+    streams = topology.streams.items()
+    return Reading(
+        frozenset(name for name, stream in streams if not stream.reorder.numbered),
+        {
+            name: UNIT_NS[stream.headers.ts_unit]
+            for name, stream in streams
+            if stream.headers.ts_unit != "ns"
+        },
+        topology.unnamed_stream,
+    )
+
+
+AS_IT_STANDS: Final = Reading()
+
+
 def read_lines(
-    path: str, stdin: IO[bytes] | None = None, by_time: Iterable[str] = ()
+    path: str, stdin: IO[bytes] | None = None, reading: Reading = AS_IT_STANDS
 ) -> Iterator[Line]:
     """The lines of a file, or of standard input (`-`), in file order.
 
-    JSON lines, CSV or Parquet, each also packed by gzip. `by_time`: streams that need no
-    numbers. Raises `InputError` where the input as a whole cannot be read.
+    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
+    a whole cannot be read.
     """
-    by_time = frozenset(by_time)
-    reader = LineReader(by_time)
-    for row in read_rows(path, stdin, NEEDED_BY_TIME if by_time else NEEDED):
+    reader = LineReader(reading)
+    for row in read_rows(path, stdin, NEEDED_BY_TIME if reading.by_time else NEEDED):
         yield Line(row.number, reader.read(row))
 
 
 class LineReader:
-    """Turns rows into lines; it carries the arrival clock from one to the next. `by_time`:
-    streams that need no numbers."""
+    """Turns rows into lines; it carries the arrival clock from one to the next."""
 
-    def __init__(self, by_time: Iterable[str] = ()) -> None:
-        self._by_time = frozenset(by_time)
+    def __init__(self, reading: Reading = AS_IT_STANDS) -> None:
+        self._by_time, self._units_ns, self._unnamed = reading
         self._arrival_ns: int | None = None
         self._largest_ts_ns: int | None = None
 
@@ -138,19 +168,23 @@ class LineReader:
                 and (type_ is None or type(type_) is str)
                 and values.get("kind") is None
             ):
-                at_ns = self._arrive(arrival_ns, ts_ns)
-                return Event(
-                    DEFAULT_STREAM if stream is None else stream,
-                    source,
-                    NO_EPOCH if epoch is None else epoch,
-                    seq,
-                    at_ns if ts_ns is None else ts_ns,
-                    at_ns,
-                    row.number,
-                    values,
-                    values.get("payload"),
-                    type_ or "",
-                )
+                name = self._unnamed if stream is None else stream
+                if ts_ns is not None and name in self._units_ns and not row.ts_is_instant:
+                    ts_ns *= self._units_ns[name]
+                if ts_ns is None or MIN_INT64 <= ts_ns <= MAX_INT64:
+                    at_ns = self._arrive(arrival_ns, ts_ns)
+                    return Event(
+                        name,
+                        source,
+                        NO_EPOCH if epoch is None else epoch,
+                        seq,
+                        at_ns if ts_ns is None else ts_ns,
+                        at_ns,
+                        row.number,
+                        values,
+                        values.get("payload"),
+                        type_ or "",
+                    )
         if row.fault is None and values.get("clock") is not None:
             return self._clock_line(row)
         return self._examined(row)
@@ -162,7 +196,7 @@ class LineReader:
             return row
         if stream is not None and not isinstance(stream, str):
             return row
-        if (DEFAULT_STREAM if stream is None else stream) not in self._by_time:
+        if (self._unnamed if stream is None else stream) not in self._by_time:
             return row
         offset = values.get("offset")
         known = type(offset) is int and 0 <= offset <= MAX_INT64
@@ -189,9 +223,10 @@ class LineReader:
         look = _Look(row)
         source = look.text("source", MAX_SOURCE_BYTES, needed=True)
         seq = look.integer("seq", 0, MAX_INT64, needed=True)
-        stream = look.text("stream", MAX_STREAM_BYTES, otherwise=DEFAULT_STREAM)
+        stream = look.text("stream", MAX_STREAM_BYTES, otherwise=self._unnamed)
         epoch = look.integer("epoch", 0, MAX_EPOCH)
-        ts_ns = look.integer("ts", MIN_INT64, MAX_INT64)
+        unit_ns = None if row.ts_is_instant else self._units_ns.get(stream or "")
+        ts_ns = look.time_ns("ts", unit_ns)
         arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
         type_ = look.label()
         kind = look.kind()
@@ -293,11 +328,13 @@ class _Look:
             return value
         return None
 
-    def integer(self, key: str, low: int, high: int, *, needed: bool = False) -> int | None:
+    def integer(
+        self, key: str, low: int, high: int, *, needed: bool = False, remedy: str = ""
+    ) -> int | None:
         if self._absent(key, needed=needed):
             return None
         value = self._values[key]
-        remedy = f"write an integer from {low} to {high}"
+        remedy = remedy or f"write an integer from {low} to {high}"
         if type(value) is not int:
             # The JSON reader hands over what is beyond 64 bits as floating point.
             beyond = isinstance(value, float) and not -(2.0**63) < value < 2.0**63
@@ -309,6 +346,24 @@ class _Look:
         else:
             return value
         return None
+
+    def time_ns(self, key: str, unit_ns: int | None) -> int | None:
+        """An integer of the unit, or RFC 3339; None stands for ns alone."""
+        if unit_ns is None:
+            remedy = "write an integer in ns, or the unit as headers: {ts_unit: ms}"
+            return self.integer(key, MIN_INT64, MAX_INT64, remedy=remedy)
+        value = self._values.get(key)
+        instant_ns = _instant_ns(value)
+        if instant_ns is None:
+            unit = next(unit for unit, each_ns in UNIT_NS.items() if each_ns == unit_ns)
+            remedy = f"write an integer in {unit}, or text like 2024-05-01T12:00:00.25Z"
+            low, high = -(-MIN_INT64 // unit_ns), MAX_INT64 // unit_ns
+            amount = self.integer(key, low, high, remedy=remedy)
+            return None if amount is None else amount * unit_ns
+        if not MIN_INT64 <= instant_ns <= MAX_INT64:
+            self._fault(key, "huge", f"is {_shown(value)}", "write a time between 1678 and 2261")
+            return None
+        return instant_ns
 
     def label(self) -> str:
         value = self._values.get("type")
@@ -325,6 +380,12 @@ class _Look:
             self._fault("kind", "unknown", f"is {_shown(value)}", remedy)
             return DATA
         return value
+
+
+def _instant_ns(value: Any) -> int | None:
+    if not isinstance(value, str) or not value.isascii():
+        return None
+    return rfc3339.parse_ns(value.encode())
 
 
 def _shown(value: Any) -> str:

@@ -18,6 +18,7 @@ from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
+from topology import rfc3339
 from topology.description import HeaderConfig
 
 UNREADABLE: Final = 3
@@ -68,7 +69,8 @@ def command(
         with counting("published", sys.stderr) as advance:
             needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
             rows = read_rows(events, needed=needed)
-            done = replayer.publish(sound(rows, advance, left_out))
+            in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
+            done = replayer.publish(sound(rows, advance, left_out, in_ns))
     except InputError as error:
         failure = click.ClickException(str(error))
         failure.exit_code = UNREADABLE
@@ -90,6 +92,7 @@ class Keying(TypedDict, total=False):
     key_by: Literal["source", "stream"]
     headers: HeaderConfig
     unnumbered: frozenset[str]
+    unnamed: str
 
 
 def _keying(topic: str, topology_path: str | None) -> Keying:
@@ -103,6 +106,7 @@ def _keying(topic: str, topology_path: str | None) -> Keying:
         "key_by": "stream" if topology.fused else "source",
         "headers": next(iter(streams.values())).headers,
         "unnumbered": frozenset(name for name, s in streams.items() if not s.reorder.numbered),
+        "unnamed": topology.unnamed_stream,
     }
 
 
@@ -131,13 +135,15 @@ class LeftOut:
 
 
 def sound(
-    rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut
+    rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut, in_ns: bool
 ) -> Iterator[dict[str, Any]]:
-    """The rows that could be made out."""
+    """The rows that could be made out. `in_ns`: so a `ts` that is a number is taken."""
     for row in rows:
         advance(1)
         left_out.row = row.number
-        if row.fault is None:
+        if row.fault is None and row.ts_is_instant and not in_ns and "ts" in row.values:
+            yield {**row.values, "ts": rfc3339.spelled(row.values["ts"])}
+        elif row.fault is None:
             yield row.values
         else:
             left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))

@@ -1,21 +1,29 @@
-"""Progress where a person looks; silence where a program reads."""
+"""Progress: a running count where a person looks, a plain line now and then where nobody does.
+
+Where standard output is a terminal too, the lines of the answer scroll by and a display in place
+would tear them apart: then it is plain lines as well.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Final, TextIO
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+PLAIN_EVERY_S: Final = 10.0
 
 
 @contextmanager
 def counting(what: str, stream: TextIO) -> Iterator[Callable[[int], None]]:
-    """A running count on `stream` if it is a terminal."""
-    if not stream.isatty():
-        yield lambda _: None
+    """What is given counts `what` on; it is shown on `stream`."""
+    if not stream.isatty() or sys.stdout.isatty():
+        yield _Plain(what, stream).advance
         return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.completed:,.0f} {task.description}"),
@@ -24,3 +32,24 @@ def counting(what: str, stream: TextIO) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(file=stream), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda count: progress.advance(task, count)
+
+
+class _Plain:
+    """A line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
+
+    def __init__(self, what: str, stream: TextIO) -> None:
+        self._what = what
+        self._stream = stream
+        self._count = 0
+        self._started_s = self._told_s = time.monotonic()
+
+    def advance(self, count: int) -> None:
+        self._count += count
+        now_s = time.monotonic()
+        if now_s - self._told_s >= PLAIN_EVERY_S:
+            self._told_s = now_s
+            print(
+                f"{self._count:,} {self._what}, {now_s - self._started_s:.0f} s",
+                file=self._stream,
+                flush=True,
+            )

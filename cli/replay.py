@@ -1,8 +1,10 @@
 """`inorder replay`: the whole topology in this process, on recorded events.
 
 No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
-to standard error. All memory is what the operators hold, and one number per emitted
-event for the quantiles of the wait.
+to standard error, and before it what looks wrong about the times of the first lines
+(`cli.plausible`). Dead lines are part of the answer and of exit 0; where most are dead that is
+said loudly, and where all of twenty or more are, the exit is 4. All memory is what the operators
+hold, and one number per emitted event for the quantiles of the wait.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import click
 import orjson
 
 from cli.input_file import InputError
-from cli.lines import Line, read_lines
+from cli.lines import Line, read_lines, reading_of
+from cli.plausible import SAMPLE, Plausibility, watched
 from cli.progress import counting
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
@@ -46,6 +49,7 @@ BATCH: Final = 256
 MOST_AT_ONCE: Final = 65_536
 
 UNREADABLE: Final = 3
+ALL_DEAD: Final = 4
 NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
@@ -75,10 +79,16 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
     summary = Summary()
     try:
         with counting("events", sys.stderr) as advance:
-            by_time = [name for name, s in topology.streams.items() if not s.reorder.numbered]
-            lines = read_lines(events, by_time=by_time)
+            reading = reading_of(topology)
+            lines = watched(
+                read_lines(events, reading=reading), Plausibility(reading, time.time_ns()), warn
+            )
+            warned = False
             for step in replayed(topology, lines, summary, to_end, advance):
                 write(step, kinds, sys.stdout.buffer)
+                if not warned and summary.lines >= SAMPLE:
+                    warned = True
+                    warn_of(summary, "so far ")
         sys.stdout.buffer.flush()
     except InputError as error:
         raise Unreadable(str(error)) from error
@@ -87,7 +97,19 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
         sys.stderr.close()
         raise SystemExit(1) from None
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
+    warn_of(summary)
     click.echo(summary.json() if as_json else summary.table(), err=True)
+    if summary.all_dead:
+        raise SystemExit(ALL_DEAD)
+
+
+def warn_of(summary: Summary, when: str = "") -> None:
+    if (alarm := summary.alarm()) is not None:
+        warn(when + alarm)
+
+
+def warn(word: str) -> None:
+    click.echo(f"WARNING: {word}", err=True)
 
 
 def shown(text: str) -> frozenset[str]:

@@ -47,11 +47,13 @@ class Fault(NamedTuple):
 
 
 class Row(NamedTuple):
-    """`number` is the line, from 1 (of a Parquet file: the row)."""
+    """`number` is the line, from 1 (of a Parquet file: the row). `ts_is_instant`: `ts` was a time
+    stamp with a unit of its own and is in ns, whatever the unit of numbers is."""
 
     number: int
     values: dict[str, Any]
     fault: Fault | None = None
+    ts_is_instant: bool = False
 
 
 def read_rows(
@@ -221,12 +223,14 @@ def _parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterato
         names = [column.name for column in columns]
         for name in names:
             _refuse_type(file.schema_arrow.field(name), path)
+        is_instant = "ts" in names and pa.types.is_timestamp(file.schema_arrow.field("ts").type)
         number = 0
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             table = pa.table({name: _cast(batch, name) for name in names})
             for values in table.to_pylist():
                 number += 1
-                yield _parquet_row(number, values, columns)
+                row = _parquet_row(number, values, columns)
+                yield row._replace(ts_is_instant=True) if is_instant else row
     except pa.ArrowException as wrong:
         reason = str(wrong).splitlines()[0][:200]
         raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None

@@ -3,14 +3,16 @@
     in = event + late + duplicate + dead + held
 
 `in` counts event lines and dead lines. A late event that was passed on counts as late.
-A dead line without a readable source is in the totals only.
+A dead line without a readable source is in the totals only. Of dead lines the reasons are
+counted, each with its first line; of results what each query told: `stand` are those shown and
+not taken back, `uncertain` those shown with times that could be otherwise.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
@@ -19,11 +21,20 @@ from rich.table import Table
 
 from topology.event import DATA, Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 
 BALANCE: Final = ("event", "late", "duplicate", "dead", "held")
 COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
 
+
+MOST_DEAD: Final = 0.5
+"""A larger share of dead lines is told loudly."""
+
+LOUD_FROM: Final = 20
+"""Lines that are all dead are a failure from so many on; fewer may be a trial."""
+
+TOLD_REASONS: Final = 5
 
 LOOKING: Final = ("window", "pattern", "join")
 UNUSED: Final = {
@@ -39,16 +50,29 @@ UNUSED: Final = {
 """Figures of operators that look at events, in words."""
 
 
+class DeadReason:
+    """How many lines were dead for it, and the first of them."""
+
+    def __init__(self, first: Malformed) -> None:
+        self.count = 0
+        self.line = first.offset
+        self.detail = first.detail
+
+
 class Summary:
     """Counts as the replay goes on."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Counter[str]] = {}
         self._nameless: Counter[str] = Counter()
+        self.lines = 0
+        """Good and dead, without those of clocks."""
         self._clock_lines = 0
         self._control = 0
         self._waits_ns = array("q")
         self._left_out: Counter[str] = Counter()
+        self._dead: dict[str, DeadReason] = {}
+        self._queries: dict[str, Counter[str]] = {}
         self._seconds = 0.0
         self._cpu_seconds = 0.0
 
@@ -62,6 +86,7 @@ class Summary:
 
     def read(self, lines: Iterable[Event | Malformed]) -> None:
         for line in lines:
+            self.lines += 1
             if isinstance(line, Event) and line.kind != DATA:
                 self._control += 1
             else:
@@ -74,6 +99,8 @@ class Summary:
                 self._waits_ns.append(event.at_ns - event.arrival_ns)
         for report in step.reports:
             self._report(report)
+        for finding in step.results:
+            self._found(finding)
 
     def _report(self, report: Report) -> None:
         match report:
@@ -85,9 +112,18 @@ class Summary:
                 self._of(report.event.source)["duplicate"] += 1
             case Malformed():
                 self._of(report.source)["dead"] += 1
+                self._dead.setdefault(report.reason, DeadReason(report)).count += 1
                 if report.kind:  # a control line that cannot be used is a dead line
                     self._of(report.source)["in"] += 1
                     self._control -= 1
+
+    def _found(self, finding: Finding) -> None:
+        counts = self._queries.setdefault(finding.query, Counter())
+        if isinstance(finding, Overflow):
+            counts["overflow"] += 1
+            return
+        counts[finding.op] += 1
+        counts["uncertain"] += finding.op == EMIT and finding.confidence != CONFIRMED
 
     def holds(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -123,6 +159,40 @@ class Summary:
             "max": waits[last] / NS_PER_MS,
         }
 
+    def results(self) -> dict[str, dict[str, int]]:
+        """Of each query that told anything."""
+        return {
+            query: {
+                "stand": counts[EMIT] - counts[RETRACT],
+                **{name: counts[name] for name in (EMIT, UPDATE, RETRACT)},
+                "uncertain": counts["uncertain"],
+                **({"overflow": counts["overflow"]} if counts["overflow"] else {}),
+            }
+            for query, counts in sorted(self._queries.items())
+        }
+
+    def dead_reasons(self) -> list[tuple[str, DeadReason]]:
+        """The commonest first."""
+        return sorted(self._dead.items(), key=lambda each: (-each[1].count, each[1].line))
+
+    @property
+    def all_dead(self) -> bool:
+        """Not one line of many could be used."""
+        totals = self.totals()
+        return totals["dead"] == totals["in"] >= LOUD_FROM
+
+    def alarm(self) -> str | None:
+        """What to say where most lines are dead."""
+        totals = self.totals()
+        dead, whole = totals["dead"], totals["in"]
+        if not whole or dead <= MOST_DEAD * whole:
+            return None
+        reason, first = self.dead_reasons()[0]
+        return (
+            f"{dead:,} of {whole:,} lines are dead, most of them as {reason}; line {first.line}:"
+            f" {first.detail}"
+        )
+
     def document(self) -> dict[str, Any]:
         totals = self.totals()
         return {
@@ -132,11 +202,19 @@ class Summary:
             "wait_ms": self.wait_ms(),
             "events_per_cpu_second": round(totals["in"] / max(self._cpu_seconds, 1e-9)),
             "seconds": round(self._seconds, 6),
+            **({"results": self.results()} if self._queries else {}),
+            **({"dead_reasons": self._dead_document()} if self._dead else {}),
             **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
             "sources": {
                 source: {name: counts[name] for name in COUNTED}
                 for source, counts in sorted(self.sources.items())
             },
+        }
+
+    def _dead_document(self) -> dict[str, dict[str, Any]]:
+        return {
+            reason: {"count": dead.count, "line": dead.line, "detail": dead.detail}
+            for reason, dead in self.dead_reasons()
         }
 
     def json(self) -> str:
@@ -164,9 +242,23 @@ class Summary:
                 f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
                 f" {self._seconds:.2f} s"
             )
+            for line in (*self._told_results(), *self._told_dead()):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             for what, count in sorted(self._left_out.items()):
                 console.print(f"left out by queries: {what}: {count}", highlight=False)
         return capture.get()
+
+    def _told_results(self) -> Iterator[str]:
+        for query, counts in self.results().items():
+            said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+            yield f"results of {query}: {said}"
+
+    def _told_dead(self) -> Iterator[str]:
+        reasons = self.dead_reasons()
+        for reason, dead in reasons[:TOLD_REASONS]:
+            yield f"dead: {dead.count:,} {reason}; first in line {dead.line}: {dead.detail}"
+        if len(reasons) > TOLD_REASONS:
+            yield f"dead: {len(reasons) - TOLD_REASONS} more reasons; `--json` has them all"
 
 
 MAX_ROWS: Final = 40

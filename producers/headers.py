@@ -9,10 +9,10 @@ added, which makes the record a CloudEvent in binary mode.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
+from topology import rfc3339
 from topology.description import HeaderConfig
 from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
 
@@ -67,14 +67,8 @@ class HeaderWriter:
 
     def _time(self, ts_ns: int) -> bytes:
         if self._is_cloudevent:
-            return rfc3339(ts_ns).encode()
+            return rfc3339.spelled(ts_ns).encode()
         return b"%d" % (ts_ns // self._ns_per_unit)
-
-
-def rfc3339(ts_ns: int) -> str:
-    """UTC, with all nine digits."""
-    seconds, ns = divmod(ts_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"
 
 
 def epoch_fault(epoch: int) -> str | None:

@@ -6,7 +6,8 @@ of JSON, or an `Event`. What a row does not say is not written either: without `
 there is no epoch header, without `ts` the arrival stands for it, without both there is
 no `ts` header and the broker's stamp counts. Without `seq` there is no number either: only
 streams by time (`reorder.rule: time`) take such records. Numbers may be given as text, as CSV has
-them. The payload goes out as JSON; an Event's `value` goes out as it is if it is bytes.
+them. `ts` is in the unit that the header bears (where that is not ns, RFC 3339 is taken too);
+`arrival` is ns. The payload goes out as JSON; an Event's `value` goes out as it is if it is bytes.
 
 Whether a name is known, or a time is credible, is the reader's to judge.
 """
@@ -21,9 +22,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from producers.headers import MAX_SEQ
+from topology import rfc3339
 from topology.description.spelling import source_name_fault
 from topology.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
-from topology.headers import DEFAULT_STREAM, MAX_EPOCH
+from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MIN_INT64
 
 Row = Mapping[str, Any]
 Recorded = Row | Event | bytes | str
@@ -68,17 +70,21 @@ class _Fault(Exception):
 
 
 def record_of(
-    recorded: Recorded, row: int, unnumbered: Container[str] = ()
+    recorded: Recorded,
+    row: int,
+    unnumbered: Container[str] = (),
+    unit_ns: int = 1,
+    unnamed: str = DEFAULT_STREAM,
 ) -> Record | ClockRow | Malformed:
     """What `recorded`, the `row`-th of its recording, publishes; `unnumbered`: the streams whose
-    rows need no number."""
+    rows need no number; `unit_ns`: of `ts`; `unnamed`: the stream of a row that names none."""
     try:
         if isinstance(recorded, Event):
             return _of_event(recorded)
         mapping = recorded if isinstance(recorded, Mapping) else _parsed(recorded)
         if "clock" in mapping:
             return ClockRow(_text(mapping, "clock", ""))
-        return _of_row(mapping, unnumbered)
+        return _of_row(mapping, unnumbered, unit_ns, unnamed)
     except _Fault as fault:
         return Malformed(row, fault.reason, str(fault))
 
@@ -93,13 +99,13 @@ def _parsed(line: bytes | str) -> Row:
     return row
 
 
-def _of_row(row: Row, unnumbered: Container[str]) -> Record:
+def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) -> Record:
     source = row.get("source")
     if fault := source_name_fault(source):
         raise _Fault("source", f"{fault}; every row needs a source")
     assert isinstance(source, str)
     seq = _integer(row, "seq", 0, MAX_SEQ)
-    stream = _text(row, "stream", "") or DEFAULT_STREAM
+    stream = _text(row, "stream", "") or unnamed
     if seq is None and stream not in unnumbered:
         raise _Fault(
             "seq",
@@ -107,7 +113,7 @@ def _of_row(row: Row, unnumbered: Container[str]) -> Record:
             " file that is given has reorder.rule: time for it",
         )
     arrival_ns = _integer(row, "arrival")
-    ts_ns = _integer(row, "ts")
+    ts_ns = _time_ns(row, "ts", unit_ns)
     kind = _text(row, "kind", DATA)
     if kind not in _KINDS:
         raise _Fault(
@@ -156,6 +162,16 @@ def _integer(row: Row, name: str, low: int = -MAX_SEQ - 1, high: int = MAX_SEQ) 
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise _Fault(name, f"{name} {_shown(value)} is not a whole number in {low}..{high}")
     return value
+
+
+def _time_ns(row: Row, name: str, unit_ns: int) -> int | None:
+    value = row.get(name)
+    is_ascii = isinstance(value, str) and value.isascii() and unit_ns != 1
+    instant_ns = rfc3339.parse_ns(str(value).encode()) if is_ascii else None
+    if instant_ns is not None and MIN_INT64 <= instant_ns <= MAX_INT64:
+        return instant_ns
+    amount = _integer(row, name, -(-MIN_INT64 // unit_ns), MAX_INT64 // unit_ns)
+    return None if amount is None else amount * unit_ns
 
 
 def _text(row: Row, name: str, default: str) -> str:

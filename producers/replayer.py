@@ -26,6 +26,7 @@ from producers.channel import Channel, ChannelLimits, Coordinates, Settings
 from producers.headers import HeaderWriter
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
 from topology.description import HeaderConfig
+from topology.headers import DEFAULT_STREAM, UNIT_NS
 
 PROGRESS_EVERY_S: Final = 0.2
 POLL_EVERY_RECORDS: Final = 256
@@ -70,8 +71,9 @@ class Published:
 class Replayer:
     """One topic. `on_progress` is called about every 0.2 s and at the end.
 
-    `unnumbered`: streams whose rows need no number. `now_s` is a monotonic clock, `wait_s` waits
-    (and by default serves the client).
+    `unnumbered`: streams whose rows need no number; `unnamed`: the stream of rows that name none.
+    A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic clock,
+    `wait_s` waits (and by default serves the client).
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Replayer:
         key_by: Literal["source", "stream"] = "source",
         headers: HeaderConfig | None = None,
         unnumbered: Container[str] = (),
+        unnamed: str = DEFAULT_STREAM,
         limits: ChannelLimits | None = None,
         settings: Settings | None = None,
         on_malformed: Callable[[Malformed], None] | None = None,
@@ -91,8 +94,11 @@ class Replayer:
         wait_s: Callable[[float], None] | None = None,
     ) -> None:
         self._channel = Channel(brokers, topic, limits=limits, settings=settings)
-        self._writer = HeaderWriter(headers or HeaderConfig())
+        headers = headers or HeaderConfig()
+        self._writer = HeaderWriter(headers)
+        self._unit_ns = UNIT_NS[headers.ts_unit]
         self._unnumbered = unnumbered
+        self._unnamed = unnamed
         self._key_by_stream = key_by == "stream"
         self._pace = pace
         self._on_malformed = on_malformed
@@ -110,7 +116,7 @@ class Replayer:
         schedule = _Schedule(self._pace)
         for row in rows:
             count.rows += 1
-            taken = record_of(row, count.rows, self._unnumbered)
+            taken = record_of(row, count.rows, self._unnumbered, self._unit_ns, self._unnamed)
             if isinstance(taken, Record):
                 self._wait_until(started_s + schedule.due_s(taken, count.sent), started_s, count)
                 self._send(taken, count)

@@ -8,7 +8,7 @@ throughout, so nothing is rounded.
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Final
 
 _TIME: Final = re.compile(
@@ -42,3 +42,9 @@ def parse_ns(text: bytes) -> int | None:
     minutes = (days * 24 + hour) * 60 + minute - east_minutes
     fraction_ns = int(decimals.ljust(9, b"0")) if decimals else 0
     return (minutes * 60 + second) * _SECOND_NS + fraction_ns
+
+
+def spelled(ts_ns: int) -> str:
+    """UTC, with all nine digits."""
+    seconds, ns = divmod(ts_ns, _SECOND_NS)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from cli.lines import Sample, read_lines
+from cli.lines import Reading, Sample, read_lines
 from topology.event import Event
 from topology.outcome import Malformed
 
@@ -22,7 +22,9 @@ BY_TIME = [
 
 def test_in_a_stream_by_time_the_offset_of_a_dump_counts_or_the_line() -> None:
     text = "".join(f"{line}\n" for line, _ in BY_TIME)
-    lines = list(read_lines("-", io.BytesIO(text.encode()), by_time=["default", "p"]))
+    lines = list(
+        read_lines("-", io.BytesIO(text.encode()), reading=Reading(frozenset({"default", "p"})))
+    )
     assert [line.number for line in lines] == list(range(1, len(BY_TIME) + 1))
     for line, (_, number) in zip(lines, BY_TIME, strict=True):
         assert isinstance(line.content, Event), line
@@ -38,7 +40,10 @@ nonsense
 {"source": "a", "stream": "p", "ts": 1.5}
 """
     lines = [
-        line.content for line in read_lines("-", io.BytesIO(text.encode()), by_time=["default"])
+        line.content
+        for line in read_lines(
+            "-", io.BytesIO(text.encode()), reading=Reading(frozenset({"default"}))
+        )
     ]
     reasons = [line.reason for line in lines if isinstance(line, Malformed)]
     assert reasons == ["seq_missing", "seq_missing", "line_not_json", "seq_missing"]

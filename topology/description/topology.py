@@ -34,7 +34,7 @@ from topology.description.stages import (
     Stage,
     read_stages,
 )
-from topology.description.stream import Section, StreamConfig
+from topology.description.stream import HeaderConfig, Section, StreamConfig
 from topology.own import NOTHING, Own
 
 Delivery = Literal["exactly_once", "at_least_once"]
@@ -160,6 +160,16 @@ class Topology(Section):
     def stream(self, name: str) -> StreamConfig:
         """KeyError for a stream the file does not name."""
         return self.streams[name]
+
+    def headers_of(self, topic: str) -> HeaderConfig:
+        """Streams that share an input topic share its header contract. StopIteration if none
+        reads it."""
+        return next(s.headers for s in self.streams.values() if s.input == topic)
+
+    @property
+    def unnamed_stream(self) -> str:
+        """The stream of an event that names none: the only one, or of several `default`."""
+        return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
     def queries_of(
         self, stream: str, queries: Mapping[str, QueryConfig] | None = None

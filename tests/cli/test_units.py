@@ -1,0 +1,149 @@
+"""Examples and laws: `ts` in a stream's own unit, and lines that name no stream, in replay, produce
+and dump alike."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from agents.dump import _event_line
+from cli.lines import LineReader, read_lines, reading_of
+from cli.rows import Row
+from infra.embedded import EmbeddedBroker
+from tests.cli.invoking import inorder
+from tests.producers.records import read_events
+from tests.services import UniqueName
+from topology.description import parse
+from topology.event import Event
+from topology.headers import MAX_INT64, UNIT_NS
+from topology.outcome import Malformed
+
+TOPOLOGY = """\
+streams:
+  pitch: {input: raw, headers: {ts_unit: ms}}
+  plain: {input: other}
+stages: [reorder+merge]
+"""
+
+
+def read(values: dict[str, Any], topology: str = TOPOLOGY) -> Event | Malformed:
+    (line,) = read_lines("-", io.BytesIO(json.dumps(values).encode()), reading_of(parse(topology)))
+    assert isinstance(line.content, Event | Malformed)
+    return line.content
+
+
+@pytest.mark.parametrize(
+    ("said", "ts_ns"),
+    [
+        ({"stream": "pitch", "ts": 7}, 7_000_000),
+        ({"stream": "pitch", "ts": -7}, -7_000_000),
+        ({"stream": "pitch", "ts": "1970-01-01T00:00:01.000000001Z"}, 1_000_000_001),
+        ({"stream": "plain", "ts": 7}, 7),
+        ({"stream": "plain", "arrival": 9}, 9),
+        ({"stream": "pitch", "arrival": 9}, 9),
+        ({"stream": "unknown", "ts": 7}, 7),
+    ],
+)
+def test_the_unit_is_the_streams(said: dict[str, Any], ts_ns: int) -> None:
+    event = read({"source": "a", "seq": 0} | said)
+    assert isinstance(event, Event)
+    assert event.ts_ns == ts_ns
+    assert event.arrival_ns == said.get("arrival", ts_ns)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "remedy"),
+    [
+        ({"stream": "pitch", "ts": 10**13}, "ts_huge", "write an integer in ms"),
+        ({"stream": "pitch", "ts": 1.5}, "ts_not_integer", "write an integer in ms, or text like"),
+        ({"stream": "pitch", "ts": "9999-01-01T00:00:00Z"}, "ts_huge", "between 1678 and 2261"),
+        ({"stream": "plain", "ts": 1.5}, "ts_not_integer", "write an integer in ns"),
+        ({"stream": ["pitch"], "ts": 7}, "stream_not_text", "write text"),
+    ],
+)
+def test_what_cannot_be_a_time_of_the_unit_is_dead(
+    said: dict[str, Any], reason: str, remedy: str
+) -> None:
+    dead = read({"source": "a", "seq": 0} | said)
+    assert isinstance(dead, Malformed)
+    assert dead.reason == reason
+    assert remedy in dead.detail
+
+
+@given(
+    st.sampled_from(list(UNIT_NS)),
+    st.none() | st.integers(-(2**64), 2**64) | st.sampled_from(["1970-01-01T00:00:01Z", 1.5]),
+)
+def test_law_the_plain_way_agrees_with_the_close_look(unit: str, ts: Any) -> None:
+    reading = reading_of(parse(f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}"))
+    row = Row(1, {"source": "a", "seq": 0, "ts": ts})
+    quick, close = LineReader(reading).read(row), LineReader(reading)._examined(row)
+    if isinstance(quick, Event):
+        assert isinstance(close, Event)
+        assert (quick.ts_ns, quick.arrival_ns) == (close.ts_ns, close.arrival_ns)
+    else:
+        assert quick == close
+
+
+@given(st.sampled_from(list(UNIT_NS)), st.integers(-MAX_INT64, MAX_INT64))
+def test_law_a_dumped_line_is_read_as_the_event_it_was(unit: str, ts_ns: int) -> None:
+    """Whatever `ts` was: a header in the unit, RFC 3339, or the record's own stamp."""
+    line = _event_line(Event("p", "a", 0, 1, ts_ns, 5), UNIT_NS[unit])
+    event = read(line, f"streams: {{p: {{headers: {{ts_unit: {unit}}}}}}}")
+    assert isinstance(event, Event)
+    assert event.ts_ns == ts_ns
+
+
+@pytest.mark.parametrize(
+    ("streams", "stream"),
+    [("{pitch: {}}", "pitch"), ("{a: {}, b: {}}", "default"), ("{default: {}}", "default")],
+)
+def test_a_line_without_stream_goes_to_the_only_one(streams: str, stream: str) -> None:
+    topology = f"streams: {streams}"
+    assert read({"source": "a", "seq": 0}, topology).stream == stream
+    assert read({"source": "a", "seq": -1}, topology).stream == stream
+    by_time = "streams: {pitch: {reorder: {rule: time}}}"
+    assert read({"source": "a"}, by_time).stream == "pitch"
+
+
+def test_time_stamps_of_parquet_have_a_unit_of_their_own(tmp_path: Path) -> None:
+    columns = {"source": ["a"], "seq": [0], "stream": ["pitch"]}
+    instant = pa.array([1_700_000_000_123_456], type=pa.timestamp("us", tz="UTC"))
+    parquet.write_table(pa.table({**columns, "ts": instant}), tmp_path / "e.parquet")
+    reading = reading_of(parse(TOPOLOGY))
+    (line,) = read_lines(str(tmp_path / "e.parquet"), reading=reading)
+    assert isinstance(line.content, Event)
+    assert line.content.ts_ns == 1_700_000_000_123_456_000
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_produce_reads_rows_as_replay_does(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path, form: str
+) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    (tmp_path / "t.yaml").write_text(
+        f"streams: {{pitch: {{input: {topic}, headers: {{ts_unit: ms}}}}}}\n"
+    )
+    path = tmp_path / f"e.{form}"
+    if form == "jsonl":
+        path.write_text('{"source": "a", "seq": 0, "ts": 1700000000123}\n')
+    else:
+        instant = pa.array([1_700_000_000_123], type=pa.timestamp("ms"))
+        parquet.write_table(pa.table({"source": ["a"], "seq": [0], "ts": instant}), path)
+    answer = inorder(
+        *("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic),
+        *("--topology", tmp_path / "t.yaml", path),
+    )
+    assert answer.code == 0, answer.err
+    config = parse((tmp_path / "t.yaml").read_text()).headers_of(topic)
+    (event,) = read_events(embedded_broker.bootstrap, topic, 1, config)
+    assert (event.stream, event.ts_ns) == ("pitch", 1_700_000_000_123_000_000)
