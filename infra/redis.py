@@ -27,11 +27,11 @@ def missing() -> str | None:
 
 
 class RedisServer(Server):
-    """`folder` holds its log and data."""
+    """`folder` holds its log and data. `cluster`: a node that serves no slot yet."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+    def __init__(self, folder: Path, *, durable: bool = False, cluster: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.port = free_ports(1)[0]
+        self.port, self.bus_port = free_ports(2)
         settings = {
             "bind": LOOPBACK,
             "port": str(self.port),
@@ -39,6 +39,7 @@ class RedisServer(Server):
             "save": "",
             "appendonly": "yes" if durable else "no",
             "appendfsync": "always",
+            **({"cluster-enabled": "yes", "cluster-port": str(self.bus_port)} if cluster else {}),
             "maxmemory": MAX_MEMORY,
             "maxmemory-policy": "noeviction",  # state is never dropped in silence
         }

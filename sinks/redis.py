@@ -18,13 +18,22 @@ last change is longest ago are forgotten, with their revision. (So a result olde
 back to the truth all the same.) The feed keeps about `max_feed` entries, never fewer.
 One call carries at most RESULTS_PER_CALL results or BYTES_PER_CALL bytes.
 
+A server at `maxmemory` refuses what needs room, so the script never comes to its own
+trimming. Then what exceeds the bounds is trimmed by calls that only free (MAX_TRIMS of them
+at most), and the results are written again: lowering the bounds is a remedy.
+
 As durable as the server: with `appendfsync always` what was written survives its crash;
 with less it can forget what it has confirmed. It must not evict (`noeviction`), since a
 revision that is gone lets an older one in.
 
-A lost connection is retried ATTEMPTS times, waiting BACKOFF_S, then twice that, and so on;
-a repeated script finds its own revisions and changes nothing. Cost: O(log max_results)
-for each result.
+What may pass (PASSING) is tried ATTEMPTS times, waiting BACKOFF_S, then twice that, each time
+by a new connection to the address as it resolves then: after a failover a server that has
+become a replica says READONLY, and the name leads to the new master. A repeated script finds
+its own revisions and changes nothing. A wrong password and missing rights are SinkUnusable.
+
+In a cluster all keys of a NAME lie in one slot, so one node serves them: a MOVED is followed
+to it, and when that node does not answer the given address is asked again. It should be a
+name that leads to several nodes. Cost: O(log max_results) for each result.
 """
 
 from __future__ import annotations
@@ -34,26 +43,55 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import redis
-from redis.backoff import NoBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.exceptions import (
+    AskError,
+    AuthorizationError,
+    ClusterError,
+    MovedError,
+    NoPermissionError,
+    TryAgainError,
+)
 from redis.retry import Retry
 
-from sinks.attempts import insist
+from sinks import attempts
 from sinks.result import Result, newest
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
 CONNECT_TIMEOUT_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
-PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
-"""Errors that may be over in a moment."""
+CLUSTER: Final = (AskError, ClusterError, TryAgainError)
+"""The first one is MOVED, too."""
+PASSING: Final = (redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError, *CLUSTER)
+"""Errors that may be over in a moment, or with another connection."""
+NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissionError)
+MAX_TRIMS: Final = 1_000
 RESULTS_PER_CALL: Final = 500
 BYTES_PER_CALL: Final = 4 << 20
 
 _FORGET_PER_CALL: Final = 1_000
 """At least twice RESULTS_PER_CALL, so that a lowered bound is reached in time."""
 
-_WRITE: Final = """
+_BOUNDS: Final = """
 local latest, feed, revisions, recent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local max_results, max_feed, forget = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+"""
+_FORGET: Final = """
+local excess = math.max(0, math.min(redis.call('ZCARD', recent) - max_results, forget))
+if excess > 0 then
+  local gone = redis.call('ZPOPMIN', recent, excess)
+  for i = 1, #gone, 2 do
+    redis.call('HDEL', latest, gone[i])
+    redis.call('HDEL', revisions, gone[i])
+  end
+end
+"""
+_TRIM: Final = f"""{_BOUNDS}{_FORGET}
+return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
+"""
+"""Of commands that need no memory, so a full server runs it."""
+
+_WRITE: Final = f"""{_BOUNDS}
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')
 local turn = tonumber(last[2] or '0')
 for i = 4, #ARGV, 4 do
@@ -69,14 +107,7 @@ for i = 4, #ARGV, 4 do
     redis.call('HSET', revisions, id, revision)
   end
 end
-local excess = math.min(redis.call('ZCARD', recent) - max_results, forget)
-if excess > 0 then
-  local gone = redis.call('ZPOPMIN', recent, excess)
-  for i = 1, #gone, 2 do
-    redis.call('HDEL', latest, gone[i])
-    redis.call('HDEL', revisions, gone[i])
-  end
-end
+{_FORGET}
 return excess
 """
 """The revision is noted last: a script that fails midway is done again, not passed over."""
@@ -116,55 +147,121 @@ class RedisSink:
     """See `sinks.sink`. `client` must not retry by itself: `connect` makes one."""
 
     def __init__(self, client: redis.Redis, name: str, bounds: RedisBounds | None = None) -> None:
+        self._given = client
         self._client = client
+        """Another than the given one where a cluster has named the node of our slot."""
         self._name = name
         self._keys = keys_of(name)
         self._bounds = bounds or RedisBounds()
+        backoff = ExponentialBackoff(cap=60.0, base=attempts.BACKOFF_S / 2)
+        self._retry = Retry(backoff, attempts.ATTEMPTS - 1, PASSING)
         self._closed = False
 
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
-        for piece in _pieces(newest(results)):
-            self._write(piece)
+        if self._closed:
+            raise SinkError(f"the sink of {self._name} in Redis is closed")
+        try:
+            for piece in _pieces(newest(results)):
+                self._write(piece)
+        except redis.RedisError as error:
+            raise self._failure(error) from error
         return ()
 
     def close(self) -> None:
         if not self._closed:
             self._closed = True
             self._client.close()
+            self._given.close()
 
     def _write(self, piece: Sequence[Result]) -> None:
-        keys, bounds = self._keys, self._bounds
-        arguments: list[Any] = [bounds.max_results, bounds.max_feed, _FORGET_PER_CALL]
+        arguments: list[Any] = []
         for result in piece:
             arguments += (result.id.encode(), result.revision, result.op, result.record)
-        self._try(
-            "EVAL", _WRITE, 4, keys.latest, keys.feed, keys.revisions, keys.recent, *arguments
-        )
-
-    def _try(self, *command: Any) -> Any:
-        if self._closed:
-            raise SinkError(f"the sink of {self._name} in Redis is closed")
-        return insist(lambda attempt: self._execute(attempt, *command), PASSING, self._unavailable)
-
-    def _execute(self, attempt: int, *command: Any) -> Any:
-        execute: Callable[..., Any] = self._client.execute_command
         try:
-            return execute(*command)
-        except PASSING:
-            raise
-        except redis.RedisError as error:
-            if "WRONGTYPE" in str(error):
-                raise SinkUnusable(
-                    f"results {self._name}: a key of Redis below {self._keys.latest[:-6]} holds"
-                    " something else; delete it, or choose another name"
-                ) from error
-            raise self._unavailable(error, attempt) from error
+            self._run(_WRITE, arguments)
+        except redis.OutOfMemoryError:
+            self._trim()
+            self._run(_WRITE, arguments)
 
-    def _unavailable(self, error: Exception, attempts: int) -> SinkUnavailable:
-        return SinkUnavailable(
-            f"results {self._name}: Redis failed after {attempts} attempt(s): {error}; check that"
-            " the server runs, has memory left, and that the address is right"
+    def _trim(self) -> None:
+        """Until nothing is above the bounds; what is left then the next write goes on with."""
+        for _ in range(MAX_TRIMS):
+            if not self._run(_TRIM, ()):
+                return
+
+    def _run(self, script: str, arguments: Sequence[Any]) -> Any:
+        keys, bounds = self._keys, self._bounds
+        command = (
+            *("EVAL", script, 4, keys.latest, keys.feed, keys.revisions, keys.recent),
+            *(bounds.max_results, bounds.max_feed, _FORGET_PER_CALL, *arguments),
         )
+
+        def once() -> Any:
+            execute: Callable[..., Any] = self._client.execute_command
+            try:
+                return execute(*command)
+            except NOT_ALLOWED as error:  # of which some pass for lost connections
+                raise self._failure(error) from error
+
+        return self._retry.call_with_retry(once, self._turn_to_another)
+
+    def _turn_to_another(self, error: Exception) -> None:
+        """The next attempt's connection: to where a cluster points, else to the address."""
+        self._client.close()
+        self._client = _pointed_to(self._given, error) or self._given
+
+    def _failure(self, error: redis.RedisError) -> SinkError:
+        what = f"results {self._name}: Redis"
+        if isinstance(error, NOT_ALLOWED) or "The user executing the script" in str(error):
+            return SinkUnusable(
+                f"{what} does not let us in: {error}; give the right user and password in the URL,"
+                " and that user the right to EVAL and to the commands of hashes, streams and sorted"
+                f" sets on {self._keys.latest[:-6]}*"
+            )
+        if "WRONGTYPE" in str(error):
+            return SinkUnusable(
+                f"results {self._name}: a key of Redis below {self._keys.latest[:-6]} holds"
+                " something else; delete it, or choose another name"
+            )
+        return SinkUnavailable(f"{what} {_said(error)}")
+
+
+def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
+    """A client of the node that a MOVED names, else None."""
+    pool = given.connection_pool if isinstance(error, MovedError) else None
+    if pool is None or "path" in pool.connection_kwargs:
+        return None
+    assert isinstance(error, MovedError)
+    host = error.host or pool.connection_kwargs.get("host")  # empty: the host that was asked
+    settings = {**pool.connection_kwargs, "host": host, "port": error.port}
+    return redis.Redis.from_pool(type(pool)(pool.connection_class, **settings))
+
+
+def _said(error: redis.RedisError) -> str:
+    """What happened, and what to do."""
+    tries = f"after {attempts.ATTEMPTS} attempt(s)"
+    match error:
+        case redis.OutOfMemoryError():
+            return (
+                "is full (maxmemory), and nothing is above the bounds; give it more memory, or"
+                " lower --max-results or --max-feed"
+            )
+        case redis.ReadOnlyError():
+            return (
+                f"is a replica, read-only, {tries}; the address must lead to the master, after a"
+                " failover too"
+            )
+        case AskError() | ClusterError() | TryAgainError():
+            return (
+                f"is a cluster that does not serve our slot {tries}: {error}; check that it"
+                " is whole, and that each node can be reached from here by the name it tells"
+            )
+        case redis.ConnectionError() | redis.TimeoutError():
+            return (
+                f"failed {tries}: {error}; check that the server runs, and that the address is"
+                " right"
+            )
+    return f"refuses: {error}; the server's own settings or state are in the way"
 
 
 def connect(url: str) -> redis.Redis:

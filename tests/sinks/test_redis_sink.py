@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
 import sinks.redis as kind
+from infra.poll import wait_until
 from infra.redis import RedisServer
 from sinks import attempts
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
@@ -168,6 +171,101 @@ def test_a_full_server_is_unavailable_and_then_goes_on(own_redis: RedisServer, n
         assert client.hgetall(keys_of(name).latest) == {b"a": record("a", 0)}
         assert client.xlen(keys_of(name).feed) == 1
     sink.close()
+
+
+def test_a_lowered_bound_makes_room_on_a_full_server(own_redis: RedisServer, name: str) -> None:
+    large = "x" * 2_000
+    sink = RedisSink(connect(own_redis.url), name)
+    sink.write([result(f"r{number}", 0, values={"v": large}) for number in range(3_000)])
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", int(client.info("memory")["used_memory"]))
+        more = [result(f"s{number}", 0, values={"v": large}) for number in range(100)]
+        with pytest.raises(SinkUnavailable, match="lower --max-results or --max-feed"):
+            sink.write(more)
+        sink.close()
+        sink = RedisSink(connect(own_redis.url), name, RedisBounds(max_results=200, max_feed=100))
+        sink.write(more)
+        sink.close()
+        assert client.hlen(keys_of(name).latest) == client.zcard(keys_of(name).recent) == 200
+        assert client.hexists(keys_of(name).latest, "s99")
+        assert client.xlen(keys_of(name).feed) < 100 + WELL_BEYOND_A_NODE
+
+
+def test_after_a_failover_the_name_is_looked_up_again(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old master lives on as a replica, and so does the connection to it."""
+    with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
+        leads_to = [old]
+        resolve = socket.getaddrinfo
+
+        def resolved(host: str, port: int, *others: Any) -> Any:
+            if host != "redis.example":
+                return resolve(host, port, *others)
+            return resolve("127.0.0.1", leads_to[0].port, *others)
+
+        monkeypatch.setattr(socket, "getaddrinfo", resolved)
+        sink = RedisSink(connect("redis://redis.example:6379/0"), name)
+        sink.write([result("a", 0)])
+        with redis.Redis.from_url(old.url) as client:
+            client.replicaof("127.0.0.1", new.port)
+        with pytest.raises(SinkUnavailable, match="is a replica, read-only"):
+            sink.write([result("a", 1)])  # the name has not moved yet
+        leads_to[0] = new
+        sink.write([result("a", 1)])
+        sink.close()
+        with redis.Redis.from_url(new.url) as client:
+            assert client.hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
+
+
+def test_who_is_not_let_in_is_told_and_does_not_wait(own_redis: RedisServer, name: str) -> None:
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.acl_setuser(
+            "reader", enabled=True, passwords="+known", keys=["*"], commands=["+get"]
+        )
+        client.acl_setuser("half", enabled=True, passwords="+known", keys=["*"], commands=["+eval"])
+        client.config_set("requirepass", "hidden")
+    for who in ("", ":wrong@", "reader:wrong@", "reader:known@", "half:known@"):
+        sink = RedisSink(connect(own_redis.url.replace("//", f"//{who}")), name)
+        with pytest.raises(SinkUnusable, match="user and password") as refused:
+            sink.write([result("a", 0)])
+        assert "hidden" not in str(refused.value)
+        sink.close()
+    sink = RedisSink(connect(own_redis.url.replace("//", "//:hidden@")), name)
+    sink.write([result("a", 0)])
+    sink.close()
+
+
+def test_in_a_cluster_the_node_of_the_slot_is_found(tmp_path: Path, name: str) -> None:
+    nodes = [RedisServer(tmp_path / str(number), cluster=True) for number in range(2)]
+    with nodes[0], nodes[1], ExitStack() as stack:
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
+        sink = RedisSink(connect(nodes[0].url), name)
+        with pytest.raises(SinkUnavailable, match="cluster that does not serve our slot"):
+            sink.write([result("a", 0)])
+        slot = clients[0].cluster("keyslot", keys_of(name).latest)
+        others = [each for each in range(16_384) if each != slot]
+        clients[0].cluster("addslots", *others)
+        clients[1].cluster("addslots", slot)
+        clients[0].cluster("meet", "127.0.0.1", nodes[1].port, nodes[1].bus_port)
+        for client in clients:
+            wait_until(lambda: whole(client), 30, "the cluster to be whole")  # noqa: B023
+        sink.write([result("a", 0)])  # by the first node, which points to the second
+        sink.write([result("a", 1)])
+        assert clients[1].hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
+        nodes[1].kill()
+        with pytest.raises(SinkUnavailable):
+            sink.write([result("a", 2)])
+        nodes[1].restart()
+        for client in clients:
+            wait_until(lambda: whole(client), 30, "the cluster to be whole again")  # noqa: B023
+        sink.write([result("a", 2)])
+        assert clients[1].hgetall(keys_of(name).latest) == {b"a": record("a", 2)}
+        sink.close()
+
+
+def whole(client: Any) -> bool:
+    return bool(client.cluster("info")["cluster_state"] == "ok")
 
 
 class Cut:
