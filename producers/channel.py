@@ -61,7 +61,26 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "queue.buffering.max.kbytes",
     "delivery.timeout.ms",
     "message.timeout.ms",
+    "delivery.report.only.error",  # what is delivered would never be heard of
+    "queuing.strategy",  # lifo: not in the order of the numbers
+    "default.topic.config",  # holds any of these
 }
+_NOT_TAKEN: Final = frozenset(
+    {
+        KafkaError._PURGE_QUEUE,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_RECORD,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""Never sent, or refused by the broker. After all others, a time-out first of all, nobody
+knows: the client's binding does not tell what librdkafka knows of it."""
 
 logger = logging.getLogger("inorder.producers")
 
@@ -85,7 +104,8 @@ class Coordinates(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What became of a record; `error` None: it stands at `partition`, `offset`."""
+    """What became of a record; `error` None: it stands at `partition`, `offset`; else
+    `may_stand` says whether it may stand there all the same."""
 
     source: str
     epoch: int
@@ -93,6 +113,7 @@ class Delivery(NamedTuple):
     partition: int | None
     offset: int | None
     error: str | None
+    may_stand: bool = True
 
 
 OnDelivery = Callable[[Delivery], None]
@@ -118,6 +139,7 @@ class Channel:
         self._guard = threading.Lock()
         self._failures: list[Failure] = []
         self._failure_count = 0
+        self._may_stand_count = 0
         self._delivered = 0
         self._callback_error: Exception | None = None
         self._calling_back = threading.local()
@@ -212,9 +234,10 @@ class Channel:
         with self._guard:
             failures, self._failures = self._failures, []
             count, self._failure_count = self._failure_count, 0
+            may_stand, self._may_stand_count = self._may_stand_count, 0
             callback_error, self._callback_error = self._callback_error, None
         if count:
-            raise DeliveryFailed(failures, count) from callback_error
+            raise DeliveryFailed(failures, count, may_stand) from callback_error
         if callback_error is not None:
             raise CallbackError(f"on_delivery raised {callback_error!r}") from callback_error
 
@@ -253,11 +276,12 @@ class Channel:
         self, coordinates: Coordinates, error: KafkaError | None, message: Message
     ) -> None:
         source, epoch, seq = coordinates
+        may_stand = error is None or error.code() not in _NOT_TAKEN
         if error is None:
             with self._guard:
                 self._delivered += 1
         else:
-            self._note(Failure(source, epoch, seq, error.str()))
+            self._note(Failure(source, epoch, seq, error.str(), may_stand))
         if self._on_delivery is None:
             return
         known = error is None
@@ -268,6 +292,7 @@ class Channel:
             message.partition() if known else None,
             message.offset() if known else None,
             None if error is None else error.str(),
+            may_stand,
         )
         self._calling_back.now = True
         try:
@@ -280,6 +305,7 @@ class Channel:
     def _note(self, failure: Failure) -> None:
         with self._guard:
             self._failure_count += 1
+            self._may_stand_count += failure.may_stand
             if len(self._failures) < FAILURES_KEPT:
                 self._failures.append(failure)
 

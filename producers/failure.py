@@ -43,28 +43,45 @@ class CallbackError(ProducerError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A record that was not delivered, as far as the client knows."""
+    """A record that was not delivered, as far as the client knows.
+
+    `may_stand`: it may stand in the topic all the same, for it had been sent, or may have
+    been, and the time was over before the broker's answer. Else it surely does not.
+    """
 
     source: str
     epoch: int
     seq: int
     reason: str
+    may_stand: bool
 
 
 class DeliveryFailed(ProducerError):
-    """Records that had been taken were not delivered.
+    """Records that had been taken were not delivered, as far as the client knows.
 
-    Their numbers are used and stay empty: a reader waits for each as for any lost
-    record, then declares it missing. A payload that is sent again gets a new number.
-    `failures` are the first ones, `count` is all of them.
+    Their numbers are used. Where a record does not stand in the topic its number stays
+    empty: a reader waits for it as for any lost record, then declares it missing. A payload
+    that is sent again gets a new number, so one whose record stands after all (`may_stand`)
+    is there twice, as two events. `failures` are the first ones, `count` is all of them,
+    `may_stand` how many of all may stand.
     """
 
-    def __init__(self, failures: Sequence[Failure], count: int) -> None:
+    def __init__(self, failures: Sequence[Failure], count: int, may_stand: int) -> None:
         self.failures = tuple(failures)
         self.count = count
+        self.may_stand = may_stand
         first = "; ".join(f"{f.source}/{f.epoch}/{f.seq}: {f.reason}" for f in self.failures[:3])
         more = f" and {count - 3} more" if count > 3 else ""
-        super().__init__(
-            f"{count} record(s) not delivered ({first}{more}); their numbers stay empty and"
-            " readers will declare them missing; send the payloads again for new numbers"
+        super().__init__(f"{count} record(s) not delivered ({first}{more}); {self._follows()}")
+
+    def _follows(self) -> str:
+        if not self.may_stand:
+            return (
+                "their numbers stay empty and readers will declare them missing; send the"
+                " payloads again for new numbers"
+            )
+        return (
+            f"{self.may_stand} of them may stand in the topic all the same, the others' numbers"
+            " stay empty; a payload that is sent again gets a new number and may then be there"
+            " twice, so send again only what may be"
         )

@@ -12,8 +12,9 @@ publish the rounds; the source itself needs nothing of the answer, `status` is f
 
 A daemon thread for each server; nothing it meets ends it, and none of it reaches who
 publishes: an absent server, a name that does not resolve, a network that is down are
-counted, and tried again after a while, the name looked up anew. `close` waits for the
-threads `timeout_s` at most.
+counted, and tried again after a while, the name looked up anew. Where a name has several
+addresses (IPv6 and IPv4, say) the next one is tried after one that cannot be reached or is
+silent. `close` waits for the threads `timeout_s` at most.
 
 The answer's arrival is the kernel's stamp where there is one, carried over to the
 source's clock: as much before now as the wall clock says, if that is at most
@@ -28,7 +29,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from producers.anchored_clock import AnchoredClock, ClockNs
 from producers.sync import stamps
@@ -174,6 +175,8 @@ class _Talk:
         self._clock = clock
         self._closing = closing
         self._guard = threading.Lock()  # of the conversation; never held while waiting
+        self._begins_with = 0
+        """Which of the name's addresses; the first that has not just failed."""
         self.thread = threading.Thread(
             target=self._run, name=f"inorder-sync {self.server}", daemon=True
         )
@@ -195,7 +198,10 @@ class _Talk:
         while not self._closing.is_set():
             try:
                 with self._connected() as endpoint:
-                    self._talk(endpoint)
+                    try:
+                        self._talk(endpoint)
+                    finally:
+                        self._begins_with += 1
             except OSError as error:
                 log.debug("time sync with %s: %s", self.server, error)
                 with self._guard:
@@ -207,20 +213,20 @@ class _Talk:
             self._rest()
 
     def _connected(self) -> socket.socket:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            self._host, self._port, type=socket.SOCK_DGRAM
-        )[0]
-        endpoint = socket.socket(family, kind, protocol)
-        try:
-            endpoint.connect(address)  # what others send does not come in
-            stamps.enable(endpoint)
-        except OSError:
-            endpoint.close()
-            raise
-        return endpoint
+        """To the first address that can be; OSError of the last where none can."""
+        found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
+        failure = OSError(f"{self._host} has no address")
+        for _ in found:
+            family, kind, protocol, _, address = found[self._begins_with % len(found)]
+            try:
+                return _endpoint(family, kind, protocol, address)
+            except OSError as error:
+                failure = error
+                self._begins_with += 1
+        raise failure
 
     def _talk(self, endpoint: socket.socket) -> None:
-        """Until the end, or until the server has been silent for all tries."""
+        """Until the end, or until the address has been silent for all tries."""
         silences = self._conversation.silences
         while not self._closing.is_set() and self._conversation.silences <= silences:
             silences = self._conversation.silences
@@ -260,3 +266,14 @@ class _Talk:
 
     def _until_due_s(self, longest_s: float) -> float:
         return max(0.0, min(longest_s, self._conversation.due_s - time.monotonic()))
+
+
+def _endpoint(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    endpoint = socket.socket(family, kind, protocol)
+    try:
+        endpoint.connect(address)  # what others send does not come in
+        stamps.enable(endpoint)
+    except OSError:
+        endpoint.close()
+        raise
+    return endpoint

@@ -284,6 +284,25 @@ def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
     producer.close()
 
 
+def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
+    """After a time-out nobody knows; what was given up before it was sent stands nowhere."""
+    told: list[Delivery] = []
+    limits = ChannelLimits(delivery_timeout_s=0.3)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer.send(b"a")
+    producer.send(b"b")
+    with pytest.raises(DeliveryFailed, match="2 of them may stand in the topic all the same") as x:
+        producer.close(10)
+    assert x.value.may_stand == 2
+    assert all(failure.may_stand for failure in x.value.failures)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", on_delivery=told.append)
+    producer.send(b"a")
+    with pytest.raises(DeliveryFailed, match="stay empty.*send the payloads again") as y:
+        producer.close(0.1)
+    assert (y.value.count, y.value.may_stand) == (1, 0)
+    assert [each.may_stand for each in told] == [False]
+
+
 def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
     limits = ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3)
     producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
@@ -392,6 +411,13 @@ def test_a_closed_producer_says_so(build: Build) -> None:
             {"settings": {"max.in.flight.requests.per.connection": 100}},
             "idempoten",
             id="what idempotence forbids",
+        ),
+        pytest.param(
+            {"settings": {"delivery.report.only.error": True}}, "guarantees", id="silent successes"
+        ),
+        pytest.param({"settings": {"queuing.strategy": "lifo"}}, "guarantees", id="last in first"),
+        pytest.param(
+            {"settings": {"default.topic.config": {"acks": 1}}}, "guarantees", id="by the back door"
         ),
         pytest.param({"settings": {"transactional.id": "t"}}, "guarantees", id="a transaction"),
     ],

@@ -99,6 +99,26 @@ def test_a_dead_server_does_not_spoil_the_others() -> None:
         assert status.servers[0].rounds == 0
 
 
+@pytest.mark.parametrize("first", ["unreachable", "refused", "silent"])
+def test_the_other_addresses_of_a_name_are_tried(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a name whose IPv6 address leads nowhere."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute, serving() as alive:
+        mute.bind((LOOPBACK, 0))
+        bad = {
+            "unreachable": ("255.255.255.255", 4123),  # no socket may be connected to it
+            "refused": (LOOPBACK, 1),
+            "silent": mute.getsockname(),
+        }[first]
+        kind = (socket.AF_INET, socket.SOCK_DGRAM, 0, "")
+        both = [(*kind, bad), (*kind, (LOOPBACK, alive.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+        with SyncClient("s1", settings("sync.example:4123")) as client:
+            alive.wait_taken(10)
+            wait_until(lambda: client.status().rounds >= 10, TIMEOUT_S, "a burst")
+
+
 def test_a_server_that_comes_back_is_found() -> None:
     first = Running()
     with SyncClient("s1", settings(first.name)) as client:
