@@ -35,6 +35,9 @@ FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16
 """Room for what frames a record, beyond `topics.max_record`."""
 
+BROKERS_DEFAULT: Final = -1
+"""In place of a number of copies."""
+
 STAMPS_BYTES: Final = 1 << 16
 """Room for the headers that stages add, and for what a changelog notes of a record."""
 
@@ -64,11 +67,14 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `create` did to a topic: `differences` are told, not mended."""
+    """What `create` did to a topic: `differences` are told, not mended. `copies`: on as many of
+    the `brokers` it lies."""
 
     name: str
     created: bool
     differences: tuple[str, ...] = ()
+    copies: int = 0
+    brokers: int = 0
 
 
 def declared(topology: Topology) -> list[TopicSpec]:
@@ -105,21 +111,28 @@ def declared(topology: Topology) -> list[TopicSpec]:
 def create(
     specs: Sequence[TopicSpec],
     bootstrap_servers: str,
-    replication: int,
+    replication: int | None,
     security: Security = PLAINTEXT,
 ) -> list[Outcome]:
-    """Make those that are not there. TopicsUnavailable names the first that failed."""
+    """Make those that are not there. `replication` None: as many copies as the brokers' own
+    setting says. TopicsUnavailable names the first that failed."""
     admin = AdminClient(
         {"bootstrap.servers": bootstrap_servers, "log_level": 0, **security.librdkafka()}
     )
-    new = [NewTopic(spec.name, spec.partitions, replication, config=spec.config) for spec in specs]
+    copies = BROKERS_DEFAULT if replication is None else replication
+    new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
     _await_leaders(admin, created)
+    known = admin.list_topics(timeout=TIMEOUT_S)
     return [
-        Outcome(spec.name, created=True)
-        if created[spec.name]
-        else Outcome(spec.name, created=False, differences=_differences(admin, spec))
+        Outcome(
+            spec.name,
+            created[spec.name],
+            () if created[spec.name] else _differences(admin, spec),
+            min(len(part.replicas) for part in known.topics[spec.name].partitions.values()),
+            len(known.brokers),
+        )
         for spec in specs
     ]
 
@@ -160,8 +173,9 @@ def _without_leader(admin: AdminClient, names: Collection[str]) -> list[str]:
 def _told(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
         return (
-            f"{spec.name}: there are fewer brokers than topics.replication asks for; write"
-            " `topics: {replication: N}` with N at most the number of brokers"
+            f"{spec.name}: there are fewer brokers than topics.replication, or the brokers' own"
+            " default.replication.factor, asks for; write `topics: {replication: N}` with N at most"
+            " the number of brokers"
         )
     if error.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
         return f"no broker answered at {bootstrap_servers}; check --brokers"

@@ -18,11 +18,13 @@ import click
 COMMANDS: Final = {
     "check": "Check a topology file.",
     "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
+    "dev": "Broker, topics and worker in one command, to try things on.",
     "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "match": "Find patterns in recorded events.",
     "produce": "Publish recorded events with the header contract.",
     "query": "Add and remove patterns while workers run.",
+    "read": "Print what a worker wrote to a topic as lines of JSON.",
     "replay": "Run the topology in this process on recorded events.",
     "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",
     "spark": "Analyse the topics with Spark.",

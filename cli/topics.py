@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from agents.topics import TopicsUnavailable, create, declared
+from agents.topics import Outcome, TopicsUnavailable, create, declared
 from cli.kafka_options import kafka_option, security
 from cli.topology_file import brokers_option, load, topology_option
+
+SAFE_COPIES: Final = 3
 
 
 @click.group("topics")
@@ -30,3 +34,18 @@ def create_command(topology_path: str, brokers: str, kafka_path: str | None) -> 
         click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
         for difference in outcome.differences:
             click.echo(f"         differs: {difference}", err=True)
+    if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
+        click.echo(thin, err=True)
+
+
+def thinly_copied(outcomes: list[Outcome]) -> str | None:
+    """What to say where the brokers could keep more copies than their default asks for."""
+    copies = min(outcome.copies for outcome in outcomes)
+    brokers = outcomes[0].brokers
+    if copies >= min(brokers, SAFE_COPIES):
+        return None
+    return (
+        f"by the brokers' default there are topics with {copies} copies on {brokers} brokers, and"
+        " what is lost with a broker is lost: write `topics: {replication: 3}` before topics are"
+        " made, to have more"
+    )

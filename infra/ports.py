@@ -24,12 +24,17 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
         port = random.randint(FIRST, LAST)
-        if port not in found and _is_free(port):
+        if port not in found and is_free(port):
             found.append(port)
     raise OSError(f"no {count} free ports between {FIRST} and {LAST} after {MAX_TRIES} tries")
 
 
-def _is_free(port: int) -> bool:
+def free_or_other(wanted: int) -> int:
+    """This port, or another where somebody listens on it."""
+    return wanted if is_free(wanted) else free_ports(1)[0]
+
+
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
         try:
             probe.bind((LOOPBACK, port))

@@ -36,7 +36,7 @@ class KafkaBroker(Server):
 
     `listeners` (name to security protocol) are open beside the plain one, which brokers and
     harness go on using; `address` says where. `format_options` go to the storage tool:
-    users of SCRAM are made with the storage.
+    users of SCRAM are made with the storage. `ports`: of the nodes, in place of free ones.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class KafkaBroker(Server):
         heap_mib: int = HEAP_MIB,
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
+        ports: Sequence[int] = (),
     ) -> None:
         self._listeners = dict(listeners or {})
         shared = settings.shared(nodes)
@@ -61,6 +62,7 @@ class KafkaBroker(Server):
         self._ports, self._controller_ports, *more = (
             taken[row * nodes : (row + 1) * nodes] for row in range(rows)
         )
+        self._ports = list(ports) or self._ports
         self._listener_ports = dict(zip(self._listeners, more, strict=True))
         self.nodes: list[Process] = []
 

@@ -105,7 +105,7 @@ def test_defaults() -> None:
         "application": "inorder",
         "topics": {
             "partitions": 8,
-            "replication": 3,
+            "replication": None,
             "sequenced": "events.sequenced",
             "gaps": "events.gaps",
             "late": "events.late",

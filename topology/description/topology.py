@@ -52,7 +52,7 @@ class TopicsConfig(Section):
     """The topics besides the streams' own, and how topics are made."""
 
     partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
-    replication: Annotated[int, whole(1, 32_767)] = 3
+    replication: Annotated[int, whole(1, 32_767)] | None = None
     sequenced: TopicName = "events.sequenced"
     gaps: TopicName = "events.gaps"
     late: TopicName = "events.late"

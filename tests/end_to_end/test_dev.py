@@ -1,0 +1,95 @@
+"""End to end: `inorder dev` brings broker, topics and worker; what is published can be read in
+order; Ctrl-C ends all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import infra.kafka
+from infra.poll import wait_until
+from tests.cli.invoking import inorder
+from tests.command import Command
+from tests.services import require
+
+READY_TIMEOUT_S = 90.0
+PLACE = re.compile(r"ready: (\w+) broker at (\S+), worker at")
+
+ROWS = [
+    {"source": "a", "seq": 0, "ts": 1_000, "payload": {"x": 1}},
+    {"source": "a", "seq": 2, "ts": 3_000},
+    {"source": "a", "seq": 1, "ts": 2_000},
+]
+
+
+@contextmanager
+def dev(folder: Path, *options: str) -> Iterator[tuple[Command, str]]:
+    """It and its brokers."""
+    command = Command("dev", folder, "dev", *options)
+    command.start()
+    try:
+        command.process.wait_until(lambda: PLACE.search(command.log) is not None, READY_TIMEOUT_S)
+        found = PLACE.search(command.log)
+        assert found is not None
+        yield command, found[2]
+    finally:
+        command.process.stop()
+
+
+def publish_and_read(folder: Path, brokers: str, topic: str = "events.raw") -> list[int]:
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    done = inorder("produce", "--brokers", brokers, "--topic", topic, path)
+    assert done.code == 0, done.err
+    reading = ("read", "--brokers", brokers, "--topic", "events.ordered")
+    followed = inorder(*reading, "--follow", "--count", str(len(ROWS)))
+    assert followed.code == 0, followed.err
+    assert inorder(*reading).lines[: len(ROWS)] == followed.lines
+    assert followed.lines[0]["payload"] == {"x": 1}
+    return [line["seq"] for line in followed.lines]
+
+
+def interrupted(command: Command) -> None:
+    os.kill(command.process.pid, signal.SIGINT)
+    wait_until(lambda: not command.process.is_alive(), READY_TIMEOUT_S, "dev to end")
+    assert command.process.stop() == 0, command.log
+    assert "Traceback" not in command.log
+
+
+@pytest.mark.slow
+def test_without_java(tmp_path: Path) -> None:
+    with dev(tmp_path) as (command, brokers):
+        assert publish_and_read(tmp_path, brokers) == [0, 1, 2]
+        interrupted(command)
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_on_a_real_kafka_with_a_topology_of_ones_own(tmp_path: Path) -> None:
+    require(infra.kafka.jars.missing())
+    (tmp_path / "t.yaml").write_text(
+        "streams: {default: {input: mine}}\ntopics: {partitions: 2, replication: 3}\n"
+    )
+    options = ("--broker", "kafka", "--topology", str(tmp_path / "t.yaml"))
+    with dev(tmp_path, *options) as (command, brokers):
+        assert publish_and_read(tmp_path, brokers, "mine") == [0, 1, 2]
+        absent = inorder("read", "--brokers", brokers, "--topic", "nowhere")
+        assert (absent.code, "no such topic" in absent.err) == (2, True)
+        raw = inorder("read", "--brokers", brokers, "--topic", "mine")
+        assert raw.code == 2
+        assert "there is `inorder dump`" in raw.err
+        interrupted(command)
+
+
+def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("streams: {default: {colour: red}}\n")
+    answer = inorder("dev", "--topology", tmp_path / "bad.yaml")
+    assert answer.code == 2
+    assert "streams.default.colour" in answer.err
