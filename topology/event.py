@@ -38,7 +38,8 @@ PROGRESS: Final = "progress"
 """From a stage: its lane has said all it had to say before `at_ns`."""
 
 WATERMARK: Final = "watermark"
-"""From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C."""
+"""From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C, `error_ns` the
+largest error of live sources, `error_all_ns` of all that may still speak."""
 
 DEAD: Final = "dead"
 """A dead letter that takes its place in the sequence: nobody is to wait for the number, or
@@ -64,6 +65,7 @@ class Event:
         "at_ns",
         "complete_ns",
         "epoch",
+        "error_all_ns",
         "error_ns",
         "held_by",
         "kind",
@@ -114,6 +116,7 @@ class Event:
         self.held_by = 0
         self.lane = 0
         self.complete_ns = 0
+        self.error_all_ns = 0
 
     def __repr__(self) -> str:
         kind = f" {self.kind}" if self.kind else ""
@@ -147,4 +150,5 @@ def twin(event: Event) -> Event:
     other.held_by = event.held_by
     other.lane = event.lane
     other.complete_ns = event.complete_ns
+    other.error_all_ns = event.error_all_ns
     return other

@@ -20,8 +20,8 @@ number in the headers always counts.
 
 A control record has a `kind` and no value. `blocked`, `unblocked` and `progress`
 bear the same stamps as events, and `sourceId`, `epoch`, `seqNum` where they speak of a
-source; `watermark` bears W as `refTs`, C as `complete` and E as `err`. A producer's `heartbeat`
-and `bye` are stamped as events are.
+source; `watermark` bears W as `refTs`, C as `complete`, E as `err` and, where it is larger, the
+E of all sources as `errAll`. A producer's `heartbeat` and `bye` are stamped as events are.
 
 The record's Kafka timestamp is carried over from input to `events.sequenced` (it
 stands for `ts` where no header does), and is the reference time on `events.ordered`.
@@ -124,6 +124,8 @@ class HeaderWriter:
         headers.append(("err", b"%d" % event.error_ns))
         if event.kind == WATERMARK:
             headers.append(("complete", b"%d" % event.complete_ns))
+            if event.error_all_ns > event.error_ns:
+                headers.append(("errAll", b"%d" % event.error_all_ns))
             return headers
         headers.append(("segment", b"%d" % event.segment))
         headers.append(("arrival", b"%d" % event.arrival_ns))

@@ -270,6 +270,7 @@ class HeaderReader:
             is_watermark = found.get(self._kind) == WATERMARK.encode()
             segment = 0 if is_watermark else int(found["segment"] or b"")
             complete_ns = int(found["complete"] or b"") if is_watermark else 0
+            error_all_ns = int(found.get("errAll") or error_ns) if is_watermark else 0
             late = (found.get("late") or b"").decode("ascii")
             stream = (found.get(self._stream) or b"").decode()
         except KeyError as missing:
@@ -280,6 +281,7 @@ class HeaderReader:
             MIN_INT64 <= at_ns <= MAX_INT64
             and MIN_INT64 <= ref_time_ns <= MAX_INT64
             and 0 <= error_ns <= MAX_INT64
+            and 0 <= error_all_ns <= MAX_INT64
             and 0 <= segment <= MAX_INT64
         ):
             return _stamp_fault(offset, "stamp_unreadable", "a number is out of range", record)
@@ -287,6 +289,7 @@ class HeaderReader:
         if is_watermark:
             event = Event(stream, "", 0, 0, ref_time_ns, at_ns, offset, record, kind=WATERMARK)
             event.complete_ns = complete_ns
+            event.error_all_ns = error_all_ns
         else:
             event = self.read(headers, timestamp_ns, at_ns, offset, record, value)
         if isinstance(event, Event):

@@ -34,7 +34,7 @@ class Uncertain(Watermark):
         self.complete_ns = self.ns - self._correct_for_ns
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
-        event.error_ns = self._error()
+        self._tell_errors(event)
         return event
 
 

@@ -123,6 +123,7 @@ def _windows(topology: Any, stream: str) -> list[tuple[str, Operator]]:
             early_ns=query.early_ns,
             finals=query.finals,
             correct_for_ns=topology.corrects_for_ns(query),
+            newcomers_ns=topology.newcomers_ns(stream),
             max_error_ns=config.clock.max_error_ns,
             max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
             max_windows=query.max_windows,
@@ -152,6 +153,7 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
         engine,
         topology.correct_for_ns,
         place,
+        newcomers_ns=topology.newcomers_ns(stream),
         max_ahead_ns=max_ahead_ns,
         qualities=qualities,
     )

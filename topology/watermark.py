@@ -8,7 +8,9 @@ largest delay that is not exceptional, whichever is longer: so a quiet stream fi
 
 E: the largest error of what waits, and of each live source's newest, told with each
 announcement. W is about reference times; as long as no source becomes less sure, what
-happened before W - E, by true time, has left.
+happened before W - E, by true time, has left. Of a source that is idle nothing is waited for, so
+its error delays nobody; but it may come back, and what is final must bear that: beside E the
+same is told over all sources that have not said bye.
 
 C: every source known has been heard, without a hole, up to here. A lost number holds C
 until it comes or `correct_for` has passed. As long as the last announcement said that C is W,
@@ -78,7 +80,7 @@ class Watermark:
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns
-        event.error_ns = self._error()
+        self._tell_errors(event)
         return event
 
     def note(self, feed: Feed) -> None:
@@ -88,9 +90,14 @@ class Watermark:
         else:
             self.lacking.discard(feed.source)
 
-    def _error(self) -> int:
-        feeds = self._feeds.values()
-        return max((feed.error_ns for feed in feeds if feed.state < OUT), default=0)
+    def _tell_errors(self, event: Event) -> None:
+        live_ns = all_ns = 0
+        for feed in self._feeds.values():
+            if feed.error_ns > live_ns and feed.state < OUT:
+                live_ns = feed.error_ns
+            if feed.error_ns > all_ns and not feed.is_over:
+                all_ns = feed.error_ns
+        event.error_ns, event.error_all_ns = live_ns, max(live_ns, all_ns)
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
         """No event with a smaller reference time is still to come, as far as can be said."""

@@ -95,6 +95,7 @@ def test_defaults() -> None:
         "max_queued": 1_000_000,
         "max_queued_bytes": 256 * 2**20,
         "expected_sources": (),
+        "newcomers_ns": None,
     }
     assert topology.model_dump(exclude={"streams"}) == {
         "stages": tuple(Stage(name, (name,)) for name in OPERATORS),
@@ -147,7 +148,7 @@ streams:
               gap_ranges: 14, gap_memory: 90min, alpha: 0.875, beta: 1e-6, estimator_clock: event}
     clock: {sync: none, unsynced: trust, max_ahead: 5min, max_error: 50us}
     merge: {wait: thesis, miss_target: 1e-2, max_wait: 0ms, idle_after: 7ns, max_queued: 15,
-            expected_sources: [a, "1"]}
+            expected_sources: [a, "1"], newcomers: 0s}
 stages: [ reorder + merge , window ]
 queries: {}
 delivery: at_least_once
@@ -200,6 +201,7 @@ def test_every_key_has_its_meaning() -> None:
         idle_after_ns=7,
         max_queued=15,
         expected_sources=("a", "1"),
+        newcomers_ns=0,
     )
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     assert tuple(stream.headers.names()) == ("who", "n", "when", "what", "run", "game", "word")

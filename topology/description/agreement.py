@@ -81,6 +81,11 @@ def lateness_faults(topology: Topology) -> Iterator[Fault]:
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
             message = "is longer than the file's correct_for"
             yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
+    for name in topology.streams:
+        if topology.newcomers_ns(name) > topology.correct_for_ns:
+            message = "is longer than the file's correct_for, after which all is final"
+            path = ("streams", name, "merge", "newcomers")
+            yield Fault(path, message, "lower it, or raise the file's correct_for")
 
 
 def patience_faults(topology: Topology) -> Iterator[Fault]:

@@ -180,7 +180,9 @@ def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
 
 
 class MergeConfig(Section):
-    """Order across the sources of the stream."""
+    """Order across the sources of the stream. `newcomers`: how far behind W a source that was not
+    heard before may begin, so that results are final only so long after; None: the file's
+    `correct_for`; 0 where `expected_sources` names them all."""
 
     wait: Annotated[MergeWait, one_of(MergeWait)] = "delay"
     miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
@@ -190,6 +192,7 @@ class MergeConfig(Section):
     max_queued: Count = 1_000_000
     max_queued_bytes: SizeBytes = 256 * 2**20
     expected_sources: Annotated[tuple[str, ...], given(_source_names)] = ()
+    newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
 
 
 class HeaderNames(NamedTuple):
@@ -220,6 +223,7 @@ STAMPED_NAMES: Final = (
     "lane",
     "late",
     "complete",
+    "errAll",
     "reason",
 )
 """Written by the stages on derived topics; a producer's header of such a name is

@@ -186,6 +186,11 @@ class Topology(Section):
         """How long late events change the query's results."""
         return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
 
+    def newcomers_ns(self, stream: str) -> int:
+        """How far behind W a source of the stream that was not heard before may begin."""
+        newcomers_ns = self.streams[stream].merge.newcomers_ns
+        return self.correct_for_ns if newcomers_ns is None else newcomers_ns
+
     def has_work(self, operator: str) -> bool:
         """Windows, patterns and joins have none without a query of theirs."""
         if operator in (REORDER, MERGE):

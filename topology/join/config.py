@@ -71,7 +71,9 @@ class JoinConfig:
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED tells the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `quality`: None for no promise (topology.slack.promise)."""
+    that are merely possible. `quality`: None for no promise (topology.slack.promise).
+    `newcomers_ns`: how far behind W a source that was not heard before may begin, on any of the
+    streams (topology.window.frontier)."""
 
     query: str
     sides: tuple[Side, ...]
@@ -85,6 +87,7 @@ class JoinConfig:
     uncertainty: str = EXPECTED
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
+    newcomers_ns: int = 600 * 10**9
     max_events: int = 1_000_000
     max_rows: int = 10_000
     quality: Quality | None = None
@@ -137,6 +140,6 @@ def _of_bounds(config: JoinConfig) -> str:
     for bound in ("max_events", "max_rows"):
         if getattr(config, bound) < 1:
             return f"{bound} is {getattr(config, bound)}; write at least 1"
-    if config.correct_for_ns < 0:
-        return "correct_for is not below 0"
+    if min(config.correct_for_ns, config.newcomers_ns) < 0:
+        return "correct_for and newcomers are not below 0"
     return config.quality.fault() if config.quality is not None else ""

@@ -77,7 +77,9 @@ class Frontiers:
         self._ordered = ordered
         streams = [side.stream for side in config.sides]
         self._of_stream = {
-            stream: Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
+            stream: Frontier(
+                config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
+            )
             for stream in streams
         }
         self._all = list(self._of_stream.values())

@@ -138,6 +138,7 @@ def config_of(topology: Any, name: str, query: Any) -> JoinConfig:
         uncertainty=query.uncertainty or "expected",
         finals=query.finals,
         correct_for_ns=topology.corrects_for_ns(query),
+        newcomers_ns=max(topology.newcomers_ns(side.stream) for side in sides),
         max_events=query.max_events,
         max_rows=query.max_rows,
         quality=quality_of(query.quality, streams),

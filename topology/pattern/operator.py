@@ -1,7 +1,8 @@
 """PATTERN: matches of a stream's queries, as an operator of the chain.
 
 Events and control events pass unchanged; what is found goes into `Step.results`. The
-frontier comes with the watermarks: all before C is there, and what W has left behind by
+frontier comes with the watermarks: all before C is there but for what sources bring that were not
+heard before, for which there is room (topology.window.frontier), and what W has left behind by
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
@@ -60,10 +61,11 @@ class Pattern:
         decode: Decode = read_payload,
         max_ahead_ns: int | None = None,
         qualities: Mapping[str, Quality] | None = None,
+        newcomers_ns: int = 600 * 10**9,
     ) -> None:
         self._engine = engine
         self._promises: dict[str, Promise] = {}
-        self._frontier = Frontier(correct_for_ns, heeds_errors=True)
+        self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._now_ns = 0
         self._instant_open = False
         self._wait_as(qualities or {})
@@ -85,9 +87,8 @@ class Pattern:
             if event.kind == DATA:
                 self._take(event)
             elif event.kind == WATERMARK:
-                frontier_ns = max(event.complete_ns, event.ref_time_ns - self._correct_for_ns)
-                self._engine.advance(frontier_ns, event.at_ns)
                 self._frontier.announce(event)
+                self._engine.advance(self._frontier.decided_ns, event.at_ns)
                 self._instant_open = True
             elif event.kind in (HEARTBEAT, BYE):
                 self._hear_of(event)

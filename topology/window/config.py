@@ -54,7 +54,8 @@ class WindowConfig:
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
     the error of one source is not the same for all its events (`shifts`). `quality`: None for no
-    promise (topology.slack.promise)."""
+    promise (topology.slack.promise). `newcomers_ns`: how far behind W a source that was not heard
+    before may begin (`frontier`)."""
 
     query: str
     kind: str
@@ -67,6 +68,7 @@ class WindowConfig:
     early_ns: int = 0
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
+    newcomers_ns: int = 600 * 10**9
     max_error_ns: int = 20 * 10**6
     max_skew_ppm: int = 100
     jitter_ns: int = 0
@@ -153,8 +155,8 @@ def _of_bounds(config: WindowConfig) -> str:
     for bound in ("max_windows", "max_edge_events", "max_recount"):
         if getattr(config, bound) < 1:
             return f"{bound} is {getattr(config, bound)}; write at least 1"
-    if min(config.early_ns, config.correct_for_ns, config.max_error_ns) < 0:
-        return "early, correct_for and max_error are not below 0"
+    if min(config.early_ns, config.correct_for_ns, config.newcomers_ns, config.max_error_ns) < 0:
+        return "early, correct_for, newcomers and max_error are not below 0"
     if min(config.max_skew_ppm, config.jitter_ns) < 0:
         return "max_skew and jitter are not below 0"
     return config.quality.fault() if config.quality is not None else ""

@@ -10,9 +10,13 @@ A promise of quality (`promise`) may close earlier.
 `sure_ns`: what ends at or before it closed since nothing is to come, and not since that was
 improbable or took too long.
 
-`final_ns`: what ends at or before it is final: the complete frontier C has passed it in the
-same way, or W has by `correct_for`; where no watermarks are told, `closed_ns` has by that. None
-goes back, and final_ns <= closed_ns.
+`final_ns`: what ends at or before it is final: the complete frontier C has passed it, and W has by
+`newcomers`; or W has by `correct_for`. C speaks for the sources that are known: one that is heard
+for the first time may bring events from before it, and for these there is room. The errors that
+count here are those of all sources, of idle ones too, for these may come back. Where no watermarks
+are told, `closed_ns` has passed it by `correct_for`. None goes back, and final_ns <= closed_ns.
+
+Whether a window is confirmed does not wait for newcomers: what is known says nothing against it.
 """
 
 from __future__ import annotations
@@ -33,21 +37,25 @@ class Frontier:
         "_announced_ns",
         "_complete_ns",
         "_correct_for_ns",
+        "_error_all_ns",
         "_error_ns",
         "_heeds_errors",
+        "_newcomers_ns",
         "_watermark_ns",
         "closed_ns",
         "final_ns",
         "sure_ns",
     )
 
-    def __init__(self, correct_for_ns: int, *, heeds_errors: bool) -> None:
+    def __init__(self, correct_for_ns: int, newcomers_ns: int, *, heeds_errors: bool) -> None:
         self._correct_for_ns = correct_for_ns
+        self._newcomers_ns = newcomers_ns
         self._heeds_errors = heeds_errors
         self._watermark_ns = NOT_YET
         self._announced_ns = NOT_YET
         self._complete_ns = NOT_YET
         self._error_ns = 0
+        self._error_all_ns = 0
         self.closed_ns = NOT_YET
         self.sure_ns = NOT_YET
         self.final_ns = NOT_YET
@@ -63,6 +71,7 @@ class Frontier:
             self._watermark_ns = event.ref_time_ns
         if event.error_ns > self._error_ns and self._heeds_errors:
             self._error_ns = event.error_ns
+            self._error_all_ns = max(self._error_all_ns, event.error_ns)
 
     def announce(self, event: Any) -> None:
         """A watermark record."""
@@ -71,6 +80,7 @@ class Frontier:
         self._complete_ns = max(self._complete_ns, event.complete_ns)
         if self._heeds_errors:
             self._error_ns = event.error_ns
+            self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
     def settle(self) -> None:
         passed_ns = self._watermark_ns - self._error_ns
@@ -78,11 +88,16 @@ class Frontier:
             self.sure_ns = passed_ns
         if passed_ns > self.closed_ns:
             self.closed_ns = passed_ns
-        final_ns = self._complete_ns - self._error_ns
-        if passed_ns - self._correct_for_ns > final_ns:
-            final_ns = passed_ns - self._correct_for_ns
+        final_ns = self.decided_ns - self._error_all_ns
         if final_ns > self.final_ns:
             self.final_ns = min(final_ns, self.closed_ns)
+
+    @property
+    def decided_ns(self) -> int:
+        """No event with a smaller reference time is to come that counts, by the watermarks."""
+        watermark_ns = self._watermark_ns
+        heard_ns = min(self._complete_ns, watermark_ns - self._newcomers_ns)
+        return max(heard_ns, watermark_ns - self._correct_for_ns)
 
     def promise(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
         """So far windows may be told. `is_alone`: no watermarks come."""
@@ -113,6 +128,7 @@ class Frontier:
             self._announced_ns,
             self._complete_ns,
             self._error_ns,
+            self._error_all_ns,
             self.closed_ns,
             self.sure_ns,
             self.final_ns,
@@ -125,6 +141,7 @@ class Frontier:
             self._announced_ns,
             self._complete_ns,
             self._error_ns,
+            self._error_all_ns,
             self.closed_ns,
             self.sure_ns,
             self.final_ns,

@@ -98,7 +98,9 @@ class Windows:
         check(config, known)
         self._early_ns = config.early_ns
         self._ordered = ordered
-        self._frontier = Frontier(config.correct_for_ns, heeds_errors=config.heeds_errors)
+        self._frontier = Frontier(
+            config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
+        )
         self._reading = Reading(config, decode, known)
         self._teller = Teller(stream, config, self._frontier)
         makers = self._makers = Makers(config.outputs, known)

@@ -16,13 +16,16 @@ from topology.result import CONFIRMED, UNCERTAIN, Overflow
 
 KEY = ("key",)
 X, Y, Z = Side("x", "X", key=KEY), Side("y", "Y", key=KEY), Side("z", "Z", key=KEY)
+KNOWN: dict[str, Any] = {"newcomers_ns": 0}
 WITHIN: dict[str, Any] = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 10 * MS}
 TUMBLING: dict[str, Any] = {"kind": "tumbling", "size_ns": 10 * MS, "every_ns": 10 * MS}
 SLIDING: dict[str, Any] = {"kind": "sliding", "size_ns": 10 * MS, "every_ns": 5 * MS}
 
 
 def join(*sides: Side, **settings: Any) -> SeveralJoins:
-    return SeveralJoins([Join(JoinConfig("q", sides or (X, Y), **{**WITHIN, **settings}))], 1)
+    return SeveralJoins(
+        [Join(JoinConfig("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))], 1
+    )
 
 
 def x(seq: int, ref_ms: float, **how: Any) -> Event:
@@ -318,15 +321,15 @@ def test_a_query_that_was_changed_begins_anew() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     told(operator, first)
-    other = SeveralJoins([Join(JoinConfig("q", (X, Y), outer="left", **TUMBLING))], 1)
+    other = SeveralJoins([Join(JoinConfig("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
     other.restore(operator.snapshot(), [first])
     assert rows(told(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
 
 
 def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
-    short = Join(JoinConfig("short", (X, Y), **WITHIN))
-    long = Join(JoinConfig("long", (X, Y), kind="interval", high_ns=100 * MS))
+    short = Join(JoinConfig("short", (X, Y), **KNOWN, **WITHIN))
+    long = Join(JoinConfig("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
     operator = SeveralJoins([short, long], 1)
     first = x(1, 100)
     assert [row.query for row in told(operator, first, y(1, 105))] == ["short", "long"]
@@ -338,7 +341,7 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
 
 def test_queries_take_turns_at_the_end_too() -> None:
     """As they would if the clock had been looked at before."""
-    configs = [JoinConfig(name, (X, Y), outer="left", **WITHIN) for name in ("p", "q")]
+    configs = [JoinConfig(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
     operator = SeveralJoins([Join(config) for config in configs], 1)
     told(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
     found = end(operator, 201)

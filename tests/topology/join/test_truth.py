@@ -43,7 +43,8 @@ every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinConfig:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
-    return JoinConfig("q", own, fields=fields, **{**RELATIONS[relation], **settings})
+    known = {"newcomers_ns": 0}  # so that rows become final on the way
+    return JoinConfig("q", own, fields=fields, **{**known, **RELATIONS[relation], **settings})
 
 
 def run(

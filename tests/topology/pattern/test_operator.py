@@ -14,7 +14,7 @@ from topology.stage import Stage
 MS = 1_000_000
 
 TOPOLOGY = """\
-streams: {{default: {{clock: {{unsynced: trust}}}}}}
+streams: {{default: {{clock: {{unsynced: trust}}, merge: {{newcomers: 0s}}}}}}
 live_queries: true
 {more}"""
 AB = "PATTERN SEQ(A a, B b) WITHIN 10 ms"

@@ -20,7 +20,7 @@ SUM = (Output("sum", "sum", ("v",)),)
 
 def windows(kind: str, *, ms: int = 0, every_ms: int = 0, **settings: Any) -> Windows:
     sizes = {"size_ns": ms * MS, "every_ns": (every_ms or ms) * MS}
-    config = WindowConfig("q", kind, **{"outputs": SUM, **sizes, **settings})
+    config = WindowConfig("q", kind, **{"outputs": SUM, "newcomers_ns": 0, **sizes, **settings})
     return Windows("default", config, functions=settings.pop("functions", None))
 
 
@@ -217,7 +217,7 @@ def test_aggregates_of_a_users_own() -> None:
 
 
 def test_only_watermarks_count_where_events_come_in_any_order() -> None:
-    config = WindowConfig("q", "tumbling", SUM, size_ns=10 * MS, every_ns=10 * MS)
+    config = WindowConfig("q", "tumbling", SUM, 10 * MS, 10 * MS, newcomers_ns=0)
     operator = Windows("default", config, ordered=False)
     assert not told(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
     results = told(operator, watermark(58, 10, 10), watermark(59, 11, 11))
