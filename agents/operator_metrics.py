@@ -70,6 +70,7 @@ TEXTS: Final = {
     "pattern_irrelevant": "Events that no query asks for",
     "pattern_late": "Events behind the frontier",
     "pattern_refused": "Events left out at a bound",
+    "pattern_given_up": "Watermarks at which room for newcomers was given up, for want of place",
     "pattern_copies": "Events seen before",
     "pattern_conflicts": "Copies that say something else",
     "pattern_unpartitioned": "Events without a value for the partition key of a query",

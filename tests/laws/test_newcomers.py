@@ -3,18 +3,27 @@ what was told, and the last word is that of a run in order; nothing that is know
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any, Final
 
 import pytest
 
+from benchmarks.traces import TraceAbsent, jr_umts, to_events
 from topology.description import parse
-from topology.event import Event
+from topology.event import NO_EPOCH, WATERMARK, Event, twin
+from topology.join.config import JoinConfig, Side
+from topology.join.operator import Join
+from topology.pattern.compiled import Compiled
+from topology.pattern.engine import Engine
+from topology.pattern.operator import Pattern
+from topology.pattern.parse import parse_query
 from topology.result import CONFIRMED, RETRACT
 from topology.stage import Stage
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS
+SECOND: Final = 1_000 * MS
 
 QUERIES: Final = {
     "tumbling": "{window: tumbling 50ms, aggregate: {n: count(), last: last(payload.v)}}",
@@ -59,10 +68,8 @@ def run(query: str, events: list[Event], delay_ms: dict[str, int], merge: str = 
     own = []
     for one in events:
         delay_ns = (1 + delay_ms.get(one.source, 0)) * MS
-        later = Event(*(getattr(one, name) for name in ("stream", "source", "epoch", "seq")), 0, 0)
-        later.ts_ns = later.ref_time_ns = one.ts_ns
+        later = twin(one)
         later.arrival_ns = later.at_ns = one.ts_ns + delay_ns
-        later.value, later.type = one.value, one.type
         own.append(later)
     own.sort(key=lambda one: one.arrival_ns)
     found: list[Any] = []
@@ -92,12 +99,85 @@ def test_the_last_word_is_that_of_a_run_in_order(name: str) -> None:
     assert changed, "no newcomer came behind C, so the law says nothing"
 
 
-def test_what_is_known_is_confirmed_at_once_all_the_same() -> None:
+@pytest.mark.parametrize("name", ["tumbling", "join", "pattern at its end"])
+def test_what_is_known_is_told_and_confirmed_at_once_all_the_same(name: str) -> None:
     for seed in range(4):
         events = history(seed)
-        found = run(QUERIES["tumbling"], events, {})
-        closed = run(QUERIES["tumbling"], events, {}, merge="newcomers: 0s")
+        found = run(QUERIES[name], events, {})
+        closed = run(QUERIES[name], events, {}, merge="newcomers: 0s")
         told = [(one.id, one.op, one.at_ns, one.confidence) for one in found]
         assert told == [(one.id, one.op, one.at_ns, one.confidence) for one in closed]
         assert CONFIRMED in {one.confidence for one in found}
         assert sum(one.final for one in found) < sum(one.final for one in closed)
+
+
+def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], int]:
+    """Last word of each window of 1 s, and the truth; how many events came for final ones."""
+    try:
+        rows = jr_umts(session)
+    except TraceAbsent as missing:
+        pytest.skip(str(missing))
+    running = stage("{window: tumbling 1s, aggregate: {n: count()}}", merge)
+    events = to_events(rows, epoch=NO_EPOCH)
+    found: list[Any] = []
+    for start in range(0, len(events), 500):
+        batch = events[start : start + 500]
+        found += running.on_batch(batch, batch[-1].at_ns).results
+    found += running.on_end(events[-1].at_ns).results
+    truth = Counter(row.ts_ns // SECOND * SECOND for row in rows)
+    return (
+        {one.start_ns: one.values["n"] for one in found},
+        truth,
+        running.figures("default")["window_expired"],
+    )
+
+
+@pytest.mark.parametrize("session", ["d1", "d2", "d4"])
+def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
+    """They come in over some seconds, each with events that are late by as much."""
+    told, truth, expired = recorded(session, "newcomers: 0s")
+    assert told != truth
+    assert expired
+    told, truth, expired = recorded(session, "")
+    assert told == truth
+    assert not expired
+
+
+def ordered(n: int) -> list[Event]:
+    """One stream as it leaves the merge: an A and a B every 2 ms, a watermark every 20 ms."""
+    events = []
+    for at_ms in range(n):
+        at_ns = START + at_ms * MS
+        type_ = "AB"[at_ms % 2]
+        events.append(Event("default", "a", 0, at_ms, at_ns, at_ns, at_ms, type=type_))
+        if at_ms % 20 == 19:
+            said = Event("default", "", 0, 0, at_ns, at_ns, kind=WATERMARK)
+            said.complete_ns = at_ns
+            events.append(said)
+    return events
+
+
+def test_a_pattern_gives_up_room_for_newcomers_before_events_that_are_known() -> None:
+    query = Compiled(parse_query("PATTERN SEQ(A a, B b) WITHIN 3 ms"))
+    running = Pattern(Engine([query], max_retained=400), 600_000 * MS)
+    found: list[Any] = []
+    kept = 0
+    for one in ordered(4_000):
+        found += running.on_batch([one], one.at_ns).results
+        kept = max(kept, running.figures()["retained"])
+    figures = running.figures()
+    assert (len(found), figures["refused"], figures["late"]) == (2_000, 0, 0)
+    assert 350 < kept <= 400
+    assert 0 < figures["given_up"] < 100
+
+
+def test_so_does_a_join() -> None:
+    sides = Side("x", "default", "A"), Side("y", "default", "B")
+    config = JoinConfig("q", sides, "interval", high_ns=MS, outer="left", max_events=400)
+    running = Join(config)
+    found: list[Any] = []
+    for one in ordered(4_000):
+        found += running.on_batch([one], one.at_ns).results
+    figures = running.figures()
+    assert [len(row.partners) for row in found] == [2] * 2_000
+    assert (figures["given_up"], figures["expired"]) == (0, 0)

@@ -121,6 +121,12 @@ class Frontiers:
             frontier.settle()
         self._sum_up()
 
+    def make_room(self) -> None:
+        """That for newcomers is given up."""
+        for frontier in self._all:
+            frontier.crowd()
+        self._sum_up()
+
     def keep_promise(self, now_ns: int) -> None:
         promise = self.promise
         if promise is not None:

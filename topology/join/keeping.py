@@ -84,6 +84,11 @@ class Keeping:
                 ended.append(entry)
         return ended
 
+    @property
+    def is_crowded(self) -> bool:
+        """Of the room for events an eighth is left, at most."""
+        return 8 * self._index.count > 7 * self._most
+
     def excess(self) -> Entry | None:
         """The oldest, if there are too many."""
         if self._index.count <= self._most:

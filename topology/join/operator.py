@@ -9,9 +9,10 @@ that comes later can undo it. After the last correction the rows that stand are 
 join of all events in order that were not left out, for every order of arrival.
 
 Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
-frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). At
-`max_events` the oldest event is given up (`given_up`): the rows with a null that it has or may fill
-are told as they stand, as final. Of more than `max_rows` rows of one event an `Overflow` tells.
+frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). Near
+`max_events` the room for newcomers is given up. At it the oldest event is given up (`given_up`):
+the rows with a null that it has or may fill are told as they stand, as final. Of more than
+`max_rows` rows of one event an `Overflow` tells.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
@@ -116,6 +117,8 @@ class Join:
         if self._instant_open:
             self._instant_open = False
             self._frontiers.settle()
+            if self._keeping.is_crowded:
+                self._frontiers.make_room()
             self._frontiers.keep_promise(self._now_ns)
             self._settle(self._now_ns)
         while (due_ns := self._frontiers.due_ns()) < until_ns:

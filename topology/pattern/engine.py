@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from topology.operator import NEVER, Changes, State
 from topology.pattern.compiled import Compiled
+from topology.pattern.defaults import ends_in_negation
 from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
@@ -135,6 +136,11 @@ class Engine:
     def retained(self) -> int:
         """Entries that some index holds."""
         return len(self._identities)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Of the room for entries an eighth is left, at most."""
+        return 8 * len(self._identities) > 7 * self._max_retained
 
     @property
     def unpartitioned(self) -> int:
@@ -316,7 +322,15 @@ class Engine:
         """How long an event may matter to a query, by its name."""
         return {each.query.name: each.query.reach_ns for each in self._wirings()}
 
+    @property
+    def told_when_heard(self) -> list[str]:
+        """The queries that wait for the end of a gap in which nothing may happen, by name."""
+        queries = [wiring.query.query for wiring in self._wirings()]
+        return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
+
     def _keep(self, wiring: Wiring, until_ns: int) -> None:
+        if wiring.promised_ns is not None:
+            until_ns = max(until_ns, wiring.promised_ns)
         wiring.promised_ns = until_ns
         waiting = self._waiting(PROMISE, wiring.query.name)
         while waiting and waiting[0][0] < until_ns:

@@ -6,10 +6,16 @@ heard before, for which there is room (topology.window.frontier), and what W has
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
+A match that ends in a gap in which nothing may happen is told when all sources that are known have
+been heard beyond it, and taken back if a newcomer brings what must not happen.
+
 Before MERGE (`patterns_read: raw` or `sequenced`) no watermark tells how far events have come. The
 frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
 nobody, drops copies, and takes `ts`, or what REORDER made of it, for the time. One clock far ahead
 would make all others late, so an event more than `max_ahead` after its arrival is refused.
+
+Where nearly as many events are kept as may be, a watermark leaves no room for newcomers
+(`given_up`), so that events of sources that are known find place.
 
 With `quality` a query waits: a match is told once it is promised that nothing that comes later
 changes it (`topology.slack.promise`), instead of at once; it is corrected all the same. Patterns
@@ -66,6 +72,8 @@ class Pattern:
         self._engine = engine
         self._promises: dict[str, Promise] = {}
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
+        self._is_ordered = max_ahead_ns is None
+        self._told_when_heard = self._gaps_of(engine, qualities or {})
         self._now_ns = 0
         self._instant_open = False
         self._wait_as(qualities or {})
@@ -75,6 +83,7 @@ class Pattern:
         self._max_ahead_ns = max_ahead_ns
         self._ahead = 0
         self._unreadable = 0
+        self._given_up = 0
         self._ended: dict[str, None] = {}  # of the state, since another engine took over
         self._is_new = False
         self.let_go: list[Event] = []
@@ -88,13 +97,29 @@ class Pattern:
                 self._take(event)
             elif event.kind == WATERMARK:
                 self._frontier.announce(event)
-                self._engine.advance(self._frontier.decided_ns, event.at_ns)
+                self._engine.advance(self._decided_ns(), event.at_ns)
+                for name in self._told_when_heard:
+                    self._engine.promise(name, self._frontier.heard_ns, event.at_ns)
                 self._instant_open = True
             elif event.kind in (HEARTBEAT, BYE):
                 self._hear_of(event)
         if now_ns > self._now_ns:
             self._pass_time(now_ns)
         return self._step(now_ns, list(events))
+
+    def _gaps_of(self, engine: Engine, qualities: Mapping[str, Quality]) -> list[str]:
+        """Before MERGE nobody knows what has been heard."""
+        names = [name for name in engine.told_when_heard if name not in qualities]
+        for name in names if self._is_ordered else ():
+            engine.promise(name, BEFORE_ALL, 0)
+        return names if self._is_ordered else []
+
+    def _decided_ns(self) -> int:
+        """Room for newcomers is what is given up first, before events that are known."""
+        if not self._engine.is_crowded:
+            return self._frontier.decided_ns
+        self._given_up += 1
+        return self._frontier.heard_ns
 
     def _take(self, event: Event) -> None:
         speaks = self._max_ahead_ns is not None or not event.late
@@ -207,6 +232,7 @@ class Pattern:
         entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
         for name in qualities or {}:
             engine.promise(name, BEFORE_ALL, 0)
+        self._told_when_heard = self._gaps_of(engine, qualities or {})
         engine.restore(before.snapshot(), entries)
         self._engine = engine
         self._wait_as(qualities or {})
@@ -267,5 +293,6 @@ class Pattern:
             "conflicts": counts[CONFLICT],
             "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,
+            "given_up": self._given_up,
             **worst(promise.figures() for promise in self._promises.values()),
         }

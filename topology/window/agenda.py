@@ -1,56 +1,79 @@
-"""When windows of fixed times end, so that nobody looks before it is worth it."""
+"""When windows of fixed times end, so that nobody looks before it is worth it.
+
+Of the slices that hold anything, and of the windows that were told: those that are open, and those
+that are kept until they are final, the oldest first. Cost: of what closes or becomes final, and of
+what is open; not of what is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from topology.window.frontier import FOR_EVER
 from topology.window.slices import Slices
 
 
 class Agenda:
-    """Of the slices that hold anything, and of the windows that were told."""
+    """Slices and windows are named by where they start. Each is announced once, until it is
+    taken."""
 
-    __slots__ = ("_next_end_ns", "_slices", "next_final_ns")
+    __slots__ = ("_kept", "_next_end_ns", "_open", "_slices", "_told")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
+        self._open: set[int] = set()
+        self._kept: list[int] = []
+        self._told: list[int] = []
         self._next_end_ns = FOR_EVER
-        self.next_final_ns = FOR_EVER
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
-        """The slice holds something; what ends until `closed` has been told."""
-        last_end_ns = self._slices.last_end(slice_ns)
-        if last_end_ns > closed_ns:
-            end_ns = self._slices.first_end(slice_ns, closed_ns)
-            self._next_end_ns = min(self._next_end_ns, end_ns)
-        self.expect_final(last_end_ns)
+        """The slice holds something now; what ends until `closed` has been told."""
+        heappush(self._kept, slice_ns)
+        if self._slices.last_end(slice_ns) > closed_ns:
+            self._open.add(slice_ns)
+            self._next_end_ns = min(self._next_end_ns, self._slices.first_end(slice_ns, closed_ns))
 
-    def expect_final(self, end_ns: int) -> None:
-        """Something that ends there is kept until that is final."""
-        self.next_final_ns = min(self.next_final_ns, end_ns)
+    def expect_final(self, start_ns: int) -> None:
+        """A window that starts there was told and is not final."""
+        heappush(self._told, start_ns)
 
-    def closing(self, held: Iterable[int], before_ns: int, closed_ns: int) -> set[int]:
-        """The starts of the windows that end in (before, closed]; `held` are the slices."""
+    @property
+    def next_final_ns(self) -> int:
+        """Nothing becomes final before."""
+        told_ns = self._told[0] + self._slices.size_ns if self._told else FOR_EVER
+        kept_ns = self._slices.last_end(self._kept[0]) if self._kept else FOR_EVER
+        return min(told_ns, kept_ns)
+
+    @property
+    def oldest_end_ns(self) -> int:
+        """Where the last window of the oldest slice ends."""
+        return self._slices.last_end(self._kept[0]) if self._kept else FOR_EVER
+
+    def closing(self, before_ns: int, closed_ns: int) -> set[int]:
+        """The starts of the windows that end in (before, closed]."""
         starts: set[int] = set()
         if closed_ns < self._next_end_ns:
             return starts
         size_ns = self._slices.size_ns
         self._next_end_ns = FOR_EVER
-        for slice_ns in held:
-            last_end_ns = self._slices.last_end(slice_ns)
-            if last_end_ns <= before_ns:
-                continue
+        for slice_ns in list(self._open):
             for start_ns in self._slices.windows(slice_ns):
                 if before_ns < start_ns + size_ns <= closed_ns:
                     starts.add(start_ns)
-            if last_end_ns > closed_ns:
+            if self._slices.last_end(slice_ns) <= closed_ns:
+                self._open.discard(slice_ns)
+            else:
                 end_ns = self._slices.first_end(slice_ns, closed_ns)
                 self._next_end_ns = min(self._next_end_ns, end_ns)
         return starts
 
-    def renew(self, held: Iterable[int], told: Iterable[int]) -> None:
-        """What is left after the final ones have gone."""
-        ends = [start_ns + self._slices.size_ns for start_ns in told]
-        ends += [self._slices.last_end(slice_ns) for slice_ns in held]
-        self.next_final_ns = min(ends, default=FOR_EVER)
+    def final_windows(self, final_ns: int) -> Iterator[int]:
+        """Those told that end until then, rising."""
+        while self._told and self._told[0] + self._slices.size_ns <= final_ns:
+            yield heappop(self._told)
+
+    def final_slices(self, final_ns: int) -> Iterator[int]:
+        """Those whose windows all end until then, rising."""
+        while self._kept and self._slices.last_end(self._kept[0]) <= final_ns:
+            yield heappop(self._kept)

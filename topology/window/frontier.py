@@ -95,8 +95,16 @@ class Frontier:
     @property
     def decided_ns(self) -> int:
         """No event with a smaller reference time is to come that counts, by the watermarks."""
+        return self._decided_ns(self._newcomers_ns)
+
+    @property
+    def heard_ns(self) -> int:
+        """The same, were no source to come that has not been heard."""
+        return self._decided_ns(0)
+
+    def _decided_ns(self, newcomers_ns: int) -> int:
         watermark_ns = self._watermark_ns
-        heard_ns = min(self._complete_ns, watermark_ns - self._newcomers_ns)
+        heard_ns = min(self._complete_ns, watermark_ns - newcomers_ns)
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
     def promise(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
@@ -109,6 +117,10 @@ class Frontier:
     def give_up(self, until_ns: int) -> None:
         """What ends until there is final, as there is no room to keep it."""
         self.final_ns = max(self.final_ns, min(until_ns, self.closed_ns))
+
+    def crowd(self) -> None:
+        """There is no more room for newcomers."""
+        self.give_up(self.heard_ns - self._error_all_ns)
 
     def end(self) -> None:
         """Nothing comes any more; what is missing stays so."""

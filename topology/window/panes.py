@@ -76,8 +76,7 @@ class Panes:
         if not self._is_sliding:
             return [start_ns] if start_ns in self.by_slice else []
         if self._row_ns != start_ns:
-            end_ns = start_ns + self._slices.size_ns
-            self._row = sorted(each for each in self.by_slice if start_ns <= each < end_ns)
+            self._row = self._slices.held(self.by_slice, start_ns)
             self._row_ns = start_ns
         return self._row
 

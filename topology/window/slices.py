@@ -8,6 +8,8 @@ window is one slice.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class Slices:
     """Named by where they start. `size_ns` >= `every_ns` > 0."""
@@ -39,6 +41,14 @@ class Slices:
         while len(found) <= at_most and (following := self.after(found[-1])) <= last_ns:
             found.append(following)
         return found[:at_most]
+
+    def held(self, slices: Collection[int], start_ns: int) -> list[int]:
+        """Those of `slices` that are part of the window, rising."""
+        end_ns = start_ns + self.size_ns
+        most = 2 * (self.size_ns // self.every_ns + 1)
+        if len(slices) <= most:
+            return sorted(each for each in slices if start_ns <= each < end_ns)
+        return [each for each in self.within(start_ns, end_ns - 1, most) if each in slices]
 
     def windows(self, slice_ns: int) -> list[int]:
         """The starts of the windows that hold the slice, rising."""

@@ -122,7 +122,7 @@ class Spans:
         return self._panes.open(slice_ns, key)
 
     def _make_room(self) -> None:
-        oldest_ns = self._slices.last_end(min(self._panes.by_slice))
+        oldest_ns = self._agenda.oldest_end_ns
         if oldest_ns <= self._closed_ns:
             self._tell_touched()
             before = self._panes.count
@@ -161,7 +161,7 @@ class Spans:
             due = [window for window in self._touched if self._end(window) <= self._closed_ns]
         if frontier.closed_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.closed_ns
-            for start_ns in self._agenda.closing(self._panes.by_slice, before_ns, self._closed_ns):
+            for start_ns in self._agenda.closing(before_ns, self._closed_ns):
                 due += [(start_ns, key) for key in self._panes.keys(start_ns)]
         for window in sorted(due):
             self._untouch(window)
@@ -213,8 +213,10 @@ class Spans:
         if is_final:
             self._forget(start_ns, key)
         else:
-            self._shown.setdefault(start_ns, {})[key] = revision + 1
-            self._agenda.expect_final(end_ns)
+            if start_ns not in self._shown:
+                self._shown[start_ns] = {}
+                self._agenda.expect_final(start_ns)
+            self._shown[start_ns][key] = revision + 1
             self.journal.note(SHOWN, start_ns, key)
 
     def _forget(self, start_ns: int, key: str) -> None:
@@ -226,23 +228,19 @@ class Spans:
     def _retire(self) -> None:
         """Forget what is final; where the query asks for it, say so."""
         final_ns = self._frontier.final_ns
-        for start_ns in sorted(self._shown):
-            if start_ns + self._config.size_ns > final_ns:
-                continue
+        for start_ns in self._agenda.final_windows(final_ns):
             for key in sorted(self._shown[start_ns]):
                 if self._config.finals:
                     self._tell((start_ns, key), is_closed=True)
                 else:
                     self._forget(start_ns, key)
             del self._shown[start_ns]
-        for slice_ns in sorted(self._panes.by_slice):
-            if self._slices.last_end(slice_ns) <= final_ns:
-                gone = self._panes.drop(slice_ns)
-                if self.journal.is_kept:
-                    for key in gone:
-                        self.journal.note(PANE, slice_ns, key)
+        for slice_ns in self._agenda.final_slices(final_ns):
+            gone = self._panes.drop(slice_ns)
+            if self.journal.is_kept:
+                for key in gone:
+                    self.journal.note(PANE, slice_ns, key)
         self._panes.settled(self._closed_ns)
-        self._agenda.renew(self._panes.by_slice, self._shown)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -296,4 +294,4 @@ class Spans:
         for slice_ns in self._panes.by_slice:
             self._agenda.expect(slice_ns, self._closed_ns)
         for start_ns in self._shown:
-            self._agenda.expect_final(start_ns + self._config.size_ns)
+            self._agenda.expect_final(start_ns)
