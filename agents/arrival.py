@@ -9,8 +9,11 @@ moment at which the fetch that showed this was asked for, less `tick_lag`: never
 wall clock, since a worker that wakes from a pause would pass records it has not read. A
 record overtaken all the same counts as arriving at the tick, and is counted.
 
-A topic without append times (CreateTime, the embedded broker) gives no such clock:
-arrival is then the time of reading, and two runs over one log may differ.
+A topic without append times (CreateTime) gives no such clock: arrival is then the time of
+reading, and two runs over one log may differ. The embedded broker stamps nothing either, but all
+who send to it are on this machine and under one clock: there the stamp that a producer's client
+gives a record as it is sent stands for arrival, as long as it can be one, not ahead and not older
+than `OLDEST_STAMP_NS`.
 """
 
 from __future__ import annotations
@@ -19,15 +22,21 @@ from typing import Final
 
 LOG_APPEND_TIME: Final = 1
 NS_PER_MS: Final = 1_000_000
+OLDEST_STAMP_NS: Final = 60_000_000_000
+"""Before the reading; what is older was hardly given when the record was sent."""
 
 
 class ArrivalClock:
-    """`now_ns` never goes back. `overtaken` counts records that a tick had passed."""
+    """`now_ns` never goes back. `overtaken` counts records that a tick had passed. `embedded`:
+    the log is the embedded broker's."""
 
-    __slots__ = ("_tick_lag_ns", "_ticked_ns", "now_ns", "overtaken", "without_append_time")
+    __slots__ = (
+        "_embedded", "_tick_lag_ns", "_ticked_ns", "now_ns", "overtaken", "without_append_time"
+    )  # fmt: skip
 
-    def __init__(self, tick_lag_ns: int) -> None:
+    def __init__(self, tick_lag_ns: int, *, embedded: bool = False) -> None:
         self._tick_lag_ns = tick_lag_ns
+        self._embedded = embedded
         self._ticked_ns = 0
         self.now_ns = 0
         self.overtaken = 0
@@ -39,7 +48,9 @@ class ArrivalClock:
             arrival_ns = timestamp_ms * NS_PER_MS
         else:
             self.without_append_time = True
-            arrival_ns = read_at_ns
+            stamp_ns = timestamp_ms * NS_PER_MS
+            is_of_sending = self._embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
+            arrival_ns = stamp_ns if is_of_sending else read_at_ns
         if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
             self.overtaken += 1
         if arrival_ns > self.now_ns:

@@ -71,10 +71,13 @@ Word = Sample | Declared
 class Share:
     """One partition of the topic: how far it is read, and its local copy."""
 
-    def __init__(self, partition: TopicPartition, copy: LocalCopy) -> None:
+    def __init__(
+        self, partition: TopicPartition, copy: LocalCopy, *, embedded: bool = False
+    ) -> None:
         self.partition = partition
         self.copy = copy
-        self.clock = ArrivalClock(0)
+        self.embedded = embedded
+        self.clock = ArrivalClock(0, embedded=embedded)
         self.ended_at_ns = 0
         """The wall clock when it was last seen to hold nothing more."""
         self.position = 0
@@ -164,7 +167,9 @@ class ClockFeed:
         """Load the copies, and begin to read behind them."""
         for number in range(partitions):
             partition = TopicPartition(self._topic, number)
-            self._shares.append(Share(partition, self._new_copy(partition)))
+            copy = self._new_copy(partition)
+            embedded = self._brokers.is_embedded
+            self._shares.append(Share(partition, copy, embedded=embedded))
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(begun))
         await asyncio.wait([begun, self._reading], return_when=asyncio.FIRST_COMPLETED)
@@ -244,7 +249,7 @@ class ClockFeed:
         self.table.forget_all()
         self._forgotten_ns = since_ns
         for share in self._shares:
-            share.clock = ArrivalClock(0)
+            share.clock = ArrivalClock(0, embedded=share.embedded)
             share.ended_at_ns = 0
             at = found[share.partition]
             if at is not None:

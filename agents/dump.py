@@ -57,10 +57,12 @@ class _Part:
     """One partition on its way from the log to lines. `rank` says which topic comes first
     at one instant."""
 
-    def __init__(self, source: TopicPartition, end: int, rank: int, read: ReadLine) -> None:
+    def __init__(
+        self, source: TopicPartition, end: int, rank: int, read: ReadLine, *, embedded: bool
+    ) -> None:
         self.source = source
         self.end = end
-        self.clock = ArrivalClock(0)
+        self.clock = ArrivalClock(0, embedded=embedded)
         self.lines: deque[JsonObject] = deque()
         self._rank = rank
         self._read = read
@@ -96,7 +98,9 @@ async def dumped(
             read = (
                 partial(_clock_line, activation_ns) if is_clock else partial(_line, inlet, unit_ns)
             )
-            parts.append(_Part(source, ends[source], 0 if is_clock else 1, read))
+            rank = 0 if is_clock else 1
+            embedded = brokers.is_embedded
+            parts.append(_Part(source, ends[source], rank, read, embedded=embedded))
         while parts := [part for part in parts if await _filled(reader, part)]:
             yield min(parts, key=_order).lines.popleft()
 

@@ -93,7 +93,7 @@ class Partition:
         table = None if self._feed is None else self._feed.table
         self.stage = arrangement.operators(source, table)
         self.stage.keep_moved()
-        self.clock = ArrivalClock(topology.tick_lag_ns)
+        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.brokers.is_embedded)
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
@@ -364,8 +364,9 @@ class Partition:
             self._warned = True
             log.warning(
                 "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
-                " time of reading, and two runs over one log may differ",
+                " time of %s, and two runs over one log may differ",
                 self.source.topic,
+                "sending" if self._surroundings.brokers.is_embedded else "reading",
             )
 
     def _tick(self, caught_up_at_ns: int) -> None:

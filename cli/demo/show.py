@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
+from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
 from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
 from cli.demo.trouble import Injected, Posting, with_trouble
@@ -32,9 +33,6 @@ from producers.failure import ProducerError
 from producers.replayer import Pace, Replayer
 
 LOOK_S: Final = 0.1
-SETTLE_TIMEOUT_S: Final = 30.0
-"""After the last record was published: for all that waits to come out."""
-
 TELL_EVERY_S: Final = 5.0
 LEAD_NS: Final = 3_000_000_000
 """From the start to the first event: the clocks are measured meanwhile."""
@@ -50,7 +48,7 @@ def command(speed: float, seed: int) -> None:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
-            ground(Path(folder)) as here,
+            ground(Path(folder), console.print) as here,
         ):
             verdict = run(here, console, speed, seed)
     except (DemoFailed, ProducerError) as failed:
@@ -131,15 +129,25 @@ def _is_settled(publisher: Publisher, watcher: Watcher, injected: Injected) -> b
     )
 
 
-def _watch(publisher: Publisher, watcher: Watcher, injected: Injected, tell: Any) -> None:
-    """Until all has come out, or `SETTLE_TIMEOUT_S` after all went in."""
-    end_s = None
+def _watch(
+    publisher: Publisher,
+    watcher: Watcher,
+    injected: Injected,
+    tell: Callable[[], None],
+    say: Callable[[str], None],
+) -> None:
+    """Until all has come out, and as long as anything still does once all went in."""
+    patience = None
     while not _is_settled(publisher, watcher, injected):
         watcher.look(LOOK_S)
         tell()
-        if publisher.done.is_set() and end_s is None:
-            end_s = time.monotonic() + SETTLE_TIMEOUT_S
-        if end_s is not None and time.monotonic() > end_s:
+        if not publisher.done.is_set():
+            continue
+        patience = patience or Patience(say)
+        outcome, wanted = watcher.outcome, injected.total.sent - injected.total.lost
+        progress = (outcome.raw, outcome.out, outcome.gaps, outcome.dead)
+        waited_for = f"{wanted - outcome.out:,} of {wanted:,} events to come out"
+        if not patience.lasts(progress, waited_for):
             break
     while watcher.look(1.0):
         tell()
@@ -162,7 +170,7 @@ def _watch_plainly(
                 f" ({sum(outcome.late.values())} late), missing {outcome.missing}"
             )
 
-    _watch(publisher, watcher, injected, tell)
+    _watch(publisher, watcher, injected, tell, console.print)
 
 
 def _watch_live(
@@ -175,6 +183,7 @@ def _watch_live(
             watcher,
             injected,
             lambda: live.update(_page(watcher.outcome, injected, held.now())),
+            live.console.print,
         )
 
 

@@ -25,8 +25,9 @@ from rich.live import Live as LiveTable
 import infra.kafka
 import infra.spark
 from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
+from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
-from cli.demo.show import LEAD_NS, LOOK_S, SETTLE_TIMEOUT_S, Publisher
+from cli.demo.show import LEAD_NS, LOOK_S, Publisher
 from cli.demo.stage import DemoFailed, Ground
 from cli.demo.trouble import Injected, with_trouble
 from cli.demo.watching import Watcher
@@ -169,10 +170,10 @@ def _play(
 
 
 def _watch(console: Console, publisher: Publisher, course: Course) -> None:
-    """Until all is out and Spark has closed a window, or `SETTLE_TIMEOUT_S` after all went in."""
+    """Until all is out and Spark has closed a window, and as long as anything still goes on."""
     from cli.spark_demo.live import RATES
 
-    end_s: float | None = None
+    patience: Patience | None = None
     total = course.injected.total
     outcome = course.watcher.outcome
     screen = LiveTable(console=console, refresh_per_second=2) if console.is_terminal else None
@@ -187,10 +188,13 @@ def _watch(console: Console, publisher: Publisher, course: Course) -> None:
                 told_s = now_s
                 (screen.update if screen is not None else console.print)(_so_far(course))
             if publisher.done.is_set():
-                end_s = end_s or now_s + SETTLE_TIMEOUT_S
+                patience = patience or Patience(console.print)
+                rows = course.live.kept.rows(RATES)
                 is_out = outcome.out >= total.sent - total.lost
                 is_in = outcome.raw >= course.injected.postings
-                if (is_out and is_in and course.live.kept.rows(RATES)) or now_s > end_s:
+                if is_out and is_in and rows:
+                    break
+                if not patience.lasts((outcome.raw, outcome.out), "events and Spark's windows"):
                     break
             if publisher.failure is not None:
                 break

@@ -70,3 +70,16 @@ def test_a_restored_clock_goes_on_alike() -> None:
     for each in (clock, restored):
         assert arrive(each, 40, 61) == [60, 61]
         assert (each.overtaken, each.now_ns) == (2, 61 * NS_PER_MS)
+
+
+@pytest.mark.parametrize(
+    ("stamp_ms", "arrival_ms"),
+    [(100_000, 100_000), (99_000, 99_000), (40_000, 40_000), (39_999, 100_000), (100_001, 100_000),
+     (-1, 100_000)],
+)  # fmt: skip
+def test_on_the_embedded_broker_arrival_is_when_it_was_sent_if_that_can_be(
+    stamp_ms: int, arrival_ms: int
+) -> None:
+    clock = ArrivalClock(LAG_NS, embedded=True)
+    assert clock.arrive(stamp_ms, CREATE_TIME, 100_000 * NS_PER_MS) == arrival_ms * NS_PER_MS
+    assert clock.without_append_time

@@ -1,0 +1,38 @@
+"""Waiting for as long as something goes on: a busy machine is slow, and that is no failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Final
+
+STILL_S: Final = 120.0
+"""Without any change; then what is waited for will not come."""
+
+TELL_EVERY_S: Final = 5.0
+
+
+class Patience:
+    """`tell` is told every few seconds what is waited for, and for how long it has been."""
+
+    def __init__(
+        self,
+        tell: Callable[[str], None],
+        still_s: float = STILL_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell = tell
+        self._still_s = still_s
+        self._now_s = now_s
+        self._began_s = self._changed_s = self._told_s = now_s()
+        self._state: Hashable = None
+
+    def lasts(self, state: Hashable, waited_for: str) -> bool:
+        """Whether to go on waiting; `state` is whatever changes where there is progress."""
+        now_s = self._now_s()
+        if state != self._state:
+            self._state, self._changed_s = state, now_s
+        if now_s - self._told_s >= TELL_EVERY_S:
+            self._told_s = now_s
+            self._tell(f"waiting for {waited_for} ({now_s - self._began_s:.0f} s)")
+        return now_s - self._changed_s < self._still_s

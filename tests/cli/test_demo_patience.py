@@ -1,0 +1,75 @@
+"""Examples: a demo waits as long as there is progress, and says for what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.demo import stage
+from cli.demo.patience import STILL_S, TELL_EVERY_S, Patience
+from cli.demo.stage import TOPOLOGY, DemoFailed, worker_on
+from cli.demo.trouble import Trouble
+from topology.description import parse
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_progress_renews_it_and_stillness_ends_it() -> None:
+    clock = Clock()
+    patience = Patience(lambda _: None, now_s=clock)
+    for step in range(20):
+        clock.now_s += STILL_S - 1
+        assert patience.lasts(step, "the end")
+    clock.now_s += STILL_S - 1
+    assert patience.lasts(19, "the end")
+    clock.now_s += 1
+    assert not patience.lasts(19, "the end")
+
+
+def test_it_says_what_it_waits_for() -> None:
+    clock = Clock()
+    told: list[str] = []
+    patience = Patience(told.append, now_s=clock)
+    for step in range(12):
+        clock.now_s = step * TELL_EVERY_S / 4
+        patience.lasts(0, f"step {step}")
+    assert told == ["waiting for step 4 (5 s)", "waiting for step 8 (10 s)"]
+
+
+def test_a_worker_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DemoFailed, match="no broker answers|colour"),
+        worker_on("127.0.0.1:1", "streams: {default: {colour: red}}\n", tmp_path, 1),
+    ):
+        pass
+
+
+def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker is there, which the worker would wait for."""
+    monkeypatch.setattr(stage, "STILL_S", 4.0)
+    monkeypatch.setattr("cli.demo.patience.TELL_EVERY_S", 1.0)
+    told: list[str] = []
+    with (
+        pytest.raises(DemoFailed, match="did not get ready"),
+        worker_on("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, told.append),
+    ):
+        pass
+    assert told
+    assert told[0].startswith("waiting for the worker: 0 of 16 partitions taken")
+
+
+def test_no_silence_and_no_delay_of_the_demo_is_beyond_what_its_topology_waits_for() -> None:
+    """The longest silence of one source is 11 s (`recording`)."""
+    stream = parse(TOPOLOGY).streams["default"]
+    assert stream.merge.idle_after_ns > 11_000_000_000
+    assert stream.merge.max_wait_ns > Trouble().longest_ns + Trouble().base_ns
+    assert stream.reorder.max_wait_ns > Trouble().longest_ns
