@@ -2,7 +2,8 @@
 
     in = event + late + duplicate + dead + held
 
-`in` counts event lines and dead lines. A late event that was passed on counts as late.
+`in` counts event lines and dead lines. A late event that was passed on counts as late; why events
+were late is told by cause.
 A dead line without a readable source is in the totals only. Of dead lines the reasons are
 counted, each with its first line; of results what each query told: `stand` are those shown and
 not taken back, `uncertain` those shown with times that could be otherwise.
@@ -70,6 +71,7 @@ class Summary:
         self._clock_lines = 0
         self._control = 0
         self._waits_ns = array("q")
+        self._late_by_cause: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
         self._dead: dict[str, DeadReason] = {}
         self._queries: dict[str, Counter[str]] = {}
@@ -96,6 +98,8 @@ class Summary:
         for event in step.released:
             if event.kind == DATA:
                 self._of(event.source)["late" if event.late else "event"] += 1
+                if event.late:
+                    self._late_by_cause[event.late] += 1
                 self._waits_ns.append(event.at_ns - event.arrival_ns)
         for report in step.reports:
             self._report(report)
@@ -108,6 +112,7 @@ class Summary:
                 self._of(report.source)["gaps"] += 1
             case Late():
                 self._of(report.event.source)["late"] += 1
+                self._late_by_cause[report.reason] += 1
             case Duplicate():
                 self._of(report.event.source)["duplicate"] += 1
             case Malformed():
@@ -159,6 +164,10 @@ class Summary:
             "max": waits[last] / NS_PER_MS,
         }
 
+    def late_by_cause(self) -> dict[str, int]:
+        """Why events were late, the commonest first (docs/operators/merge.md)."""
+        return dict(sorted(self._late_by_cause.items(), key=lambda each: (-each[1], each[0])))
+
     def results(self) -> dict[str, dict[str, int]]:
         """Of each query that told anything."""
         return {
@@ -202,6 +211,7 @@ class Summary:
             "wait_ms": self.wait_ms(),
             "events_per_cpu_second": round(totals["in"] / max(self._cpu_seconds, 1e-9)),
             "seconds": round(self._seconds, 6),
+            **({"late_by_cause": self.late_by_cause()} if self._late_by_cause else {}),
             **({"results": self.results()} if self._queries else {}),
             **({"dead_reasons": self._dead_document()} if self._dead else {}),
             **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
@@ -242,6 +252,9 @@ class Summary:
                 f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
                 f" {self._seconds:.2f} s"
             )
+            if self._late_by_cause:
+                told = ", ".join(f"{cause} {n}" for cause, n in self.late_by_cause().items())
+                console.print(f"late by cause: {told}", highlight=False, soft_wrap=True)
             for line in (*self._told_results(), *self._told_dead()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             for what, count in sorted(self._left_out.items()):

@@ -26,9 +26,12 @@ LED: Final = 1
 """Live and overdue, bounded by time at the distance of its own delays."""
 COLD: Final = 2
 """As LED, by the delays of the pool, for want of its own."""
-OUT: Final = 3
+AWAITED: Final = 3
+"""Live before a pause of the whole log, not caught up since: bounded by its newest key, however
+overdue."""
+OUT: Final = 4
 """Idle or gone: holds nobody back."""
-BEHIND: Final = 4
+BEHIND: Final = 5
 """Catching up, its last event was late: holds nobody back until one is in time."""
 
 
@@ -49,14 +52,21 @@ class Missing:
         self.before_ns = before_ns
         self.after_ns = after_ns
 
-    def without(self, number: int) -> list[Missing]:
-        """What is left of it when `number` has come."""
+    def holds(self, ref_time_ns: int) -> bool:
+        """An event of that time stands where its number says."""
+        return self.before_ns <= ref_time_ns <= self.after_ns
+
+    def without(self, number: int, ref_time_ns: int) -> list[Missing]:
+        """What is left of it when `number` has come; one whose time fits bounds the others."""
         epoch, before_ns, after_ns = self.epoch, self.before_ns, self.after_ns
+        fits = self.holds(ref_time_ns)
         left = []
         if self.first < number:
-            left.append(Missing(epoch, self.first, number - 1, before_ns, after_ns))
+            until_ns = ref_time_ns if fits else after_ns
+            left.append(Missing(epoch, self.first, number - 1, before_ns, until_ns))
         if number < self.last:
-            left.append(Missing(epoch, number + 1, self.last, before_ns, after_ns))
+            from_ns = ref_time_ns if fits else before_ns
+            left.append(Missing(epoch, number + 1, self.last, from_ns, after_ns))
         return left
 
     def snapshot(self) -> Any:
@@ -94,6 +104,7 @@ class Feed:
         "wandered",
         "warm",
         "watched",
+        "woke_ns",
     )
 
     def __init__(self, source: str, miss_ppm: int) -> None:
@@ -110,6 +121,7 @@ class Feed:
         self.in_keyed = False
         self.watched = False
         self.said_bye = False
+        self.woke_ns = NEVER  # its newest time when it was heard again after having been idle
         self.dirty = False
         self.lane = -1  # the upstream partition it came by last
         self.wandered = False  # it came by several, where each source ought to have one
@@ -173,12 +185,14 @@ class Feed:
         self.epoch = event.epoch
         self.seq = event.seq
 
-    def fill(self, event: Event) -> None:
-        """A lost number came after all."""
+    def fill(self, event: Event) -> bool:
+        """A lost number came after all. True if its time lies between those of its neighbours:
+        put in order by time, it stands in the order of its source too."""
         for i, missing in enumerate(self._missing):
             if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
-                self._missing[i : i + 1] = missing.without(event.seq)
-                return
+                self._missing[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
+                return missing.holds(event.ref_time_ns)
+        return False
 
     def expired(self, before_ns: int) -> bool:
         """Numbers are missing that were lost before that time: past correcting."""
@@ -226,7 +240,7 @@ class Feed:
 
     def snapshot(self) -> Any:
         return [
-            self.state if self.state >= OUT else KEYED,
+            self.state if self.state >= AWAITED else KEYED,
             self.newest_ns,
             self.error_ns,
             self.last_arrival_ns,
@@ -238,6 +252,7 @@ class Feed:
             self.empty_since_ns,
             self._spoke_ns,
             self._pace.snapshot() if self._pace is not None else None,
+            self.woke_ns,
         ]
 
     def restore(self, state: Any) -> None:
@@ -254,6 +269,7 @@ class Feed:
             self.empty_since_ns,
             self._spoke_ns,
             pace,
+            self.woke_ns,
         ) = state
         self.released, self.late, self.duplicate = counts
         self.epoch, self.seq, ranges = whole

@@ -77,6 +77,13 @@ class Frontier:
             heappush(self._keyed, (newest_ns, feed.source))
         self._watch(feed)
 
+    def speak(self, feed: Feed, newest_ns: int) -> None:
+        """It said something that is no event: should one be late by what went out before, its
+        having been idle is why."""
+        if feed.state == OUT:
+            feed.woke_ns = newest_ns
+        self.enter(feed, newest_ns)
+
     def _watch(self, feed: Feed) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
         if not feed.watched:
@@ -114,7 +121,7 @@ class Frontier:
         feed.blocked = True
         self.say_bye(feed, said=False)
         if feed.state != BEHIND:
-            self.enter(feed, feed.newest_ns)
+            self.speak(feed, feed.newest_ns)
 
     def unblock(self, feed: Feed) -> None:
         self.blocked -= feed.blocked

@@ -10,7 +10,7 @@ An event keeps the headers it came with; added are
 | `arrival` | yes       |         | when the event reached the broker, ns                 |
 | `at`      | yes       | yes     | when the stage let it go (arrival clock), ns          |
 | `lane`    | yes       |         | the upstream partition                                |
-| `late`    | if late   | if late | the reason                                            |
+| `late`    | if late   | if late | the cause, a word of `topology.outcome.CAUSES`        |
 
 Headers of these names that a producer sent are replaced. The sequence number and
 the epoch are rewritten only where REORDER settled another value than the record

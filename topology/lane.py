@@ -50,7 +50,8 @@ from topology.timeout import Miss, Thesis, Timeout
 
 
 class Lane:
-    """See the module's docstring. `held` counts all its waiting events."""
+    """See the module's docstring. `held` counts all its waiting events, `held_bytes` their
+    payload."""
 
     __slots__ = (
         "armed_ns",
@@ -62,6 +63,7 @@ class Lane:
         "dropped",
         "duplicate",
         "held",
+        "held_bytes",
         "last_arrival_ns",
         "last_direct_ns",
         "last_direct_seq",
@@ -89,6 +91,7 @@ class Lane:
         self.blocked = False
         self.dirty = False
         self.held = 0
+        self.held_bytes = 0
         self.received = 0
         self.released = 0
         self.late = 0
@@ -125,6 +128,7 @@ class Lane:
         self.held += 1
         self.shared.held += 1
         if isinstance(event.value, bytes):
+            self.held_bytes += len(event.value)
             self.shared.held_bytes += len(event.value)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
@@ -263,12 +267,14 @@ class Lane:
         event.held_by = self.shared.rules.position
         self.held += 1
         self.shared.held += 1
+        self.held_bytes += size_of(event)
         self.shared.held_bytes += size_of(event)
 
     def count_unheld(self, event: Event) -> None:
         event.held_by = 0
         self.held -= 1
         self.shared.held -= 1
+        self.held_bytes -= size_of(event)
         self.shared.held_bytes -= size_of(event)
 
     def _direct(self, event: Event, now_ns: int) -> None:
@@ -298,6 +304,7 @@ class Lane:
             number += 1
             event.held_by = 0
             if isinstance(event.value, bytes):
+                self.held_bytes -= len(event.value)
                 shared.held_bytes -= len(event.value)
             if paced:
                 self.estimator().left_hold(now_ns - event.arrival_ns)

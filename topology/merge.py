@@ -17,14 +17,19 @@ States of a source: live; idle (nothing for `idle_after`, or it said bye); catch
 for an empty source as long as its pace calls for, then does without it until it speaks
 (3.1); `idle_after` holds there too.
 
-Late: an event below the last one released unmarked, or below an announced watermark.
+Late: an event below the last one released unmarked, or below an announced watermark
+(topology.passage, which also says why).
 
 Decided here, where the specification is silent:
 
 * A source that catches up holds nobody even behind a hole; a heartbeat that is not
   below the last released ends its catching up as an event does.
-* An event that REORDER marked late is no sample of the delay (the hole rule saw to it)
-  and calls no idle source back; it keeps a live one from becoming idle.
+* An event whose number REORDER had declared missing is not late while nothing that left or
+  will leave contradicts its place: it leaves there, unmarked. Else it passes at once. It is no
+  sample of the delay (the hole rule saw to it) and calls no idle source back; it keeps a live one
+  from becoming idle.
+* An event ahead of the arrival clock waits for it, whoever else may let it pass: others that
+  come back would be late for as long as it is ahead.
 * An unmarked event at or below the newest of its own source is a copy (each source
   comes in sequence), as after a restart of the stage before with `at_least_once`.
 * An idle source that is heard again below the last released may bring more that is
@@ -33,8 +38,9 @@ Decided here, where the specification is silent:
 Watermarks (topology.watermark) are announced at multiples of `heartbeat` where W moved
 without an event, or C moved; and at once when events leave that C no longer reaches.
 
-Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound the smallest
-leaves anyway, counted in `overflows`), `max_sources` sources. Cost per event O(log sources).
+Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
+queues gives way, topology.queues; counted in `overflows`), `max_sources` sources. Cost per event
+O(log sources).
 """
 
 from __future__ import annotations
@@ -49,8 +55,9 @@ from topology.feeds import FEED, Feeds
 from topology.frontier import NO_BOUND, Frontier
 from topology.histogram import Histogram
 from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import MERGE, Duplicate, Late, Step
-from topology.queues import Queues
+from topology.outcome import MERGE_FULL, Duplicate, Step
+from topology.passage import Passage
+from topology.queues import Queues, in_sequence
 from topology.watermark import Watermark
 
 STREAM: Final = "stream"
@@ -71,7 +78,6 @@ class Merge:
         correct_for_ns: int = 600_000_000_000,
     ) -> None:
         self._stream = stream
-        self._pass_late = late == "pass"
         self._position = position
         self._thesis: bool = config.wait == "thesis"
         self._max_wait_ns: int = config.max_wait_ns
@@ -94,6 +100,7 @@ class Merge:
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
         self._watermark = self._new_watermark(quiet_after_ns, correct_for_ns)
+        self._passage = Passage(self._watermark, late == "pass")
         expected = tuple(config.expected_sources)
         self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
@@ -104,8 +111,6 @@ class Merge:
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
         self._settled = False  # nothing has changed since the last beat
-        self._last = (NO_REF, "", 0, 0)
-        self._floor_ns = NO_REF  # the larger of the two: above it an event is in time
         self.overflows = 0
 
     def _new_watermark(self, quiet_after_ns: int, correct_for_ns: int) -> Watermark:
@@ -122,6 +127,7 @@ class Merge:
         pool = self._pool
         queues = self._queues
         position = self._position
+        passage = self._passage
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -136,7 +142,7 @@ class Merge:
                 feed is None
                 or feed.state != KEYED
                 or ref_ns <= feed.newest_ns
-                or ref_ns <= self._floor_ns
+                or ref_ns <= passage.floor_ns
                 or event.seq != feed.seq + 1
                 or event.epoch != feed.epoch
                 or feed.blocked
@@ -230,8 +236,8 @@ class Merge:
         elif kind == HEARTBEAT:
             self._hear(feed, event)
             self._follow(feed, event, event.ref_time_ns)
-            if feed.state != BEHIND or event.ref_time_ns >= self._floor_ns:
-                self._frontier.enter(feed, max(feed.newest_ns, event.ref_time_ns))
+            if feed.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
+                self._frontier.speak(feed, max(feed.newest_ns, event.ref_time_ns))
         elif kind == BYE:
             self._hear(feed, event)
             self._follow(feed, event, event.ref_time_ns)
@@ -242,12 +248,7 @@ class Merge:
 
     def _take_data(self, feed: Feed, event: Event, step: Step) -> None:
         if event.late:
-            feed.fill(event)
-            self._watermark.note(feed)
-            feed.late += 1
-            if feed.state < OUT:
-                feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
-            step.released.append(event)
+            self._take_late(feed, event, step)
             return
         if feed.has_heard(event):
             feed.duplicate += 1
@@ -258,13 +259,32 @@ class Merge:
         ref_ns = event.ref_time_ns
         feed.sample(event.arrival_ns - ref_ns, self._pool)
         self._follow(feed, event, event.ref_time_ns)
-        if ref_ns < self._watermark.ns or (
-            ref_ns <= self._floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self._last
-        ):
-            self._late(feed, event, step)
+        if self._passage.has_passed(event):
+            cause = self._passage.cause(feed, event)
+            feed.newest_ns = max(feed.newest_ns, ref_ns)
+            self._frontier.leave(feed, BEHIND)  # it holds nobody back until it is in time again
+            self._passage.turn_away(feed, event, cause, self._now_ns, step)
             return
         self._queues.add(feed, event)
         self._frontier.enter(feed, ref_ns)
+        if self._queues.are_full():
+            self._overflow(step)
+
+    def _take_late(self, feed: Feed, event: Event, step: Step) -> None:
+        """Late in REORDER: its number had been declared missing. Where its place in both orders is
+        still open nothing is late, and it leaves there."""
+        fits = feed.fill(event)
+        self._watermark.note(feed)
+        if feed.state < OUT:
+            feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
+        if not fits or self._passage.has_passed(event):
+            feed.late += 1
+            step.released.append(event)
+            return
+        self._instant_open = True
+        event.late = ""
+        feed.error_ns = max(feed.error_ns, event.error_ns) if feed.queue else event.error_ns
+        self._queues.insert(feed, event)
         if self._queues.are_full():
             self._overflow(step)
 
@@ -283,19 +303,6 @@ class Merge:
             self._frontier.unblock(feed)
         if self._thesis:
             feed.pace(event.at_ns)
-
-    def _late(self, feed: Feed, event: Event, step: Step) -> None:
-        """Its source is catching up: it holds nobody back until it is in time again."""
-        feed.late += 1
-        feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
-        self._frontier.leave(feed, BEHIND)
-        if self._pass_late:
-            event.late = MERGE
-            event.at_ns = self._now_ns
-            step.released.append(event)
-        else:
-            by_ns = self._floor_ns - event.ref_time_ns
-            step.reports.append(Late(self._now_ns, event, MERGE, by_ns))
 
     def _new_feed(self, source: str, at_ns: int) -> Feed:
         if not self._feeds:
@@ -352,9 +359,11 @@ class Merge:
             if self._thesis:
                 self._frontier.give_up_empty(now_ns)
             limit = self._frontier.limit(now_ns)
-            if self._heads[0] > limit:
+            if self._heads[0] > limit or self._heads[0][0] > now_ns:
                 break
-            self._release(self._queues.take_until(limit, now_ns), step)
+            # What is ahead of the clock waits for it: the floor is never above any arrival.
+            until = limit if limit[0] <= now_ns else (now_ns + 1, "")
+            self._release(self._queues.take_until(until, now_ns), step)
         if len(step.released) > before and (
             self._watermark.lacking or self._frontier.leaves_somebody_out()
         ):
@@ -362,7 +371,11 @@ class Merge:
         self._wake_ns = self._frontier.idle_ns
         if self._heads:
             head_ns = self._heads[0][0]
-            self._wake_ns = min(self._wake_ns, self._frontier.wake_ns(limit, head_ns, now_ns))
+            if self._heads[0] <= limit:
+                self._wake_ns = min(self._wake_ns, head_ns)
+                return
+            wake_ns = max(head_ns, self._frontier.wake_ns(limit, head_ns, now_ns))
+            self._wake_ns = min(self._wake_ns, wake_ns)
             if limit[1] and not self._thesis:
                 feed = self._feeds[limit[1]]
                 if feed.blocked or feed.warm:
@@ -371,31 +384,28 @@ class Merge:
     # -- letting go --------------------------------------------------------------------------------
 
     def _release(self, events: list[Event], step: Step) -> None:
-        if events:
-            last = events[-1]
-            self._last = (last.ref_time_ns, last.source, last.epoch, last.seq)
-            self._floor_ns = max(self._watermark.ns, last.ref_time_ns)
-            step.released.extend(events)
+        self._passage.release(events, step)
 
     def _overflow(self, step: Step) -> None:
-        """The bound is reached: the smallest leaves, whoever might still come before it."""
+        """The bound is reached, and `topology.queues` says who makes room."""
         while self._queues.are_full():
-            self.overflows += 1
-            self._release([self._queues.take_smallest(self._now_ns)], step)
+            given_up, smallest = self._queues.make_room(self._now_ns)
+            self.overflows += len(given_up) + len(smallest)
+            for event in given_up:
+                feed = self._feeds[event.source]
+                self._passage.turn_away(feed, event, MERGE_FULL, self._now_ns, step)
+            if smallest:
+                self._release(smallest, step)
+                self._passage.push()
         self._speak_up(step)
 
     def _speak_up(self, step: Step) -> None:
         """If C no longer reaches what leaves, readers are not to believe it until the next beat."""
-        if self._heartbeat_ns and self._watermark.is_owed(self._last[0]):
+        if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)
 
     def _announce(self, step: Step) -> None:
-        said = self._watermark.announce(
-            self._stream, self._last[0], self._heads, self._now_ns, self._dirty
-        )
-        self._floor_ns = self._watermark.ns
-        if said is not None:
-            step.released.append(said)
+        self._passage.announce(self._stream, self._heads, self._now_ns, self._dirty, step)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -412,9 +422,10 @@ class Merge:
             "overflows": self.overflows,
             "forgotten": self._known.forgotten,
         }
-        if self._floor_ns != NO_REF:
-            figures["watermark_ns"] = self._floor_ns
-            figures["watermark_lag_ns"] = self._now_ns - self._floor_ns
+        floor_ns = self._passage.floor_ns
+        if floor_ns != NO_REF:
+            figures["watermark_ns"] = floor_ns
+            figures["watermark_lag_ns"] = self._now_ns - floor_ns
         if self._watermark.complete_ns != NO_REF:
             figures["complete_ns"] = self._watermark.complete_ns
         return figures
@@ -447,9 +458,7 @@ class Merge:
             self._instant_open,
             self._wake_ns,
             self._beat_ns,
-            list(self._last),
-            self._watermark.ns,
-            self._watermark.complete_ns,
+            self._passage.snapshot(),
             self.overflows,
             self._pool.snapshot(),
         ]
@@ -464,6 +473,7 @@ class Merge:
                 source = key[len(FEED) :]
                 self._known.restore(source, value, self._frontier, self._watermark)
         for event in sorted(held, key=in_sequence):
+            event.late = ""  # what waits here is not late, whatever its record says
             self._queues.add(self._feeds[event.source], event)
         if STREAM in state:
             (
@@ -471,17 +481,9 @@ class Merge:
                 self._instant_open,
                 self._wake_ns,
                 self._beat_ns,
-                last,
-                self._watermark.ns,
-                self._watermark.complete_ns,
+                passage,
                 self.overflows,
                 pool,
             ) = state[STREAM]
-            self._last = (last[0], last[1], last[2], last[3])
-            self._floor_ns = max(self._watermark.ns, last[0])
+            self._passage.restore(passage)
             self._pool.restore(pool)
-
-
-def in_sequence(event: Event) -> tuple[int, int, int]:
-    """How the events of one source came; reference times do not fall within a source."""
-    return (event.ref_time_ns, event.epoch, event.seq)

@@ -21,10 +21,24 @@ END = "end"
 
 # Reasons of a late event.
 GAP = "gap"
-MERGE = "merge"
+OVERTAKEN = "overtaken"
+MERGE_IDLE = "merge_idle"
+MERGE_NEW = "merge_new"
+MERGE_WAIT = "merge_wait"
+MERGE_BEHIND = "merge_behind"
+MERGE_PAUSE = "merge_pause"
+MERGE_FULL = "merge_full"
 BEYOND_MEMORY = "beyond_memory"
 BEFORE_START = "before_start"
 OLD_EPOCH = "old_epoch"
+
+AT_MERGE = frozenset({MERGE_IDLE, MERGE_NEW, MERGE_WAIT, MERGE_BEHIND, MERGE_PAUSE, MERGE_FULL})
+"""Others had passed its time: its source was idle, had never been heard, was waited for too short,
+was late with the event before, came back from a pause of the whole log; or the bound on what may
+wait was reached. docs/operators/merge.md says what to do about each."""
+
+CAUSES = AT_MERGE | {GAP, OVERTAKEN}
+"""What the header `late` can say."""
 
 MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
 """Late events that nobody remembers: each may be a copy of one already emitted,

@@ -38,7 +38,8 @@ def _settled(epoch: int | None) -> int | None:
 
 
 def event_line(event: Event) -> JsonObject:
-    return {
+    """A late one has its cause as `reason`, behind the documented keys."""
+    line = {
         "kind": "event",
         "source": event.source,
         "seq": event.seq,
@@ -52,6 +53,7 @@ def event_line(event: Event) -> JsonObject:
         "late": event.late != "",
         "at": event.at_ns,
     }
+    return line | {"reason": event.late} if event.late else line
 
 
 def gap_line(gap: Gap) -> JsonObject:

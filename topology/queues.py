@@ -1,25 +1,40 @@
-"""What waits in MERGE: one queue per source, each in order, and a heap of their heads."""
+"""What waits in MERGE: one queue per source, each in order, and a heap of their heads.
+
+At the bound (`max_queued` events, `max_queued_bytes` of payload) a `CLEARED`th of what waits makes
+room. Who fills the queues pays, not those who keep time:
+
+* First the sources whose newest is further ahead of the arrival clock than MERGE ever waits, the
+  fullest first: they would fill any queue, and nothing of theirs may leave yet.
+* Then a source that holds more than half of all.
+* These are given up from their newest on, late: what stays of them leaves in its place.
+* Where no source fills the queues, the smallest of all leave in order, whoever might still come
+  before them; never such as are ahead of the arrival clock.
+"""
 
 from __future__ import annotations
 
-from heapq import heappop, heappush, heapreplace
+from bisect import bisect_right
+from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from topology.event import Event
 from topology.feed import Feed
 from topology.frontier import Bound
 from topology.rules import size_of
 
+CLEARED: Final = 64
+
 
 class Queues:
     """Over the feeds of a `Merge`, whose table and list of changed feeds it shares.
 
-    `heads` holds (reference time, source) of each queue's head; `count` is how many
-    events wait, `bytes` their payload.
+    `heads` holds (reference time, source) of each queue's head, and of an event that was the head
+    before one was put in front of it; `count` is how many events wait, `bytes` their payload.
     """
 
     __slots__ = (
+        "_ahead_ns",
         "_dirty",
         "_feeds",
         "_position",
@@ -35,6 +50,7 @@ class Queues:
     ) -> None:
         self.max_count: int = config.max_queued
         self.max_bytes: int = config.max_queued_bytes
+        self._ahead_ns: int = config.max_wait_ns
         self._feeds = feeds
         self._dirty = dirty
         self._position = position
@@ -50,6 +66,17 @@ class Queues:
         if not feed.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         feed.queue.append(event)
+        self._count(event)
+
+    def insert(self, feed: Feed, event: Event) -> None:
+        """`event` goes where its time and number say. O(log sources + queue of its source)."""
+        place = bisect_right(feed.queue, in_sequence(event), key=in_sequence)
+        if place == 0:
+            heappush(self.heads, (event.ref_time_ns, event.source))
+        feed.queue.insert(place, event)
+        self._count(event)
+
+    def _count(self, event: Event) -> None:
         event.held_by = self._position
         self.count += 1
         self.bytes += size_of(event)
@@ -72,6 +99,9 @@ class Queues:
                 if isinstance(event.value, bytes):
                     self.bytes -= len(event.value)
                 run.append(event)
+            if not run:
+                heappop(heads)  # it left with the one that was put in front of it
+                continue
             feed.released += len(run)
             feed.mark(self._dirty)
             runs.append(run)
@@ -90,26 +120,89 @@ class Queues:
         self.count -= len(events)
         return events
 
-    def take_smallest(self, now_ns: int) -> Event:
+    # -- at the bound ------------------------------------------------------------------------------
+
+    def make_room(self, now_ns: int) -> tuple[list[Event], list[Event]]:
+        """(those given up, each source's in its order; those that leave in order), together a
+        `CLEARED`th of what waits, at least one. O(sources), once for so many; where the bytes are
+        too many O(events that wait)."""
+        left = -(-self.count // CLEARED)
+        size = self._bytes_of if self.count <= self.max_count else self._count_of
+        fullest = sorted(
+            ((size(feed), feed.source) for feed in self._feeds.values() if feed.queue), reverse=True
+        )
+        given_up: list[Event] = []
+        for _, source in fullest:
+            queue = self._feeds[source].queue
+            if left and queue[-1].ref_time_ns - now_ns > self._ahead_ns:
+                last = self._give_up(source, left, now_ns)
+                given_up += last
+                left -= len(last)
+        if left and not given_up and 2 * fullest[0][0] > sum(each for each, _ in fullest):
+            given_up = self._give_up(fullest[0][1], left, now_ns)
+            left = 0
+        self._mend_heads()
+        smallest: list[Event] = []
+        while left and self.heads and self.heads[0][0] <= now_ns:
+            smallest.append(self._take_smallest(now_ns))
+            left -= 1
+        if not given_up and not smallest:
+            given_up = self._give_up(fullest[0][1], left, now_ns)
+            self._mend_heads()
+        return given_up, smallest
+
+    def _count_of(self, feed: Feed) -> int:
+        return len(feed.queue)
+
+    def _bytes_of(self, feed: Feed) -> int:
+        return sum(size_of(event) for event in feed.queue)
+
+    def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
+        """The newest of a source, at most so many, in their order."""
+        feed = self._feeds[source]
+        feed.mark(self._dirty)
+        given_up = [feed.queue.pop() for _ in range(min(most, len(feed.queue)))]
+        for event in given_up:
+            self._uncount(event, now_ns)
+        return given_up[::-1]
+
+    def _take_smallest(self, now_ns: int) -> Event:
         """The first of all, whoever might still come before it."""
         source = self.heads[0][1]
         feed = self._feeds[source]
         event = feed.queue.popleft()
-        event.at_ns = now_ns
-        event.held_by = 0
+        self._uncount(event, now_ns)
         feed.released += 1
         feed.mark(self._dirty)
-        self.count -= 1
-        self.bytes -= size_of(event)
         if feed.queue:
             heapreplace(self.heads, (feed.queue[0].ref_time_ns, source))
         else:
             heappop(self.heads)
         return event
 
+    def _uncount(self, event: Event, now_ns: int) -> None:
+        event.at_ns = now_ns
+        event.held_by = 0
+        self.count -= 1
+        self.bytes -= size_of(event)
+
+    def _mend_heads(self) -> None:
+        """Each queue's head, and no other."""
+        self.heads[:] = [
+            (feed.queue[0].ref_time_ns, source)
+            for source, feed in self._feeds.items()
+            if feed.queue
+        ]
+        heapify(self.heads)
+
 
 def source_of_run(run: list[Event]) -> str:
     return run[0].source
+
+
+def in_sequence(event: Event) -> tuple[int, int, int]:
+    """How the events of one source stand; reference times do not fall within a source."""
+    return (event.ref_time_ns, event.epoch, event.seq)
 
 
 ref_time = attrgetter("ref_time_ns")

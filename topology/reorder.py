@@ -59,7 +59,8 @@ class Reorder:
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed lane
         self._due_ns = NEVER
         self._quiet = Quiet()
-        self._fullest: list[tuple[int, str]] | None = None  # (-held, source) while near the bound
+        self._fullest: list[tuple[int, str]] | None = None  # (-fill, source) while near the bound
+        self._by_bytes = False  # the fill of a source: its payload, or how many it holds
         self._dirty: list[Lane] = []
         self._gone: list[str] = []  # keys of the state
         self.forgotten = 0
@@ -237,8 +238,12 @@ class Reorder:
             self.overflows += 1
             lane.overflow(now_ns, step)
         if self._fullest is not None:
-            heappush(self._fullest, (-lane.held, lane.source))
+            heappush(self._fullest, (-self._fill(lane), lane.source))
         while self._over_total():
+            by_bytes = self._shared.held <= self._max_held_total
+            if by_bytes != self._by_bytes:
+                self._by_bytes = by_bytes
+                self._fullest = None
             fullest = self._fullest_lane()
             self._mark(fullest)
             self.overflows += 1
@@ -261,20 +266,24 @@ class Reorder:
         )
 
     def _fullest_lane(self) -> Lane:
-        """The lane that holds most. The heap exists only near the bound: an entry is
-        pushed whenever a lane grows, and one that no longer tells the truth is put
-        right when it comes up."""
+        """The lane that holds most by the bound that is reached. The heap exists only near
+        the bound: an entry is pushed whenever a lane grows, and one that no longer tells the
+        truth is put right when it comes up."""
         if self._fullest is None:
-            self._fullest = [(-lane.held, source) for source, lane in self._lanes.items()]
+            self._fullest = [(-self._fill(lane), source) for source, lane in self._lanes.items()]
             heapify(self._fullest)
         while True:
-            minus_held, source = self._fullest[0]
+            minus_fill, source = self._fullest[0]
             lane = self._lanes.get(source)
-            if lane is not None and lane.held == -minus_held:
+            fill = self._fill(lane) if lane is not None else 0
+            if lane is not None and fill == -minus_fill:
                 return lane
             heappop(self._fullest)
-            if lane is not None and lane.held < -minus_held:
-                heappush(self._fullest, (-lane.held, source))
+            if lane is not None and fill < -minus_fill:
+                heappush(self._fullest, (-fill, source))
+
+    def _fill(self, lane: Lane) -> int:
+        return lane.held_bytes if self._by_bytes else lane.held
 
     def _forget(self, newcomer: str, before_ns: int) -> bool:
         """Forget the longest quiet source that holds nothing, if it was last heard before

@@ -37,10 +37,7 @@ from typing import Any, Final
 
 from topology.event import BYE, DATA, HEARTBEAT, Event
 from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import Duplicate, Late, Step, dead_letter
-
-OVERTAKEN: Final = "overtaken"
-"""Why an event is late: its time had been passed."""
+from topology.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
 
 AHEAD: Final = "ahead"
 STREAM: Final = "stream"

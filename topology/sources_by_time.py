@@ -23,7 +23,8 @@ here, and waits for a silent source by its delays as usual. `heartbeat` and `bye
 like events. A dead letter has no place to keep.
 
 Bounds: `max_held` events per source, `max_held_total` and `max_held_bytes` in all (at the bound
-the fullest source lets go of the first eighth of what it holds, counted in `overflows`); sources
+the source that is fullest by that bound lets go of the first eighth of what it holds, counted in
+`overflows`); sources
 as in `topology.reorder`.
 
 Cost: O(log held) an event, and what the strategy costs; O(sources) when the bound in all is
@@ -238,7 +239,8 @@ class SourcesByTime:
 
     def _push_out(self, step: Step) -> None:
         while self._held > self._max_held_total or self._bytes > self._max_held_bytes:
-            fullest = max(self._lines.values(), key=fullness)
+            too_many = self._held > self._max_held_total
+            fullest = max(self._lines.values(), key=count_held if too_many else bytes_held)
             if not fullest.held:
                 return
             said = Step(self._now_ns)
@@ -385,8 +387,12 @@ def deadline_of(line: Line) -> int:
     return NEVER if due_ns is None else due_ns
 
 
-def fullness(line: Line) -> tuple[int, str]:
+def count_held(line: Line) -> tuple[int, str]:
     return line.held, line.source
+
+
+def bytes_held(line: Line) -> tuple[int, str]:
+    return line.bytes, line.source
 
 
 def name_of(line: Line) -> str:

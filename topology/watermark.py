@@ -103,7 +103,7 @@ class Watermark:
         """No event with a smaller reference time is still to come, as far as can be said."""
         live = [feed.newest_ns for feed in self._feeds.values() if feed.state < OUT]
         if live:
-            promise_ns = min(live)
+            promise_ns = min(min(live), now_ns)
             return min(promise_ns, heads[0][0]) if heads else promise_ns
         if heads:
             return NO_REF

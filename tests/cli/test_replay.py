@@ -149,8 +149,10 @@ def test_the_summary_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
     summary = replayed(tmp_path, "--json").summary
     ours = {"clock", "control"}
     assert summary.keys() - ours == {
-        *COUNTS, "wait_ms", "events_per_cpu_second", "seconds", "dead_reasons", "sources"
+        *COUNTS, "late_by_cause", "wait_ms", "events_per_cpu_second", "seconds", "dead_reasons",
+        "sources",
     }  # fmt: skip
+    assert sum(summary["late_by_cause"].values()) == summary["late"]
     counts = {"in": 7, "event": 4, "late": 1, "duplicate": 1, "dead": 1, "held": 0, "gaps": 2}
     assert {key: summary[key] for key in COUNTS} == counts
     assert (summary["clock"], summary["control"]) == (1, 0)

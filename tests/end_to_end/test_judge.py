@@ -43,7 +43,7 @@ def sound() -> Evidence:
         event(1, "b", 0, 5),
         event(2, "a", 1, 10),
         watermark(3, 25, 10),
-        event(4, "b", 1, 15, late="merge"),
+        event(4, "b", 1, 15, late="merge_wait"),
         event(5, "a", 3, 30),
     ]
     return Evidence(raw, ordered, [], [letter("b", 2), letter(None, None)], [gap("a", 2, 2)])
@@ -53,7 +53,7 @@ def test_a_sound_log_has_no_faults() -> None:
     verdict = judged(sound())
     assert verdict.faults == []
     assert (verdict.raw, verdict.unmarked, verdict.dead, verdict.duplicates) == (8, 4, 2, 1)
-    assert verdict.late == {"merge": 1}
+    assert verdict.late == {"merge_wait": 1}
 
 
 def replace(evidence: Evidence, place: int, **fields: Any) -> None:

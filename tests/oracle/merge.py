@@ -29,8 +29,10 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
 5. An expected source that has not been heard is an active, empty one until max_wait
    after the first instant of the stream, then idle; another one that only said that it
    is blocked until idle_after has passed since the first record of it.
-6. A record that is marked late already leaves at the end of its instant, before the
-   others, and takes no part but as a sign of life: it keeps its source from becoming
+6. A record that is marked late already joins the queue of its source, unmarked, where its
+   number had been skipped, its time lies between those of its neighbours by number, and its
+   place has not been passed. Else it leaves at the end of its instant, before the others.
+   Either way it takes no part but as a sign of life: it keeps its source from becoming
    idle, and does not call it back.
 7. A record that is not marked says that its source is no longer blocked.
 8. Heartbeat and bye raise the source's heartbeat to their ref when they come, also
@@ -47,7 +49,10 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
    published W and unmarked would break the promise of W. So it is late, too. Without
    `heartbeat_ns` nothing is published and the printed rule holds.
 
-Not modelled: max_queued, C, error bounds.
+11. What is ahead of the clock leaves when the clock has reached it, and W is never ahead of it:
+   who lets it pass is no matter.
+
+Not modelled: max_queued, C, error bounds, pauses of the log.
 """
 
 from __future__ import annotations
@@ -98,12 +103,14 @@ class Item:
 @dataclass(slots=True)
 class Leaving:
     """`index` of the item that leaves at `at_ns`; `late`: marked by the merge, by
-    `by_ns` (ref of the last unmarked one, or W if that is above, less its own)."""
+    `by_ns` (ref of the last unmarked one, or W if that is above, less its own);
+    `stays_late`: marked before, and it found no place."""
 
     at_ns: int
     index: int
     late: bool = False
     by_ns: int = 0
+    stays_late: bool = False
 
 
 @dataclass(slots=True)
@@ -142,6 +149,7 @@ class _Source:
     blocked: bool = False
     catching_up: bool = False
     late_ns: int = 0
+    taken: list[Item] = field(default_factory=list)
     passed_at_ns: int | None = None
     """`wait: thesis`: when its time-out is over; None while it does not run."""
 
@@ -204,8 +212,13 @@ class _Merge:
         item = self.items[index]
         self.first_ns.setdefault(item.source, item.at_ns)
         if item.late:
-            self.passing.append(index)
             known = self.sources.get(item.source)
+            if known is not None and self.fits(known, item) and not self.is_late(item):
+                known.queue.append(index)
+                known.queue.sort(key=lambda one: self.items[one].key)
+                known.taken.append(item)
+            else:
+                self.passing.append(index)
             if known is not None and not self.is_idle(known, item.at_ns - 1):
                 known.late_ns = max(known.late_ns, item.arrived_ns)
             return
@@ -218,6 +231,7 @@ class _Merge:
             max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
         )
         source.heard = True
+        source.taken.append(item)
         source.blocked = False
         source.said_bye = item.kind == BYE
         source.passed_at_ns = None
@@ -237,11 +251,23 @@ class _Merge:
         source.newest = item.key if source.newest is None else max(source.newest, item.key)
         source.last_ref_ns = source.newest[0]
 
+    def fits(self, source: _Source, item: Item) -> bool:
+        """A number that was skipped, with a time between those of its neighbours."""
+        own = [one for one in source.taken if one.epoch == item.epoch]
+        below = [one for one in own if one.seq < item.seq]
+        above = [one for one in own if one.seq > item.seq]
+        return (
+            bool(below and above)
+            and len(below) + len(above) == len(own)
+            and max(one.ref_ns for one in below) <= item.ref_ns
+            and item.ref_ns <= min(above, key=lambda one: one.seq).ref_ns
+        )
+
     # The end of an instant.
 
     def finish(self, now_ns: int) -> None:
         for index in self.passing:
-            self.answer.leaving.append(Leaving(now_ns, index))
+            self.answer.leaving.append(Leaving(now_ns, index, stays_late=True))
         self.passing.clear()
         while True:
             self.run_timeouts(now_ns)
@@ -265,7 +291,7 @@ class _Merge:
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
 
     def may_leave(self, head: Item, now_ns: int) -> bool:
-        return all(
+        return head.ref_ns <= now_ns and all(
             self.lets_pass(source, head, now_ns)
             for source in self.sources.values()
             if source.name != head.source
@@ -352,6 +378,7 @@ class _Merge:
             for other in self.sources.values()
         ]
         for source in self.sources.values():
+            candidates += [self.items[index].ref_ns for index in source.queue]
             candidates.append(self.idle_from(source))
             if source.passed_at_ns is not None:
                 candidates.append(source.passed_at_ns)
@@ -371,6 +398,7 @@ class _Merge:
         ]
         if not bounds:
             return
+        bounds.append(now_ns)
         said = [key[0] for key in (self.last_unmarked,) if key is not None]
         said += [ns for ns in (self.watermark_ns,) if ns is not None]
         if min(bounds) > max(said, default=min(bounds) - 1):
@@ -396,5 +424,5 @@ def order(items: list[Item], answer: Answer) -> Iterable[Key]:
     return (
         items[leaving.index].key
         for leaving in answer.leaving
-        if not leaving.late and not items[leaving.index].late
+        if not leaving.late and not leaving.stays_late
     )

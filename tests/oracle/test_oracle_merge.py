@@ -45,9 +45,12 @@ def left(line: str, settings: m.Settings, until_ns: int | None = None) -> str:
         # Two: the smaller head leaves; what is above a's newest has to wait for a to speak.
         ("1:a1 1:b2 5:b5 7:a6 8:b9", EVER, 8, "1:a1 7:b2 7:b5 8:a6"),
         # b is heard of too late: a2 has left.
-        ("1:a2 2:b1 3:b3 4:a4", EVER, 4, "1:a2 2:b1* 4:b3"),
+        ("2:a2 3:b1 4:b3 5:a4", EVER, 5, "2:a2 3:b1* 5:b3"),
+        # b is ahead of the clock: it leaves when the clock is there.
+        ("1:b5 2:a2", EVER, 4, "2:a2"),
+        ("1:b5 2:a2", m.Settings(0, 9), 6, "2:a2 5:b5"),
         # Ties: by source; a's own order by number.
-        ("1:b5 1:a5 1:a5 2:b6 2:a6", EVER, 2, "1:a5 1:a5 2:b5 2:a6"),
+        ("5:b5 5:a5 5:a5 6:b6 6:a6", EVER, 6, "5:a5 5:a5 6:b5 6:a6"),
         # D_s is max_wait while nothing is known: a9 waits for b until 9 + 20.
         ("9:b8 9:a9", m.Settings(20, 1_000), 28, "9:b8"),
         ("9:b8 9:a9", m.Settings(20, 1_000), 29, "9:b8 29:a9"),
@@ -83,16 +86,16 @@ def test_merge_by_hand(
 
 
 def test_late_says_by_how_much_and_the_end_lets_all_go() -> None:
-    given = items("1:a5 2:b3 3:b9 3:a10")
-    answer = m.merge(given, EVER, end_ns=4)
+    given = items("5:a5 6:b3 9:b9 9:a10")
+    answer = m.merge(given, EVER, end_ns=10)
     assert [(one.at_ns, one.index, one.late, one.by_ns) for one in answer.leaving] == [
-        (1, 0, False, 0),
-        (2, 1, True, 2),
-        (3, 2, False, 0),
-        (4, 3, False, 0),
+        (5, 0, False, 0),
+        (6, 1, True, 2),
+        (9, 2, False, 0),
+        (10, 3, False, 0),
     ]
     assert answer.held == []
-    assert m.merge(given, EVER, until_ns=4).held == [3]
+    assert m.merge(given, EVER, until_ns=10).held == [3]
 
 
 def test_a_delay_is_known_from_64_samples_on() -> None:

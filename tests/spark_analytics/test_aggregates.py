@@ -65,7 +65,7 @@ def seeded_events(seed: int, count: int) -> list[Event]:
         event = Event("default", source, 0, number, now_ns, now_ns)
         event.at_ns = now_ns + dice.randrange(500 * MS)
         if dice.random() < 0.1:
-            event.late = "merge"
+            event.late = "merge_wait"
             event.ref_time_ns = now_ns - dice.randrange(3 * S)
         events.append(event)
         if dice.random() < 0.05:

@@ -47,7 +47,7 @@ def plain_sort(rows: list[Row], wait_ns: int) -> list[Event]:
         event = Event("default", row.source, 0, row.seq, row.ts_ns, row.arrival_ns)
         at_ns = max(at_ns, row.arrival_ns + wait_ns)
         event.at_ns = at_ns
-        event.late = "merge" if number % 9 == 0 else ""
+        event.late = "merge_wait" if number % 9 == 0 else ""
         events.append(event)
     return events
 

@@ -10,7 +10,7 @@ from tests.oracle.merge import Item
 from topology.description.stream import MergeConfig
 from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.merge import Merge
-from topology.outcome import GAP, MERGE
+from topology.outcome import AT_MERGE, GAP
 
 MS = 1_000_000
 MISS_PPM = 50_000
@@ -32,6 +32,7 @@ def _source(name: str, rng: Random, n: int) -> list[Item]:
     ref, at, seq = 1_000, 0, 0
     coming: list[Item] = []
     held: list[Item] = []
+    lost: list[Item] = []
     while seq < n:
         ref += rng.choice((0, period, 2 * period))
         arrival = max(at, ref + base + rng.randint(0, jitter))
@@ -49,7 +50,16 @@ def _source(name: str, rng: Random, n: int) -> list[Item]:
         item = Item(at * MS, (ref + offset) * MS, name, seq, arrival_ns=at * MS, kind=kind)
         item.late = kind == DATA and rng.random() < quirks / 4
         seq += 1
+        if kind == DATA and not item.late and not held and rng.random() < quirks:
+            lost.append(item)  # its number is declared missing, and it comes later
+            continue
         coming.append(item)
+        while lost and rng.random() < 0.3:
+            found = lost.pop()
+            found.at_ns = found.arrival_ns = at * MS
+            found.ref_ns += rng.choice((0, 0, 0, 0, -9, 9)) * MS
+            found.late = True
+            coming.append(found)
         if held and not item.late:
             held.append(item)
             if rng.random() < 0.3:
@@ -91,10 +101,7 @@ def by_oracle(coming: list[Item], settings: Settings, **told: int) -> tuple[Any,
         oracle.Settings(settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected),
         **told,
     )
-    left = [
-        (one.at_ns, one.index, one.late or coming[one.index].late, one.by_ns)
-        for one in answer.leaving
-    ]
+    left = [(one.at_ns, one.index, one.late or one.stays_late, one.by_ns) for one in answer.leaving]
     return _sorted_out(left, answer.held)
 
 
@@ -115,7 +122,7 @@ def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[An
     left: list[Left] = []
     last_ns = 0
     for event in released:
-        by_ns = last_ns - event.ref_time_ns if event.late == MERGE else 0
+        by_ns = last_ns - event.ref_time_ns if event.late in AT_MERGE else 0
         left.append((event.at_ns, event.offset, event.late != "", by_ns))
         last_ns = last_ns if event.late else event.ref_time_ns
     return _sorted_out(left, sorted(event.offset for event in operator.held()))

@@ -57,7 +57,7 @@ def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
     feed = feed_of(*range(0, 2 * (MAX_MISSING + 3), 2))
     for seq in range(1, 2 * MAX_MISSING + 1, 2):
         feed.fill(event(seq))
-    whole_ns = 2 * (MAX_MISSING - 1) * 10
+    whole_ns = (2 * (MAX_MISSING - 1) + 1) * 10
     assert feed.complete_ns == whole_ns  # the joined one holds numbers that did come
     assert Feed("s", 1000).snapshot()[7][2] == []
 

@@ -290,7 +290,7 @@ def settled(event: Event, draw: Any) -> Event:
     event.epoch = max(event.epoch, 0)
     event.ref_time_ns, event.at_ns = draw(INT64), draw(INT64)
     event.error_ns, event.segment, event.lane = draw(NATURAL), draw(NATURAL), draw(NATURAL)
-    event.late = draw(st.sampled_from(["", "gap", "merge"]))
+    event.late = draw(st.sampled_from(["", "gap", "merge_wait"]))
     return event
 
 

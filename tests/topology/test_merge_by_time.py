@@ -97,6 +97,6 @@ def test_one_that_comes_late_to_the_merge_itself_takes_no_second_number() -> Non
     operator.on_batch([event(200, 201, 1)], 201 * MS)
     operator.on_time(400 * MS)
     step = operator.on_batch([event(150, 401, 1, "b"), event(500, 501, 2, "b")], 501 * MS)
-    assert [one.late for one in step.released if one.ts_ns == 150 * MS] == ["merge"]
+    assert [one.late for one in step.released if one.ts_ns == 150 * MS] == ["merge_wait"]
     epoch, seq, missing = operator.snapshot()["feed/b"][7]
     assert (epoch, seq, missing) == (0, 2, [])

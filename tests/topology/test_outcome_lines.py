@@ -37,10 +37,10 @@ WRITTEN: list[tuple[dict[str, Any], str]] = [
         ),
     ),
     (
-        late_line(Late(8, EVENT, "merge", 3), 9),
+        late_line(Late(8, EVENT, "merge_wait", 3), 9),
         (
             '{"kind": "late", "stream": "pitch", "source": "s", "epoch": 2, "seq": 7,'
-            ' "reason": "merge", "line": 9, "at": 8, "by": 3}'
+            ' "reason": "merge_wait", "line": 9, "at": 8, "by": 3}'
         ),
     ),
     (
@@ -83,5 +83,7 @@ def test_reports_by_their_kind() -> None:
 
 def test_an_event_marked_late() -> None:
     event = Event("pitch", "s", 2, 7, 5, 6)
+    assert "reason" not in event_line(event)
     event.late = "gap"
     assert event_line(event)["late"] is True
+    assert event_line(event)["reason"] == "gap"

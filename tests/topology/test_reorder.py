@@ -393,6 +393,16 @@ def test_bytes_are_bounded_too() -> None:
     assert reorder.figures()["overflows"] == 1
 
 
+def test_over_the_bytes_the_source_that_holds_most_of_them_pays() -> None:
+    reorder = operator(max_held_bytes=100)
+    events = [event(at, at + 1, source="many") for at in range(3)]
+    events += [event(3, 1, source="heavy"), event(4, 4, source="many")]
+    for each in events:
+        each.value = b"x" * (90 if each.source == "heavy" else 4)
+    step = reorder.on_batch(events, 4 * MS)
+    assert [r.source for r in step.reports if isinstance(r, Gap)] == ["heavy"]
+
+
 def test_the_longest_quiet_source_is_forgotten_and_starts_anew() -> None:
     reorder = operator(max_sources=2)
     for at, source in enumerate("abc"):

@@ -175,6 +175,17 @@ def test_at_the_bound_of_all_the_fullest_source_pays() -> None:
     assert (figures["held"], figures["overflows"]) == (4, 1)
 
 
+def test_at_the_bound_of_payload_the_source_that_holds_most_of_it_pays() -> None:
+    reorder = operator(max_held_bytes=100)
+    events = [event(1_000 + n, 200, n, "many") for n in range(4)]
+    events.append(event(5, 200, 9, "heavy"))
+    for each in events:
+        each.value = b"x" * (90 if each.source == "heavy" else 4)
+    assert [e.source for e in reorder.on_batch(events, 200 * MS).released if e.kind == ""] == [
+        "heavy"
+    ]
+
+
 def test_a_source_forgotten_begins_with_a_number_above_those_before() -> None:
     reorder = operator(wait="0ms", max_sources=1)
     before = reorder.on_batch([event(100 + n, 200 + n, n) for n in range(3)], 203 * MS)

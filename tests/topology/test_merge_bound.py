@@ -1,0 +1,201 @@
+"""Examples: what one source can do to the others at MERGE, ahead of the clock or by a flood.
+
+A time is a number of milliseconds; the last tables run the fused stage, sources taken at their
+word, as a user would have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import merge as in_turn
+from typing import Any
+
+import pytest
+
+from tests.topology.test_merge import event, operator, play, told
+from topology.description import parse
+from topology.event import BLOCKED, DATA, Event
+from topology.merge import Merge
+from topology.outcome import MERGE_FULL, Late
+from topology.stage import Stage
+
+MS = 1_000_000
+MINUTE = 60_000
+AHEAD = 59 * MINUTE
+
+
+def test_an_event_ahead_of_the_clock_waits_for_it_though_nobody_else_is_there() -> None:
+    play(
+        operator(),
+        [
+            (10, "a", 0, 30, []),
+            (29, None, []),
+            (30, None, ["a0 at 30"]),
+            (31, "b", 0, 31, []),
+            (31, None, []),
+        ],
+    )
+
+
+def test_the_watermark_is_never_ahead_of_the_clock() -> None:
+    merge = operator(heartbeat=10)
+    step = merge.on_batch([event(1, "a", 0, 500), event(2, "b", 0, 500)], 40 * MS)
+    assert told(step) == ["W 10 C 10 at 10", "W 30 C 30 at 30"]
+
+
+def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
+    merge = operator(max_queued=3)
+    play(
+        merge,
+        [
+            (10, "b", 0, 9, []),
+            (11, "a", 0, 9_000, ["b0 at 10"]),
+            (12, "a", 1, 9_001, []),
+            (13, "c", 0, 12, []),
+            (13, "b", 1, 13, ["a1 at 13 (late merge_full)"]),
+            (14, "a", 2, 9_002, ["c0 at 13"]),
+            (14, "a", 3, 9_003, ["a3 at 14 (late merge_full)"]),
+            (14, "a", 4, 9_004, ["a4 at 14 (late merge_full)"]),
+            (9_003, None, ["b1 at 63", "a0 at 9000", "a2 at 9002"]),
+        ],
+    )
+    assert merge.figures()["overflows"] == 3
+    assert merge.figures()["queued"] == 0
+
+
+@pytest.mark.parametrize("policy", ["drop", "side"])
+def test_what_is_given_up_goes_by_the_policy(policy: str) -> None:
+    merge = operator(late=policy, max_queued=1)
+    merge.on_batch([event(1, "a", n, 9_000 + n) for n in range(2)], 1 * MS)
+    step = merge.on_batch([event(2, "a", 2, 9_100)], 2 * MS)
+    assert told(step) == ["late a2"]
+    assert [(r.reason, r.by_ns) for r in step.reports if isinstance(r, Late)] == [(MERGE_FULL, 0)]
+
+
+def test_who_holds_more_than_half_gives_way() -> None:
+    """The others wait for what is in reorder, and are not late when it comes."""
+    play(
+        operator(max_queued=2),
+        [
+            (10, "b", 0, 9, []),
+            (11, "b", 1, 0, BLOCKED, ["b0 at 10"]),
+            (11, "a", 0, 10, []),
+            (12, "a", 1, 11, []),
+            (13, "a", 2, 12, ["a2 at 13 (late merge_full)"]),
+            (14, "b", 1, 9, ["a1 at 14 (late merge_full)"]),
+            (14, None, ["b1 at 14"]),
+            (15, "b", 2, 14, []),
+            (15, None, ["a0 at 15"]),
+        ],
+    )
+
+
+def test_where_nobody_fills_the_queues_the_smallest_leave() -> None:
+    merge = operator(max_queued=2)
+    play(
+        merge,
+        [
+            (10, "b", 0, 9, []),
+            (11, "b", 1, 0, BLOCKED, ["b0 at 10"]),
+            (11, "a", 0, 10, []),
+            (12, "c", 0, 11, []),
+            (13, "d", 0, 12, ["a0 at 13"]),
+            (14, "b", 1, 9, ["b1 at 14 (late merge_full)"]),
+        ],
+    )
+    assert merge.figures()["overflows"] == 1
+
+
+def test_the_smallest_never_leave_ahead_of_the_clock() -> None:
+    merge = operator(max_queued=2, max_wait="10s")
+    step = merge.on_batch([event(1, s, 0, 9_000 + n) for n, s in enumerate("abc")], 2 * MS)
+    assert told(step) == ["c0 at 1 (late merge_full)"]
+    assert merge.figures().get("watermark_ns", 0) <= 2 * MS
+
+
+def test_by_payload_who_holds_most_of_it_gives_way() -> None:
+    merge = operator(max_queued_bytes=1_000)
+    events = [event(10, "b", 0, 9), event(11, "b", 1, 0, BLOCKED)]
+    events += [event(12, "a", 0, 11)] + [event(13, "c", n, 12) for n in range(9)]
+    for each in events:
+        each.value = bytes(900 if each.source == "a" else 20)
+    step = merge.on_batch(events, 14 * MS)
+    assert [(e.source, e.late) for e in step.released if e.kind == DATA and e.late] == [
+        ("a", MERGE_FULL)
+    ]
+
+
+def test_a_full_queue_is_no_worse_after_a_restart() -> None:
+    def half(merge: Merge, numbers: range) -> list[str]:
+        events = [event(n, s, n, n + AHEAD * (s == "z")) for n in numbers for s in ("a", "z")]
+        return told(merge.on_batch(events, numbers[-1] * MS))
+
+    plain, before, after = (operator(max_queued=20) for _ in range(3))
+    expected = half(plain, range(60)) + half(plain, range(60, 120))
+    got = half(before, range(60))
+    after.restore(before.snapshot(), before.held())
+    assert got + half(after, range(60, 120)) == expected
+    assert sum("merge_full" in word for word in expected) > 50
+
+
+# -- the whole stage -------------------------------------------------------------------------------
+
+TOPOLOGY = """
+streams:
+  default:
+    clock: {{unsynced: trust}}
+    reorder: {{{reorder}}}
+    merge: {{{merge}}}
+stages: [reorder+merge]
+"""
+
+
+def sent(source: str, every: int, since: int, until: int, ahead: int = 0, size: int = 0) -> Any:
+    for n, ts in enumerate(range(since, until, every)):
+        made = Event("default", source, 0, n, (ts + ahead) * MS, (ts + 3) * MS)
+        made.value = bytes(size)
+        yield made
+
+
+def arrival(event: Event) -> int:
+    return event.arrival_ns
+
+
+@pytest.mark.parametrize("reorder", ["", "rule: time"])
+@pytest.mark.parametrize(
+    ("merge", "size"),
+    [("max_queued: 5000", 0), ("max_queued_bytes: 1MiB", 200), ("max_queued: 100000", 0)],
+)
+def test_a_source_that_stamps_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
+    """59 minutes ahead, 283 events a second, for a minute; the others go on for half a minute, and
+    all pause in between for longer than `idle_after`."""
+    stage = Stage(parse(TOPOLOGY.format(reorder=reorder, merge=merge)), ["reorder", "merge"])
+    begin = 100 * MINUTE
+    gone = begin + MINUTE
+    sources = [
+        [*sent(f"s{n}", 10 + n, begin, gone), *sent(f"s{n}", 10, gone + 5_000, gone + 30_000)]
+        for n in range(3)
+    ]
+    for source in sources:
+        for number, each in enumerate(source):
+            each.seq = number
+    events = list(in_turn(*sources, sent("z", 1_000 // 283, begin, gone, AHEAD, size), key=arrival))
+    for offset, each in enumerate(events):
+        each.offset = offset
+    ends = events[-1].arrival_ns
+    late: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    last_ns = 0
+    for at in range(0, len(events), 1_000):
+        batch = events[at : at + 1_000]
+        for each in stage.on_batch(batch, batch[-1].arrival_ns).released:
+            if each.kind == DATA:
+                left[each.source] += 1
+                late[each.source] += each.late != ""
+                assert each.late or each.ref_time_ns <= each.at_ns
+                assert each.late or each.ref_time_ns >= last_ns
+                last_ns = last_ns if each.late else each.ref_time_ns
+    assert ends > last_ns
+    assert [late[f"s{n}"] for n in range(3)] == [0, 0, 0]
+    assert all(left[f"s{n}"] >= len(sources[n]) - 5 for n in range(3))
+    assert (late["z"] > 10_000) == ("100000" not in merge)

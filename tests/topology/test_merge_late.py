@@ -1,0 +1,138 @@
+"""Examples: which events are late at MERGE, and why. A time is a number of milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.topology.merge_oracle import MS
+from tests.topology.test_merge import event, operator, play, told
+from topology.event import BLOCKED, BYE, HEARTBEAT
+from topology.outcome import AT_MERGE, CAUSES, GAP
+
+
+def filled(at: int, source: str, seq: int, ref: int) -> Any:
+    """What REORDER had declared missing."""
+    return event(at, source, seq, ref, late=GAP)
+
+
+def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> None:
+    """b holds everything up beyond 5, so a1 is in time for the stream."""
+    merge = operator(max_wait="1s", idle_after="2s")
+    play(
+        merge,
+        [
+            (5, "b", 0, 5, []),
+            (10, "a", 0, 6, ["b0 at 5"]),
+            (11, "a", 2, 9, []),
+            (12, "a", 4, 11, []),
+        ],
+    )
+    step = merge.on_batch([filled(20, "a", 3, 10), filled(21, "a", 1, 8)], 22 * MS)
+    assert told(step) == []
+    assert merge.figures()["queued"] == 5
+    step = merge.on_batch([event(30, "b", 1, 10), event(31, "b", 2, 31)], 31 * MS)
+    assert told(step) == [*(f"a{n} at 30" for n in range(4)), "b1 at 30"]
+    assert told(merge.on_time(31 * MS)) == ["a4 at 31"]
+
+
+def test_it_is_late_once_its_place_is_passed() -> None:
+    merge = operator()
+    play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
+    assert told(merge.on_batch([filled(4, "a", 1, 1)], 4 * MS)) == ["a1 at 4 (late gap)"]
+
+
+def test_it_is_late_where_its_time_would_put_it_out_of_the_order_of_its_source() -> None:
+    merge = operator(max_wait="1s", idle_after="2s")
+    play(merge, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 3, 9, [])])
+    step = merge.on_batch([filled(12, "a", 1, 8), filled(13, "a", 2, 7)], 13 * MS)
+    assert told(step) == ["a2 at 13 (late gap)"]  # a1 has bounded it from below
+    assert told(merge.on_batch([filled(14, "a", 2, 12)], 14 * MS)) == ["a2 at 14 (late gap)"]
+
+
+def test_one_that_nobody_missed_is_late() -> None:
+    merge = operator()
+    assert told(merge.on_batch([filled(1, "a", 3, 0)], 1 * MS)) == ["a3 at 1 (late gap)"]
+
+
+def test_what_found_its_place_is_still_there_after_a_restart() -> None:
+    before, after = operator(max_wait="1s"), operator(max_wait="1s")
+    play(before, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 2, 9, [])])
+    before.on_batch([filled(12, "a", 1, 8)], 12 * MS)
+    held = list(before.held())
+    for one in held:
+        one.late = GAP if one.seq == 1 else ""  # as its record says
+    after.restore(before.snapshot(), held)
+    assert told(after.on_batch([event(13, "b", 1, 13)], 13 * MS)) == []
+    assert told(after.on_time(13 * MS)) == ["a0 at 13", "a1 at 13", "a2 at 13"]
+
+
+# -- causes ----------------------------------------------------------------------------------------
+
+
+def test_a_source_that_was_idle() -> None:
+    begin = [(0, "b", 0, 0, []), (1, "a", 0, 1, ["b0 at 0"])]
+    idle = [(300, None, ["a0 at 51"]), (301, "a", 1, 300, [])]
+    for woken in (
+        [(302, "b", 1, 290, ["a1 at 301", "b1 at 302 (late merge_idle)"])],
+        [
+            (302, "b", 1, 290, HEARTBEAT, ["a1 at 301"]),
+            (303, "b", 2, 291, ["b2 at 303 (late merge_idle)"]),
+        ],
+        [
+            (302, "b", 2, 0, BLOCKED, ["a1 at 301"]),
+            (303, "b", 2, 291, ["b2 at 303 (late merge_idle)"]),
+        ],
+    ):
+        then = (304, "b", 9, 292, ["b9 at 304 (late merge_behind)"])
+        play(operator(), [*begin, *idle, *woken, then])
+
+
+def test_a_source_that_had_said_bye() -> None:
+    merge = operator()
+    play(merge, [(0, "b", 0, 0, []), (1, "b", 1, 1, BYE, ["b0 at 0"]), (3, "a", 0, 3, [])])
+    assert told(merge.on_batch([event(4, "b", 2, 2)], 4 * MS)) == [
+        "a0 at 3",
+        "b2 at 4 (late merge_idle)",
+    ]
+
+
+def test_a_source_that_was_waited_for_too_short() -> None:
+    play(
+        operator(),
+        [
+            (0, "b", 0, 0, []),
+            (1, "a", 0, 1, ["b0 at 0"]),
+            (51, None, ["a0 at 51"]),
+            (52, "b", 1, 0, ["b1 at 52 (late merge_wait)"]),
+            (53, "b", 2, 0, ["b2 at 53 (late merge_behind)"]),
+            (54, "b", 3, 53, []),
+        ],
+    )
+
+
+def test_a_source_that_was_idle_and_came_back_in_time_is_no_excuse_later() -> None:
+    play(
+        operator(),
+        [
+            (0, "b", 0, 0, []),
+            (1, "a", 0, 1, ["b0 at 0"]),
+            (300, None, ["a0 at 51"]),
+            (301, "b", 1, 301, []),
+            (301, None, ["b1 at 301"]),
+            (310, "a", 1, 310, []),
+            (360, None, ["a1 at 360"]),
+            (361, "b", 2, 302, ["b2 at 361 (late merge_wait)"]),
+        ],
+    )
+
+
+def test_a_source_never_heard() -> None:
+    play(
+        operator(),
+        [(1, "a", 0, 1, []), (2, "b", 0, 0, ["a0 at 1", "b0 at 2 (late merge_new)"])],
+    )
+
+
+def test_every_cause_is_known_by_one_short_word() -> None:
+    assert AT_MERGE < CAUSES
+    assert all(cause.replace("_", "").isalpha() and cause.islower() for cause in CAUSES)

@@ -1,0 +1,108 @@
+"""How far MERGE has let events go, and which events come too late for it.
+
+An event is *passed* when it is below the last one that left unmarked, in the total order, or below
+an announced watermark. Passed and late are one thing here; the causes say why others were let pass:
+
+| cause | what was so |
+|---|---|
+| `merge_full` | the bound on what may wait was reached: others had to leave, or it had to |
+| `merge_behind` | its source was catching up: the event before was late too |
+| `merge_new` | its source had never been heard |
+| `merge_pause` | its source came back from a pause of the whole log |
+| `merge_idle` | its source had been silent for `idle_after`, or had said bye |
+| `merge_wait` | its source was waited for as long as its delays call for, and that was too short |
+
+The first that holds counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.event import Event
+from topology.feed import AWAITED, BEHIND, NO_REF, OUT, Feed
+from topology.frontier import Bound
+from topology.outcome import (
+    MERGE_BEHIND,
+    MERGE_FULL,
+    MERGE_IDLE,
+    MERGE_NEW,
+    MERGE_PAUSE,
+    MERGE_WAIT,
+    Late,
+    Step,
+)
+from topology.watermark import Watermark
+
+
+class Passage:
+    """`watermark` announces; `pass_late`: late events go on, marked; else they are reported.
+    `floor_ns`: an event above it is in time. It is never above the arrival clock before the end."""
+
+    __slots__ = ("_pass_late", "_pushed_ns", "_watermark", "floor_ns", "last")
+
+    def __init__(self, watermark: Watermark, pass_late: bool) -> None:
+        self._watermark = watermark
+        self._pass_late = pass_late
+        self.last = (NO_REF, "", 0, 0)
+        self.floor_ns = NO_REF  # the larger of the last one's time and W
+        self._pushed_ns = NO_REF  # up to here events left because there was no room
+
+    def has_passed(self, event: Event) -> bool:
+        ref_ns = event.ref_time_ns
+        return ref_ns < self._watermark.ns or (
+            ref_ns <= self.floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self.last
+        )
+
+    def cause(self, feed: Feed, event: Event) -> str:
+        """Why it was passed; asked before its source is taken for catching up."""
+        if event.ref_time_ns <= self._pushed_ns:
+            return MERGE_FULL
+        if feed.state == BEHIND:
+            return MERGE_BEHIND
+        if feed.newest_ns == NO_REF:
+            return MERGE_NEW
+        if feed.state == AWAITED:
+            return MERGE_PAUSE
+        if feed.state == OUT or feed.woke_ns == feed.newest_ns:
+            return MERGE_IDLE
+        return MERGE_WAIT
+
+    def turn_away(self, feed: Feed, event: Event, cause: str, now_ns: int, step: Step) -> None:
+        """It is late."""
+        feed.late += 1
+        if self._pass_late:
+            event.late = cause
+            event.at_ns = now_ns
+            step.released.append(event)
+        else:
+            by_ns = max(0, self.floor_ns - event.ref_time_ns)
+            step.reports.append(Late(now_ns, event, cause, by_ns))
+
+    def release(self, events: list[Event], step: Step) -> None:
+        """They leave in order."""
+        if events:
+            last = events[-1]
+            self.last = (last.ref_time_ns, last.source, last.epoch, last.seq)
+            self.floor_ns = max(self._watermark.ns, last.ref_time_ns)
+            step.released.extend(events)
+
+    def push(self) -> None:
+        """What left last had to, for want of room."""
+        self._pushed_ns = self.last[0]
+
+    def announce(
+        self, stream: str, heads: list[Bound], now_ns: int, dirty: list[Feed], step: Step
+    ) -> None:
+        said = self._watermark.announce(stream, self.last[0], heads, now_ns, dirty)
+        self.floor_ns = self._watermark.ns
+        if said is not None:
+            step.released.append(said)
+
+    def snapshot(self) -> Any:
+        return [list(self.last), self._pushed_ns, self._watermark.ns, self._watermark.complete_ns]
+
+    def restore(self, state: Any) -> None:
+        last, self._pushed_ns, self._watermark.ns, self._watermark.complete_ns = state
+        self.last = (last[0], last[1], last[2], last[3])
+        self.floor_ns = max(self._watermark.ns, last[0])
