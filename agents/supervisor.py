@@ -32,6 +32,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.exits import Exit
 from agents.http import Health, HttpServer
 
 log = logging.getLogger(__name__)
@@ -49,10 +50,6 @@ LONGEST_SILENCE_S: Final = 5.0
 
 START_TIMEOUT_S: Final = 120.0
 """For a stage to tell its port, beyond the time it may wait for brokers."""
-
-OK: Final = 0
-FAILED: Final = 1
-REFUSED: Final = 2
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ class Supervisor:
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
         self._children = [Child(stage, command) for stage, command in commands.items()]
         self._stopping = asyncio.Event()
-        self._code = OK
+        self._code = Exit.DONE
         self._answers: dict[str, dict[str, Any]] = {}
         registry = CollectorRegistry()
         registry.register(_Merged(self._metrics_texts))
@@ -125,13 +122,13 @@ class Supervisor:
         while not self._stopping.is_set():
             code = await self._run_once(child)
             if self._stopping.is_set():
-                if code != OK:
+                if code != Exit.DONE:
                     log.error("stage %s: exit %d at the stop", child.stage, code)
-                    self._fail(FAILED)
+                    self._fail(Exit.FAILED)
                 return
             log.error("stage %s: exit %d", child.stage, code)
-            if code == REFUSED or not self._may_restart(child):
-                self._fail(REFUSED if code == REFUSED else FAILED)
+            if code == Exit.REFUSED or not self._may_restart(child):
+                self._fail(Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED)
                 return
             await asyncio.sleep(RESTART_PAUSE_S)
 
@@ -150,7 +147,7 @@ class Supervisor:
             child.silent_s, child.hung = 0.0, ""
         code = await process.wait()
         if code == -signal.SIGTERM and child.address is None:
-            code = OK  # told to stop before it had begun: it owned nothing yet
+            code = Exit.DONE  # told to stop before it had begun: it owned nothing yet
         child.address = None
         return code
 
@@ -163,7 +160,7 @@ class Supervisor:
         log.error("stage %s: %d starts in %.0f s", child.stage, len(starts), RESTART_WINDOW_S)
         return False
 
-    def _fail(self, code: int) -> None:
+    def _fail(self, code: Exit) -> None:
         self._code = max(self._code, code)
         self._stopping.set()
 

@@ -9,10 +9,10 @@ import click
 import orjson
 
 from agents.arrangement import input_reader
-from agents.brokers import BrokersUnavailable, brokers_at
+from agents.brokers import BrokersUnavailable
 from agents.dump import DumpStalled, dumped
 from agents.security import Security
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.description import Topology
@@ -48,7 +48,7 @@ def chosen(topology: Topology, topic: str | None) -> str:
 
 
 async def _print(topology: Topology, topic: str, servers: str, access: Security) -> None:
-    brokers = await asyncio.to_thread(brokers_at, servers, access)
+    brokers = await asyncio.to_thread(reached, servers, access)
     synced = {s.clock.sync for s in topology.streams.values() if s.input == topic} != {"none"}
     topics = [topic, topology.topics.clock] if synced else [topic]
     partitions = await asyncio.to_thread(brokers.partitions, topics)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from cli.topology_file import Refused
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT
 
 TIMEOUT_S: Final = 5.0
@@ -43,7 +44,7 @@ def asked(worker: str) -> list[dict[str, Any]]:
             answer: list[dict[str, Any]] = json.load(response)
             return answer
     except (OSError, ValueError, urllib.error.URLError) as error:
-        raise click.ClickException(
+        raise Refused(
             f"no worker answers at {worker}: {error}; it names its address when it starts"
         ) from error
 

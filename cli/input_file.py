@@ -5,7 +5,8 @@ called. The form follows the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq
 each also with `.gz`), else the content: Parquet by its mark, CSV by a first line
 that names columns, JSON lines otherwise.
 
-What cannot be read at all is an `InputError`, the only exception from here.
+What cannot be read at all is an `InputError`, the only exception from here; a command ends
+by it as `Unreadable`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Final
 
+import click
+
+from agents.exits import Exit
+
 STDIN: Final = "-"
 GZIP_MARK: Final = b"\x1f\x8b"
 PARQUET_MARK: Final = b"PAR1"
@@ -30,6 +35,12 @@ PEEKED_BYTES: Final = 4096
 
 class InputError(Exception):
     """The input cannot be read; the message says which, why, and what to do."""
+
+
+class Unreadable(click.ClickException):
+    """An InputError, as it ends a command."""
+
+    exit_code = Exit.UNREADABLE
 
 
 class Form(Enum):

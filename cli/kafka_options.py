@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from pydantic_core import PydanticCustomError
@@ -12,6 +13,9 @@ from agents.security import Security, SecurityRefused, read_security
 from cli.topology_file import Refused
 from topology.description.problem import Fault
 from topology.description.spelling import NS_PER, in_unit
+
+if TYPE_CHECKING:
+    from agents.brokers import Brokers
 
 kafka_option = click.option(
     "--kafka",
@@ -37,6 +41,16 @@ def security(path: str | None) -> Security:
     except SecurityRefused as refused:
         where = "the environment" if path is None else f"--kafka {path}"
         raise Refused(f"{where}: {refused}") from None
+
+
+def reached(servers: str, access: Security) -> Brokers:
+    """The brokers; `Refused` where none answers. Blocks."""
+    from agents.brokers import BrokersUnavailable, brokers_at
+
+    try:
+        return brokers_at(servers, access)
+    except BrokersUnavailable as error:
+        raise Refused(str(error)) from error
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str) -> float:

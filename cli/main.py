@@ -1,7 +1,6 @@
 """`inorder`: the command line. Each command is a thin file of its own.
 
-Exit codes: 0 done; 1 something failed while running; 2 bad arguments or a bad topology
-file; 3 input that cannot be read; 4 input of which no line could be used (`replay`).
+Exit codes: `agents.exits`, one table for all commands.
 Settings also come from the environment (`INORDER_TOPOLOGY`, `INORDER_BROKERS`,
 `INORDER_STATE_DIR`, `INORDER_HTTP`, `INORDER_STAGE`, `INORDER_REDIS`, `INORDER_POSTGRES`,
 `INORDER_KAFKA` and the names of the TLS and SASL settings, and `INORDER_<COMMAND>_<OPTION>` for

@@ -17,10 +17,10 @@ import click
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from cli.input_file import InputError
+from cli.input_file import InputError, Unreadable
 from cli.lines import LineReader, dead_line, duplicate_line, late_line
 from cli.progress import counting
-from cli.replay import NEWLINE, Unreadable
+from cli.replay import NEWLINE
 from cli.rows import read_rows
 from cli.topology_file import Refused
 from topology.description.spelling import DurationNs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,9 +10,8 @@ from typing import Any, Final, Literal, TypedDict
 
 import click
 
-from agents.brokers import BrokersUnavailable, brokers_at
-from cli.input_file import InputError
-from cli.kafka_options import kafka_option, security
+from cli.input_file import InputError, Unreadable
+from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.rows import NEEDED, NEEDED_BY_TIME, Row, read_rows
 from cli.topology_file import Refused, brokers_option, load
@@ -21,7 +21,6 @@ from producers.replayer import Pace, Replayer
 from topology import rfc3339
 from topology.description import HeaderConfig
 
-UNREADABLE: Final = 3
 MAX_TOLD: Final = 20
 """Malformed rows that are told one by one."""
 
@@ -38,6 +37,13 @@ MAX_TOLD: Final = 20
     envvar="INORDER_PRODUCE_TOPOLOGY",
     help="For its header names, how records are keyed, and which need no number.",
 )
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_PRODUCE_JSON",
+    help="The summary as JSON, last of all.",
+)
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     brokers: str,
@@ -46,6 +52,7 @@ def command(
     rate: float | None,
     speed: float | None,
     topology_path: str | None,
+    as_json: bool,
     events: str,
 ) -> None:
     """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes."""
@@ -57,7 +64,7 @@ def command(
     keying = _keying(topic, topology_path)
     access = security(kafka_path)
     try:
-        brokers_at(brokers, access)  # an absent one would be waited for, record by record
+        reached(brokers, access)  # an absent one would be waited for, record by record
         replayer = Replayer(
             brokers,
             topic,
@@ -72,13 +79,20 @@ def command(
             in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
             done = replayer.publish(sound(rows, advance, left_out, in_ns))
     except InputError as error:
-        failure = click.ClickException(str(error))
-        failure.exit_code = UNREADABLE
-        raise failure from error
-    except (BrokersUnavailable, ProducerError) as error:
+        raise Unreadable(str(error)) from error
+    except ProducerError as error:
         raise click.ClickException(str(error)) from error
     for line in left_out.told():
         click.echo(line, err=True)
+    if as_json:
+        summary = {
+            "published": done.delivered,
+            "seconds": round(done.seconds, 3),
+            "malformed": left_out.count,
+            "clock": done.clock,
+        }
+        click.echo(json.dumps(summary), err=True)
+        return
     click.echo(
         f"published {done.delivered} records in {done.seconds:.1f} s"
         f" ({left_out.count} malformed rows and {done.clock} clock rows left out)",

@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 
 from agents.security import Security
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.description import Topology, TopologyError, query_of
 
@@ -85,14 +85,27 @@ def remove_command(name: str, topology_path: str, brokers: str, kafka_path: str 
 @topology_option
 @brokers_option
 @kafka_option
-def list_command(topology_path: str, brokers: str, kafka_path: str | None) -> None:
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_QUERY_LIST_JSON",
+    help="For programs.",
+)
+def list_command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
     """The queries of the topology file, and those added."""
     topology = load(topology_path)
+    added = {}
+    if topology.live_queries:
+        added = dict(sorted(_read(topology, brokers, security(kafka_path)).items()))
+    if as_json:
+        told = {name: value.decode(errors="replace") for name, value in added.items()}
+        click.echo(orjson.dumps({"file": list(topology.queries), "added": told}))
+        return
     for name in topology.queries:
         click.echo(f"{name}\tof the topology file")
-    if topology.live_queries:
-        for name, value in sorted(_read(topology, brokers, security(kafka_path)).items()):
-            click.echo(f"{name}\t{value.decode(errors='replace')}")
+    for name, value in added.items():
+        click.echo(f"{name}\t{value.decode(errors='replace')}")
 
 
 def _live(path: str) -> Topology:
@@ -113,6 +126,7 @@ def _text(pattern: str) -> str:
 def _write(
     topology: Topology, brokers: str, access: Security, name: str, value: bytes | None
 ) -> None:
+    reached(brokers, access)
     failed: list[Any] = []
     producer = Producer({"bootstrap.servers": brokers, "log_level": 0, **access.librdkafka()})
     topic = topology.topics.queries
@@ -129,6 +143,7 @@ def _write(
 
 def _read(topology: Topology, brokers: str, access: Security) -> dict[str, bytes]:
     """The queries the topic holds, by name."""
+    reached(brokers, access)
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,

@@ -23,9 +23,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from agents.brokers import BrokersUnavailable, brokers_at
 from agents.security import Security
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load
 from topology.description import HeaderConfig
 from topology.event import DATA, Event
@@ -58,14 +57,12 @@ def command(
     headers = _headers(topic, topology_path)
     access = security(kafka_path)
     try:
-        brokers_at(brokers, access)
+        reached(brokers, access)
         for number, line in enumerate(_lines(brokers, access, topic, headers, follow), start=1):
             sys.stdout.buffer.write(line_json(line, orjson.OPT_APPEND_NEWLINE))
             sys.stdout.buffer.flush()
             if number == count:
                 break
-    except BrokersUnavailable as error:
-        raise click.ClickException(str(error)) from error
     except KafkaException as error:
         raise click.ClickException(f"{topic}: {error.args[0].str()}") from error
     except KeyboardInterrupt:

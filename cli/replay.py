@@ -17,7 +17,8 @@ from typing import Any, BinaryIO, Final
 import click
 import orjson
 
-from cli.input_file import InputError
+from agents.exits import Exit
+from cli.input_file import InputError, Unreadable
 from cli.lines import Line, read_lines, reading_of
 from cli.plausible import SAMPLE, Plausibility, watched
 from cli.progress import counting
@@ -48,15 +49,7 @@ BATCH: Final = 256
 
 MOST_AT_ONCE: Final = 65_536
 
-UNREADABLE: Final = 3
-ALL_DEAD: Final = 4
 NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
-
-
-class Unreadable(click.ClickException):
-    """The input cannot be read."""
-
-    exit_code = UNREADABLE
 
 
 @click.command("replay")
@@ -100,7 +93,7 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
     warn_of(summary)
     click.echo(summary.json() if as_json else summary.table(), err=True)
     if summary.all_dead:
-        raise SystemExit(ALL_DEAD)
+        raise SystemExit(Exit.NOTHING_USABLE)
 
 
 def warn_of(summary: Summary, when: str = "") -> None:

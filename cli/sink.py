@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
+import orjson
 from prometheus_client import CollectorRegistry
 
 from agents.brokers import BrokersUnavailable, await_brokers
@@ -22,7 +23,7 @@ from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option
-from sinks.counts import SinkCollector
+from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
 from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
 from sinks.sink import Sink, SinkUnusable
@@ -44,6 +45,7 @@ class Source(NamedTuple):
     brokers_wait_s: float
     batch: int
     http: str
+    as_json: bool
 
 
 @click.group("sink")
@@ -60,6 +62,13 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
         function(source, **options)
 
     for option in (
+        click.option(
+            "--json",
+            "as_json",
+            is_flag=True,
+            envvar="INORDER_SINK_JSON",
+            help="The counts as JSON, last of all.",
+        ),
         http_option,
         click.option(
             "--batch",
@@ -239,10 +248,23 @@ async def _serve(
     finally:
         await http.stop()
     counts = runner.counts
+    if source.as_json:
+        click.echo(orjson.dumps(summary(counts)), err=True)
+        return
     log.info(
         "stopped; %d records: %d written, %d dead, %d control",
         *(counts.records, counts.written.total(), counts.dead.total(), counts.control),
     )
+
+
+def summary(counts: Counts) -> dict[str, Any]:
+    return {
+        "records": counts.records,
+        "written": {op: count for op, count in counts.written.items() if count},
+        "dead": dict(counts.dead),
+        "control": counts.control,
+        "expired": counts.expired,
+    }
 
 
 def _dead_letters(source: Source, access: Security) -> DeadLetters:

@@ -167,7 +167,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...]) -> None:
 def _require_spark() -> None:
     absent = infra_spark.missing()
     if absent is not None:
-        raise click.ClickException(absent)
+        raise Refused(absent)
 
 
 def _run(asked: Asked) -> None:
@@ -205,7 +205,9 @@ def _told_plainly(job: str) -> Iterator[None]:
         yield
     except (JobRefused, SchemaRefused, CheckpointRefused, FileNotFoundError) as error:
         raise Refused(str(error)) from None
-    except (JarsUnavailable, BrokersUnavailable, JobFailed) as error:
+    except JarsUnavailable as error:
+        raise Refused(str(error)) from None
+    except (BrokersUnavailable, JobFailed) as error:
         raise click.ClickException(str(error)) from None
     except (PySparkException, Py4JJavaError) as error:
         raise click.ClickException(f"{job}: {first_line(error)}") from None

@@ -14,8 +14,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from agents.brokers import Brokers, BrokersUnavailable, brokers_at
+from agents.brokers import Brokers, BrokersUnavailable
 from agents.security import Security
+from cli.kafka_options import reached
 from cli.spark_kafka import java_settings
 from cli.topology_file import Refused
 from infra.spark import jars, postgres_jars
@@ -102,7 +103,7 @@ class Asked:
         return f"{self.job}-batch" if self.batch else self.job
 
     def brokers_now(self) -> Brokers:
-        return brokers_at(self.brokers, self.security)
+        return reached(self.brokers, self.security)
 
     def about(self, topic_ids: dict[str, str]) -> dict[str, Any]:
         """What a checkpoint is good for."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from agents.exits import Exit
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
@@ -58,7 +59,7 @@ def command(
         log.error("%s: %s", type(failed).__name__, failed)
         if verbose:
             raise
-        sys.exit(1)
+        sys.exit(Exit.FAILED)
 
 
 async def _run(stage: Coroutine[Any, Any, None]) -> None:

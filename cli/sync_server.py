@@ -13,9 +13,10 @@ from typing import Any, Final
 import click
 from prometheus_client import CollectorRegistry
 
-from agents.brokers import BrokersUnavailable, brokers_at
+from agents.brokers import BrokersUnavailable
+from agents.exits import Exit
 from agents.http import Health, HttpServer, HttpUnavailable
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import kafka_option, reached, security
 from cli.logs import set_up
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option, load
@@ -97,7 +98,7 @@ def command(
         raise Refused(str(error)) from error
     except OSError as error:
         log.error("the server failed: %s", error)
-        sys.exit(1)
+        sys.exit(Exit.FAILED)
 
 
 async def _serve(server: SyncServer, publishing: Publishing, host: str, port: int) -> None:
@@ -187,7 +188,7 @@ def _publishing(
         return LinePublishing(sys.stdout.buffer, name)
     access = security(kafka_path)
     try:
-        found = brokers_at(brokers, access).partitions([topics.clock])
+        found = reached(brokers, access).partitions([topics.clock])
     except BrokersUnavailable as error:
         raise click.ClickException(str(error)) from error
     if not found[topics.clock]:

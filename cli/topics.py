@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Final
 
 import click
 
 from agents.topics import Outcome, TopicsUnavailable, create, declared
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option
 
 SAFE_COPIES: Final = 3
@@ -22,14 +24,25 @@ def command() -> None:
 @topology_option
 @brokers_option
 @kafka_option
-def create_command(topology_path: str, brokers: str, kafka_path: str | None) -> None:
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_TOPICS_CREATE_JSON",
+    help="For programs.",
+)
+def create_command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
     """Make every topic the topology needs; those that exist are left as they are."""
     topology = load(topology_path)
     access = security(kafka_path)
+    reached(brokers, access)
     try:
         outcomes = create(declared(topology), brokers, topology.topics.replication, access)
     except TopicsUnavailable as error:
         raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps({"topics": [asdict(outcome) for outcome in outcomes]}))
+        return
     for outcome in outcomes:
         click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
         for difference in outcome.differences:

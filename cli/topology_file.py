@@ -7,10 +7,10 @@ from typing import Final
 
 import click
 
+from agents.exits import Exit
 from cli.own import bringing
 from topology.description import Topology, TopologyError, parse
 
-REFUSED: Final = 2
 EMBEDDED: Final = "embedded"
 """In place of brokers: one inside the worker's process."""
 
@@ -18,7 +18,7 @@ EMBEDDED: Final = "embedded"
 class Refused(click.ClickException):
     """Bad arguments or a bad topology file."""
 
-    exit_code = REFUSED
+    exit_code = Exit.REFUSED
 
 
 def load(path: str, redis: str | None = None) -> Topology:

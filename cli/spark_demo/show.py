@@ -33,6 +33,7 @@ from cli.demo.trouble import Injected, with_trouble
 from cli.demo.watching import Watcher
 from cli.spark_demo import tables
 from cli.spark_demo.ground import ground, topology
+from cli.topology_file import Refused
 from infra.maven import JarsUnavailable
 from infra.process import NotReady
 from producers.failure import ProducerError
@@ -66,7 +67,7 @@ def command(speed: float, seed: int, out: str) -> None:
     """Analyse the demo's topics live with Spark (two minutes; needs Java 17)."""
     absent = infra.spark.missing() or infra.kafka.missing() or _no_plots()
     if absent is not None:
-        raise click.ClickException(absent)
+        raise Refused(absent)
     from spark_analytics.running import JobFailed
 
     console = Console()

@@ -148,7 +148,7 @@ def test_a_worker_is_asked(worker: str) -> None:
 def test_where_no_worker_answers_there_is_one_line() -> None:
     (port,) = free_ports(1)
     answer = inorder("explain", f"127.0.0.1:{port}")
-    assert (answer.code, answer.out) == (1, "")
+    assert (answer.code, answer.out) == (2, "")
     (line,) = answer.err.splitlines()
     assert f"no worker answers at 127.0.0.1:{port}" in line
 

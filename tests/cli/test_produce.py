@@ -48,7 +48,7 @@ def test_an_absent_broker_is_one_line(
     monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
     (port,) = free_ports(1)
     answer = inorder("produce", "--brokers", f"127.0.0.1:{port}", "--topic", "raw", stdin=b"{}")
-    assert (answer.code, answer.out) == (1, "")
+    assert (answer.code, answer.out) == (2, "")
     (line,) = answer.err.splitlines()
     assert f"no broker answers at 127.0.0.1:{port}" in line
     assert capfd.readouterr().err == ""  # the client itself writes there
@@ -63,3 +63,16 @@ def test_input_that_cannot_be_read_ends_with_3(
     answer = inorder("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic, absent)
     assert answer.code == 3
     assert "no such file" in answer.err
+
+
+def test_the_summary_for_programs_is_the_last_line(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join([SOUND % 0, "nonsense", SOUND % 1]) + "\n")
+    there = ("--brokers", embedded_broker.bootstrap, "--topic", topic)
+    summary = inorder("produce", *there, "--json", path).summary
+    assert summary.pop("seconds") >= 0
+    assert summary == {"published": 2, "malformed": 1, "clock": 0}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.sink import group_of
+from cli.sink import group_of, summary
+from sinks.counts import Counts
 from sinks.postgres import PostgresSink
 from sinks.redis import address_of, connect
 from tests.cli.invoking import inorder
@@ -74,3 +75,17 @@ def test_nothing_is_made_before_the_brokers_answer(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert inorder("sink", "files", *NOBODY, "--folder", folder).code == 2
     assert not folder.exists()
+
+
+def test_the_summary_for_programs() -> None:
+    counts = Counts(records=5, control=1)
+    counts.written.update(["emit", "emit", "update"])
+    counts.written.subtract(["update"])
+    counts.dead.update(["refused"])
+    assert summary(counts) == {
+        "records": 5,
+        "written": {"emit": 2},
+        "dead": {"refused": 1},
+        "control": 1,
+        "expired": 0,
+    }

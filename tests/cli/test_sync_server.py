@@ -84,7 +84,7 @@ def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     answer = inorder("sync-server", "--brokers", nobody, "--bind", "127.0.0.1:0")
-    assert answer.code == 1
+    assert answer.code == 2
     assert f"no broker answers at {nobody}" in answer.err
 
 

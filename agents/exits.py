@@ -1,0 +1,35 @@
+"""With which code every command ends, and a stage's process too.
+
+One table for all of them; docs/operations.md repeats it, and a test holds both together.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """A program that has begun and fails says FAILED: the same again may do. One that could
+    not begin as it was asked says REFUSED: something has to be mended first."""
+
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2
+    UNREADABLE = 3
+    NOTHING_USABLE = 4
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Exit.DONE: "done; of what serves: stopped by SIGTERM or Ctrl-C, all committed",
+    Exit.FAILED: "it began and failed: brokers or a store that went away for good, records not"
+    " delivered, an answer that is wrong (`demo`)",
+    Exit.REFUSED: "it did not begin as asked: bad arguments, a bad file, or a place they name is"
+    " absent or of another shape (no broker or worker answers there, no such topic or table,"
+    " a state of another format)",
+    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `spark backfill`)",
+    Exit.NOTHING_USABLE: "the input was read, and most lines of it could not be used (`replay`)",
+}

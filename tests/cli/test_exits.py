@@ -1,0 +1,109 @@
+"""Examples: every command ends with the codes of one table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import agents.brokers
+from agents.exits import Exit
+from cli.main import COMMANDS, HIDDEN, Commands, main
+from infra.ports import LOOPBACK, free_ports
+from tests.cli.invoking import TOPOLOGY, inorder
+
+DOCS = Path(__file__).parents[2] / "docs"
+LIVE = TOPOLOGY + "live_queries: true\n"
+
+BROKERS = ("--brokers", "{nobody}")
+WAIT = ("--brokers-wait", "0s")
+REACH_OUT = [
+    ("dump", "--topology", "{topology}", *BROKERS),
+    ("explain", "{nobody}"),
+    ("produce", "--topic", "raw", *BROKERS),
+    ("query", "add", "--topology", "{topology}", *BROKERS, "--pattern", "PATTERN SEQ(A a)", "q"),
+    ("query", "list", "--topology", "{topology}", *BROKERS),
+    ("query", "remove", "--topology", "{topology}", *BROKERS, "q"),
+    ("read", "--topic", "events.ordered", *BROKERS),
+    ("sink", "files", *BROKERS, *WAIT, "--topic", "results", "--folder", "{folder}/out"),
+    ("sink", "postgres", *BROKERS, *WAIT, "--topic", "results", "--postgres", "host=nowhere"),
+    ("sink", "redis", *BROKERS, *WAIT, "--topic", "results", "--redis", "redis://nowhere"),
+    ("stage", *("--topology", "{topology}", *BROKERS, *WAIT, "--name", "reorder")),
+    ("sync-server", *BROKERS, "--bind", "127.0.0.1:0"),
+    ("topics", "create", "--topology", "{topology}", *BROKERS),
+    ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "reorder"),
+]
+ALONE = {"check", "demo", "match", "replay", "spark", "dev", "init"}
+"""These need nobody who could be absent, bring them along, or (spark) are tested in their room."""
+
+
+@pytest.fixture
+def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Arguments with the places filled in: files that are there, brokers that are not."""
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(LIVE)
+    (port,) = free_ports(1)
+    places = {"topology": topology, "nobody": f"{LOOPBACK}:{port}", "folder": tmp_path}
+    monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(agents.brokers, "TRY_S", 0.5)
+    monkeypatch.chdir(tmp_path)
+    return lambda arguments: [each.format(**places) for each in arguments]
+
+
+@pytest.mark.parametrize("arguments", REACH_OUT, ids=lambda each: "-".join(each[:2]))
+def test_where_nobody_answers_every_command_is_refused(
+    arguments: tuple[str, ...], filled: Any
+) -> None:
+    if arguments[0] == "stage":
+        arguments = (*arguments, "--state-dir", "{folder}/state")
+    answer = inorder(*filled(arguments))
+    assert answer.code == Exit.REFUSED, answer
+    assert "Traceback" not in answer.err
+
+
+def test_no_command_is_forgotten() -> None:
+    assert {each[0] for each in REACH_OUT} | ALONE >= set(COMMANDS)
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    context = click.Context(group)
+    names = group.list_commands(context)
+    if isinstance(group, Commands):
+        names = [*names, *HIDDEN]
+    found = []
+    for name in names:
+        command = group.get_command(context, name)
+        assert command is not None
+        here = (*path, name)
+        found += leaves(command, here) if isinstance(command, click.Group) else [here]
+    return found
+
+
+@pytest.mark.parametrize("command", leaves(main), ids="-".join)
+def test_what_is_no_option_is_refused_everywhere(command: tuple[str, ...]) -> None:
+    answer = inorder(*command, "--no-such-option")
+    assert answer.code == Exit.REFUSED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "--topology", "{topology}", "{folder}/absent.jsonl"),
+        ("match", "--query", "PATTERN SEQ(A a) WITHIN 1 s", "{folder}/absent.jsonl"),
+    ],
+    ids=lambda each: each[0],
+)
+def test_input_that_is_not_there_is_unreadable(arguments: tuple[str, ...], filled: Any) -> None:
+    assert inorder(*filled(arguments)).code == Exit.UNREADABLE
+
+
+def test_a_failure_of_a_run_is_one() -> None:
+    assert click.ClickException("").exit_code == Exit.FAILED
+
+
+def test_the_documents_hold_the_same_table() -> None:
+    rows = re.findall(r"^\| (\d) \| (.+?) \|$", (DOCS / "operations.md").read_text(), re.M)
+    assert {int(code): text for code, text in rows} == {each: each.meaning for each in Exit}
