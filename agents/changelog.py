@@ -14,6 +14,7 @@ msgpack, a tombstone where a key is gone:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -89,10 +90,19 @@ def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """What was read, and the changelog's first offset and its end."""
+
+    changes: dict[bytes, bytes | None]
+    first: int
+    end: int
+
+
 async def read_changelog(
     brokers: Brokers, partition: TopicPartition, position: int | None, tell: Tell
-) -> tuple[dict[bytes, bytes | None], int]:
-    """The changes from `position` (None: the beginning) to the end, and the end.
+) -> LogRead:
+    """The changes from `position` (None: the beginning) to the end.
 
     `tell` hears how far it is, as it goes on.
 
@@ -105,13 +115,13 @@ async def read_changelog(
 
 async def _read_to_end(
     consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None, tell: Tell
-) -> tuple[dict[bytes, bytes | None], int]:
+) -> LogRead:
     consumer.assign([partition])
     first = (await consumer.beginning_offsets([partition]))[partition]
     end = (await consumer.end_offsets([partition]))[partition]
     changes: dict[bytes, bytes | None] = {}
     if position is not None and position > end:
-        return changes, end
+        return LogRead(changes, first, end)
     consumer.seek(partition, first if position is None else max(position, first))
     stalled = 0
     while await consumer.position(partition) < end:
@@ -126,4 +136,4 @@ async def _read_to_end(
                 f"{partition.topic}/{partition.partition} cannot be read beyond offset {before}"
                 f" of {end}: an open transaction, or a broker that does not answer"
             )
-    return changes, end
+    return LogRead(changes, first, end)

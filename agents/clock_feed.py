@@ -38,8 +38,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.arrival import NS_PER_MS, ArrivalClock
 from agents.brokers import Brokers
+from agents.copy_writer import CopyWriter
 from agents.fetching import FetchTimes
-from agents.local_copy import LocalCopy
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word
 
@@ -72,10 +72,10 @@ class Share:
     """One partition of the topic: how far it is read, and its local copy."""
 
     def __init__(
-        self, partition: TopicPartition, copy: LocalCopy, *, embedded: bool = False
+        self, partition: TopicPartition, copying: CopyWriter, *, embedded: bool = False
     ) -> None:
         self.partition = partition
-        self.copy = copy
+        self.copying = copying
         self.embedded = embedded
         self.clock = ArrivalClock(0, embedded=embedded)
         self.ended_at_ns = 0
@@ -102,7 +102,7 @@ class ClockFeed:
         *,
         activation_ns: int,
         window_ns: int,
-        new_copy: Callable[[TopicPartition], LocalCopy],
+        new_copy: Callable[[TopicPartition], CopyWriter],
     ) -> None:
         self._brokers = brokers
         self._topic = topic
@@ -180,8 +180,7 @@ class ClockFeed:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
-        for share in self._shares:
-            await asyncio.to_thread(share.copy.close)
+        await asyncio.gather(*(share.copying.close() for share in self._shares))
 
     async def _read(self, begun: asyncio.Future[None]) -> None:
         try:
@@ -199,8 +198,13 @@ class ClockFeed:
         first = await consumer.beginning_offsets(partitions)
         ends = await consumer.end_offsets(partitions)
         for share in self._shares:
-            state, position = await asyncio.to_thread(share.copy.load)
-            if await asyncio.to_thread(share.copy.is_unfit, ends[share.partition]):
+            place = share.partition
+            copy = share.copying.copy
+            copied = await asyncio.to_thread(copy.load)
+            state, position = copied.state, copied.position
+            unfit = await asyncio.to_thread(copy.why_unfit, ends[place])
+            if unfit is not None:
+                await asyncio.to_thread(copy.discard, unfit)
                 state, position = {}, None
             for key in sorted(state):
                 self._restore(share, key, state[key])
@@ -300,7 +304,7 @@ class ClockFeed:
                 continue  # a copy changes only as it moves on
             changes, share.changes = share.changes, {}
             share.copied_to = share.position
-            await asyncio.to_thread(share.copy.move, changes, share.copied_to)
+            share.copying.note(changes, share.copied_to)
 
     def _forget(self) -> None:
         if self._wanted:

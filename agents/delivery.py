@@ -5,15 +5,17 @@ names application, stage, topic and partition, so that a new owner fences the ol
 merely by starting. One transaction holds outputs, state changes and the input offset.
 
 `AtLeastOnce`: outputs first, without a transaction, so readers see them at once; when
-they are acknowledged, the state changes with the offset in them, in a transaction of
+they are acknowledged, the state changes and the input offset, in a transaction of
 their own. A crash in between sends some outputs again, and the next stage drops what it
 has seen. The transaction is for the fence: the changes of a former owner that wakes from
 a pause would mix with those of the new one, and events held would be lost to both.
 
-Either way the order inside a partition is that of the batches, and `commit` returns only
-when the brokers have it. Every commit has the bound `COMMIT_TIMEOUT_S`: the client itself
-retries without one. A commit that fails, in whatever way, leaves the producer unusable
-and the state of the partition in doubt: the owner drops both and restores.
+Either way the state itself says where reading goes on; the group's offset is for people, and
+for telling a lost changelog from a first start (agents.restoring). The order inside a
+partition is that of the batches, and `commit` returns only when the brokers have it. Every
+commit has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that
+fails, in whatever way, leaves the producer unusable and the state of the partition in doubt:
+the owner drops both and restores.
 """
 
 from __future__ import annotations
@@ -72,13 +74,19 @@ class Delivery(Protocol):
 
 class _Producing:
     """What both have in common: the producer of the outputs, and the one of the changelog,
-    which has a `transactional_id` (and may be the same)."""
+    which has a `transactional_id` (and may be the same). `group` is the consumer group that the
+    offsets belong to."""
 
     def __init__(
-        self, outputs: AIOKafkaProducer, changes: AIOKafkaProducer, changelog: Target
+        self,
+        outputs: AIOKafkaProducer,
+        changes: AIOKafkaProducer,
+        group: str,
+        changelog: Target,
     ) -> None:
         self._outputs = outputs
         self._changes = changes
+        self._group = group
         self._changelog = changelog
 
     @property
@@ -112,6 +120,13 @@ class _Producing:
         in_last: int = batches[self._changelog][-1].record_count()
         answers = await _all(await _send(self._changes, batches))
         return int(answers[-1].offset) + in_last
+
+    async def _end(self, checkpoint: Checkpoint) -> None:
+        """The offset, and the end of the transaction."""
+        await self._changes.send_offsets_to_transaction(
+            {checkpoint.source: checkpoint.next_offset}, self._group
+        )
+        await self._changes.commit_transaction()
 
 
 async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
@@ -155,7 +170,7 @@ def _producer(client: Mapping[str, Any], **own: Any) -> AIOKafkaProducer:
 
 class ExactlyOnce(_Producing):
     """See the module's docstring; `client` says how the brokers are reached
-    (`Brokers.client`), `group` is the consumer group the offsets belong to."""
+    (`Brokers.client`)."""
 
     def __init__(
         self,
@@ -170,8 +185,7 @@ class ExactlyOnce(_Producing):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        super().__init__(producer, producer, changelog)
-        self._group = group
+        super().__init__(producer, producer, group, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:
@@ -188,20 +202,18 @@ class ExactlyOnce(_Producing):
         # All acknowledged before the offsets join: a partition and the offsets entering one
         # transaction at the same time make the broker refuse the batch for 100 ms.
         await _all(sent)
-        await producer.send_offsets_to_transaction(
-            {checkpoint.source: checkpoint.next_offset}, self._group
-        )
-        await producer.commit_transaction()
+        await self._end(checkpoint)
         return position
 
 
 class AtLeastOnce(_Producing):
-    """See the module's docstring. The offset is in the changes."""
+    """See the module's docstring; the arguments are those of `ExactlyOnce`."""
 
     def __init__(
         self,
         client: Mapping[str, Any],
         transactional_id: str,
+        group: str,
         changelog: Target,
         transaction_timeout_ms: int,
     ) -> None:
@@ -210,7 +222,8 @@ class AtLeastOnce(_Producing):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        super().__init__(_producer(client, enable_idempotence=True), changes, changelog)
+        outputs = _producer(client, enable_idempotence=True)
+        super().__init__(outputs, changes, group, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:
@@ -218,7 +231,7 @@ class AtLeastOnce(_Producing):
                 await _all(await self._send_outputs(checkpoint.outputs))
                 await self._changes.begin_transaction()
                 position = await self._send_changes(checkpoint.changes)
-                await self._changes.commit_transaction()
+                await self._end(checkpoint)
                 return position
         except Exception as failed:
             raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed

@@ -1,8 +1,14 @@
 """A partition's local copy of its state, which may fail without harm.
 
 The changelog has the truth, so whatever goes wrong with a copy (`agents.state.store`) is
-told and counted, and the partition goes on without one. All calls block, so make
-them from a thread; one waits for the other.
+told and counted, and the partition goes on without one. Nothing that a store raises
+gets out of here.
+
+What is read is held against its seal (`agents.state.seal`). On any doubt the copy is
+damaged: it is put aside, told with its place, counted, and made anew from the changelog.
+
+All calls block, so make them from a thread (`agents.copy_writer` has one for the writing);
+one waits for the other.
 """
 
 from __future__ import annotations
@@ -11,76 +17,168 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from agents.state.store import Store, StoreError, why_discard
+from agents.state import seal as sealing
+from agents.state.seal import Tally
+from agents.state.store import Store, StoreDamaged, why_discard
 
 log = logging.getLogger(__name__)
+
+Changes = Mapping[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy holds, and where in which log it stands; nothing, if it cannot be used."""
+
+    state: dict[bytes, bytes] = field(default_factory=dict)
+    position: int | None = None
+    log_id: str = ""
 
 
 class LocalCopy:
     """`new_store` makes the store, or None where the topology wants no copy; `failed`
-    hears the kind of each failure."""
+    hears the kind of each failure. `log_id` is the id of the topic it is a copy of, "" where
+    none is known."""
 
     def __init__(
-        self, name: str, new_store: Callable[[], Store | None], failed: Callable[[str], None]
+        self,
+        name: str,
+        new_store: Callable[[], Store | None],
+        failed: Callable[[str], None],
+        log_id: str = "",
     ) -> None:
-        self._name = name
+        self.name = name
         self._new_store = new_store
         self._failed = failed
+        self._log_id = log_id
         self._store: Store | None = None
+        self._tally = Tally()
+        self._found_log_id = ""
         self._position: int | None = None
         self._lock = threading.RLock()  # a cancelled await leaves its thread at work
 
-    def load(self) -> tuple[dict[bytes, bytes], int | None]:
-        """What it holds, and the changelog offset it stands at; nothing, if unusable."""
+    @property
+    def is_used(self) -> bool:
+        """There is a store, and it has not failed."""
+        return self._store is not None
+
+    def load(self) -> Copied:
+        """What it holds; nothing, if it cannot be used."""
         with self._lock:
             try:
                 self._store = self._new_store()
-                position = self._store.position() if self._store is not None else None
-                if self._store is None or position is None:
-                    return {}, None
-                state = dict(self._store.items())
-            except StoreError as unusable:
+                copied = Copied() if self._store is None else self._read_or_set_aside(self._store)
+            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
                 self._give_up(unusable)
-                return {}, None
-            self._position = position
-            return state, position
+                copied = Copied()
+            self._position = copied.position
+            self._found_log_id = copied.log_id
+            return copied
 
-    def is_unfit(self, changelog_end: int) -> bool:
-        """It must not be built on; it is empty then, and begins anew."""
+    def _read_or_set_aside(self, store: Store) -> Copied:
+        try:
+            return self._read(store)
+        except StoreDamaged as damage:
+            self._failed(type(damage).__name__)
+            self._tally = Tally()
+            log.error(
+                "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
+                self.name,
+                store.set_aside(),
+                damage,
+            )
+            return Copied()
+
+    def _read(self, store: Store) -> Copied:
+        position = store.position()
+        if position is None:
+            return Copied()
+        store.written_at_ns()  # has to be readable as well
+        state = dict(store.items())
+        seal = sealing.unpacked(state.pop(sealing.KEY, None))
+        self._tally.change(state)
+        if seal is None:
+            raise StoreDamaged("it has no seal that can be read")
+        found = self._tally.seal(position, seal.log_id)
+        if found != seal:
+            raise StoreDamaged(
+                f"it holds {found.entries} entries at position {position}, its seal says"
+                f" {seal.entries} at {seal.position}"
+                + (", with other content" if found.entries == seal.entries else "")
+            )
+        return Copied(state, position, seal.log_id)
+
+    def why_unfit(self, end: int, first: int = 0) -> str | None:
+        """Why it must not be built on, the log having this end; None where it may, and where
+        there is none. `first` is the log's first offset, where all that stands there is
+        needed."""
+        with self._lock:
+            if self._store is None or self._position is None:
+                return None
+            if not same_log(self._found_log_id, self._log_id):
+                return f"was made from another topic of the same name (id {self._found_log_id})"
+            if self._position < first:
+                return f"stands at {self._position}, before the log's first offset {first}"
+            try:
+                return why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
+            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
+                self._give_up(unusable)
+                return "cannot be used"
+
+    def discard(self, why: str) -> None:
+        """Begin anew with an empty one."""
         with self._lock:
             if self._store is None:
-                return False
+                return
+            log.warning("%s: the local copy %s; it is made anew", self.name, why)
+            self._position = None
+            self._tally = Tally()
             try:
-                why = why_discard(self._store, changelog_end=changelog_end, now_ns=time.time_ns())
-                if why is None:
-                    return False
-                log.warning("%s: the local copy %s; it is made anew", self._name, why)
-                self._position = None
                 self._store.clear()
-            except StoreError as unusable:
+            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
                 self._give_up(unusable)
-            return True
 
-    def move(self, changes: Mapping[bytes, bytes | None], position: int) -> None:
+    def move(self, changes: Changes, position: int) -> None:
         """Bring it up to `position` of the changelog."""
         with self._lock:
             if self._store is None or (self._position == position and not changes):
                 return
             try:
-                self._store.apply(changes, self._position, position, written_at_ns=time.time_ns())
-            except StoreError as unusable:
+                self._tally.change(changes)
+                seal = sealing.packed(self._tally.seal(position, self._log_id))
+                self._store.apply(
+                    {**changes, sealing.KEY: seal},
+                    self._position,
+                    position,
+                    written_at_ns=time.time_ns(),
+                )
+            except Exception as unusable:  # noqa: BLE001 - whatever a store raises
                 self._give_up(unusable)
             else:
                 self._position = position
 
     def close(self) -> None:
         with self._lock:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
+            store, self._store = self._store, None
+            if store is None:
+                return
+            try:
+                store.close()
+            except Exception as failed:  # noqa: BLE001 - whatever a store raises
+                self._tell("could not be closed", failed)
 
-    def _give_up(self, why: StoreError) -> None:
-        log.warning("%s: goes on without a local copy: %s", self._name, why)
-        self._failed(type(why).__name__)
+    def _give_up(self, why: Exception) -> None:
+        self._tally = Tally()
+        self._tell("is given up", why)
         self.close()
+
+    def _tell(self, what: str, why: Exception) -> None:
+        log.warning("%s: the local copy %s: %s", self.name, what, why)
+        self._failed(type(why).__name__)
+
+
+def same_log(one: str, other: str) -> bool:
+    """By their ids, "" where none is known."""
+    return one == other or not (one and other)

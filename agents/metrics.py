@@ -124,8 +124,8 @@ class Metrics:
             else:
                 self.results.labels(stage, query, finding.op, str(finding.final).lower()).inc()
 
-    def store_error(self, stage: str, reason: str) -> None:
-        self.store_errors.labels(stage, self._reasons.of(reason)).inc()
+    def store_error(self, stage: str, reason: str, count: int = 1) -> None:
+        self.store_errors.labels(stage, self._reasons.of(reason)).inc(count)
 
     def forget(self, stage: str, partition: int) -> None:
         """The partition has been given up: its gauges go, its counters stay."""

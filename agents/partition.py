@@ -14,7 +14,7 @@ The order of things, which makes it exact:
   batches are worked on; only one checkpoint is on its way at a time.
 * A checkpoint that fails leaves memory ahead of the log, so nothing is retried from
   memory: the partition fails, and its next owner restores.
-* The local copy is written after the commit. It can only lag.
+* The local copy is written after the commit, by a thread of its own. It can only lag.
 
 Bounds: `topology.max_batch` records, or `MAX_OUTBOX_BYTES` of payload, wait for a
 checkpoint at most, one poll's worth apart; then the partition waits for the one on its
@@ -31,17 +31,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 from aiokafka.structs import TopicPartition
 
 from agents import changelog
 from agents.arrangement import Arrangement
 from agents.arrival import NS_PER_MS, ArrivalClock
 from agents.brokers import Brokers
-from agents.changelog import Progress, StateRefused, read_changelog
+from agents.changelog import Progress
 from agents.clock_feed import ClockFeed
+from agents.copy_writer import CopyWriter
 from agents.delivery import Checkpoint, CommitFailed, Delivery
-from agents.held import HeldPages, Note, Spilled, apply_note
+from agents.held import HeldPages
 from agents.inlet import Read
 from agents.lanes import Batch
 from agents.local_copy import LocalCopy
@@ -49,9 +49,9 @@ from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from agents.query_feed import QueryFeed
-from agents.reread import read_again
+from agents.rebuilding import Rebuilding
+from agents.restoring import Restoring
 from agents.state.store import Store
-from topology.event import Event
 from topology.outcome import Step
 from topology.stage import CHAIN_PLACE
 
@@ -97,7 +97,7 @@ class Partition:
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
-        self.restored = (0, 1)  # position in the changelog and its end, while restoring
+        self.restored = (0, 1)  # steps done and all that are known, while restoring
         self.heard_of = False  # a batch or a tick has come since somebody looked
         self._queries = surroundings.query_feed
         self._queries_version = 0
@@ -118,11 +118,15 @@ class Partition:
         self._delivery = surroundings.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, arrangement.retains_from)
+        topic_ids = surroundings.topic_ids
+        self._restoring = Restoring(surroundings.brokers, arrangement, source, topic_ids)
         self._copy = LocalCopy(
             f"{source.topic}/{source.partition}",
             lambda: surroundings.new_store(source),
             self._metrics.store_failed,
+            topic_ids.get(arrangement.changelog(source)[0], ""),
         )
+        self._copying = CopyWriter(self._copy, self._metrics.store_failed)
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
         self._max_batch = topology.max_batch
@@ -138,7 +142,7 @@ class Partition:
         """Fence, restore; the offset to read from, None to begin with the first record."""
         started = time.monotonic()
         await self._delivery.start()
-        state = await self._load()
+        state = await self._find()
         self._look_for_queries()
         if changelog.PROGRESS in state:
             await self._restore(state)
@@ -175,92 +179,32 @@ class Partition:
             await asyncio.wait([self._on_its_way])
             self._on_its_way = None
         await self._delivery.stop()
-        await asyncio.to_thread(self._copy.close)
+        await self._copying.close()
         self._metrics.forget()
 
-    async def _load(self) -> dict[bytes, bytes]:
+    async def _find(self) -> Mapping[bytes, bytes]:
         """The state, from the local copy as far as it goes, then from the changelog."""
-        topic, partition = self._arrangement.changelog(self.source)
-        where = TopicPartition(topic, partition)
-        brokers = self._surroundings.brokers
-        state, position = await asyncio.to_thread(self._copy.load)
-        changes, end = await read_changelog(brokers, where, position, self._tell)
-        if await asyncio.to_thread(self._copy.is_unfit, end):
-            state = {}
-            changes, end = await read_changelog(brokers, where, None, self._tell)
-        await asyncio.to_thread(self._copy.move, changes, end)
-        for key, value in changes.items():
-            if value is None:
-                state.pop(key, None)
-            else:
-                state[key] = value
-        return state
+        found = await self._restoring.find(self._copy, self._tell)
+        self._copying.note(found.changes, found.position)
+        return found.state
 
     def _tell(self, position: int, end: int) -> None:
         self.restored = (position, end)
 
     async def _restore(self, state: Mapping[bytes, bytes]) -> None:
-        whose = f"{self.source.topic}/{self.source.partition}"
-        progress = changelog.read_progress(state[changelog.PROGRESS], whose)
-        fingerprint = self._arrangement.fingerprint(self.source)
-        if progress.arrangement != fingerprint:
-            raise StateRefused(
-                f"the state of {self.source.topic}/{self.source.partition} was made by"
-                f" {'+'.join(progress.arrangement)}, the topology file now says"
-                f" {'+'.join(fingerprint)}; set another `application:` to begin anew, or put the"
-                " stages and streams back as they were"
-            )
+        progress = self._restoring.progress(state)
         self._topic_id = self._topic_id or progress.topic_id
-        if progress.topic_id not in ("", self._topic_id):
-            raise StateRefused(
-                f"{self.source.topic} is not the topic that the state of its partition"
-                f" {self.source.partition} was made from (id {progress.topic_id}, now"
-                f" {self._topic_id}): it was made anew, or this is another cluster, and the"
-                " offsets of the state mean nothing in it; set another `application:` to begin"
-                " anew"
-            )
         self.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
-        operators: dict[str, Any] = {}
-        notes: dict[int, Note] = {}
-        records: dict[int, Spilled] = {}
-        for key, value in state.items():
-            name = key.decode()
-            if name.startswith(changelog.STATE):
-                operators[name[len(changelog.STATE) :]] = changelog.decode(value)
-            elif name.startswith(changelog.PAGE):
-                page = msgspec.msgpack.decode(value, type=list[Note])
-                notes.update((note.offset, note) for note in page)
-            elif name.startswith(changelog.RECORD):
-                spilled = msgspec.msgpack.decode(value, type=Spilled)
-                records[spilled.offset] = spilled
-        held = await self._held_events(notes, records)
-        self.stage.restore(operators, held)
-        self._held.restore(held, records)
-
-    async def _held_events(
-        self, notes: Mapping[int, Note], spilled: Mapping[int, Spilled]
-    ) -> list[Event]:
-        wanted = sorted(notes.keys() - spilled.keys())
-        records: dict[int, Any] = dict(spilled)
-        if wanted:
-            brokers = self._surroundings.brokers
-            records.update(await read_again(brokers, self.source, wanted))
-        events = []
-        for offset in sorted(notes):
-            event = self._inlet.read_again(records[offset]) if offset in records else None
-            if event is None:
-                self._metrics.store_failed("held_record_gone")
-                log.error(
-                    "%s: the held record at offset %d is no longer in the input; raise its"
-                    " retention above spill_after",
-                    self.source,
-                    offset,
-                )
-                continue
-            apply_note(event, notes[offset])
-            events.append(event)
-        return events
+        rebuilding = Rebuilding(
+            self._surroundings.brokers,
+            self.source,
+            self._inlet,
+            self._tell,
+            self._metrics.held_gone,
+            self.restored[0],
+        )
+        await rebuilding.rebuild(state, self.stage, self._held)
 
     # -- working -------------------------------------------------------------------------------
 
@@ -429,7 +373,7 @@ class Partition:
             self._metrics.aborted()
             raise
         self._metrics.committed(time.monotonic() - started)
-        await asyncio.to_thread(self._copy.move, checkpoint.changes, position)
+        self._copying.note(checkpoint.changes, position)
 
     async def _arrived(self) -> None:
         """Wait for the checkpoint on its way."""

@@ -111,6 +111,10 @@ class PartitionMetrics:
         """Input records that retention took before they were read."""
         self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)
 
+    def held_gone(self, records: int) -> None:
+        """Held records that retention took before they were read again."""
+        self._metrics.store_error(self._stage, "held_record_gone", records)
+
     def begins(self, streams: Mapping[str, Standing], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
         for stream, standing in streams.items():

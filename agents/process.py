@@ -29,6 +29,7 @@ from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.changelog import StateRefused
 from agents.clock_feed import ClockFeed
+from agents.copy_writer import CopyWriter
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.handler import StageHandler
 from agents.http import Health, HttpServer
@@ -85,7 +86,7 @@ async def run_stage(topology: Topology, stage: StageDescription, settings: Proce
     gc.set_threshold(*GC_THRESHOLDS)
     brokers, partitions = await described(settings, topics_of(topology, stage))
     arrangement = arrange(topology, stage, partitions)
-    topic_ids = await asyncio.to_thread(brokers.topic_ids, arrangement.inputs)
+    topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
     process = StageProcess(arrangement, brokers, topic_ids, settings)
     await process.run()
 
@@ -121,7 +122,7 @@ class StageProcess:
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         metrics = Metrics(self._registry)
-        self._feed = self._clock_feed(metrics)
+        self._feed = self._clock_feed(metrics, topic_ids)
         live = topology.live_queries and PATTERN in arrangement.operator_names
         self._queries = QueryFeed(brokers, topology) if live else None
         surroundings = Surroundings(
@@ -215,10 +216,10 @@ class StageProcess:
         transactional_id = f"{group}.{source.topic}.{source.partition}"
         timeout_ms = topology.transaction_timeout_ns // 1_000_000
         if topology.delivery == "at_least_once":
-            return AtLeastOnce(client, transactional_id, changelog, timeout_ms)
+            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
         return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
 
-    def _clock_feed(self, metrics: Metrics) -> ClockFeed | None:
+    def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
         arrangement = self._arrangement
         clocks = arrangement.clocks
@@ -226,12 +227,14 @@ class StageProcess:
             return None
         stage = arrangement.stage.name
 
-        def new_copy(source: TopicPartition) -> LocalCopy:
-            return LocalCopy(
-                f"{source.topic}/{source.partition}",
-                lambda: self._store(source),
-                lambda reason: metrics.store_error(stage, reason),
-            )
+        def failed(reason: str) -> None:
+            metrics.store_error(stage, reason)
+
+        def new_copy(source: TopicPartition) -> CopyWriter:
+            name = f"{source.topic}/{source.partition}"
+            log_id = topic_ids.get(source.topic, "")
+            copy = LocalCopy(name, lambda: self._store(source), failed, log_id)
+            return CopyWriter(copy, failed)
 
         return ClockFeed(
             self._brokers,

@@ -6,16 +6,16 @@ has spoken. Outcomes stand in the order of their instant, then of the chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.event import Event
-from topology.operator import Changes, Figures, Operator, State
+from topology.operator import TURN, Changes, Figures, Operator, State, StepByStep, restored_by_steps
 from topology.outcome import Report, Step
 from topology.result import Finding
 
 
-class Chain:
+class Chain(StepByStep):
     """`operators`: (name, operator) in order; the names prefix the keys of the state.
 
     The operators mark the events they hold with their place, counted from `first_place`.
@@ -138,18 +138,21 @@ class Chain:
             if not hasattr(operator, "let_go"):
                 yield from operator.held()
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        """See `topology.operator`."""
         states: dict[str, dict[str, Any]] = {name: {} for name in self._names}
         for key, value in state.items():
             name, _, rest = key.partition("/")
             states[name][rest] = value
         by_place: dict[int, list[Event]] = {}
-        for event in held:
+        for number, event in enumerate(held):
             by_place.setdefault(event.held_by, []).append(event)
+            if not number % TURN:
+                yield 0
         for place, (name, operator) in enumerate(
             zip(self._names, self._operators, strict=True), start=self._first_place
         ):
-            operator.restore(states[name], by_place.get(place, []))
+            yield from restored_by_steps(operator, states[name], by_place.get(place, []))
 
 
 def instant(told: Report | Finding) -> int:

@@ -45,7 +45,7 @@ O(log sources).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
 from topology.feeds import FEED, Feeds
 from topology.frontier import NO_BOUND, Frontier
 from topology.histogram import Histogram
-from topology.operator import NEVER, Changes, Figures, State
+from topology.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.outcome import MERGE_FULL, Duplicate, Step
 from topology.passage import Passage
 from topology.queues import Queues, in_sequence
@@ -63,7 +63,7 @@ from topology.watermark import Watermark
 STREAM: Final = "stream"
 
 
-class Merge:
+class Merge(StepByStep):
     """`config` is a `topology.description.MergeConfig`; `late` the stream's policy."""
 
     def __init__(
@@ -467,14 +467,17 @@ class Merge:
         for feed in self._feeds.values():
             yield from feed.queue
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        """See `topology.operator`."""
         for key, value in state.items():
             if key != STREAM:
                 source = key[len(FEED) :]
                 self._known.restore(source, value, self._frontier, self._watermark)
+                yield 0
         for event in sorted(held, key=in_sequence):
             event.late = ""  # what waits here is not late, whatever its record says
             self._queues.add(self._feeds[event.source], event)
+            yield 1
         if STREAM in state:
             (
                 self._now_ns,

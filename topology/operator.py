@@ -23,6 +23,8 @@ Optional, and no part of the state:
   take as long as there are sources.
 * `let_go`, a list: the operator holds events beyond letting them pass, for what may still
   come; here are those it no longer holds, until the driver takes them.
+* `restoring(state, held)` is `restore` step by step, for an operator that may hold very many:
+  a generator of how many events each step has taken. The operator is whole when it ends.
 * `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
   instant ending in `_ns`; one that is not known yet is left out. `TOTALS` only grow, but
   may begin anew after a restore.
@@ -36,11 +38,14 @@ already seen gives only duplicates and late events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from topology.event import Event
 from topology.outcome import Step
+
+TURN: Final = 2_048
+"""Events that are only looked at, in one step of `restoring`."""
 
 NEVER: Final = 1 << 62
 """An instant that does not come."""
@@ -97,3 +102,25 @@ class Operator(Protocol):
     def held(self) -> Iterable[Event]: ...
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None: ...
+
+
+class StepByStep:
+    """What an operator with `restoring` has for `restore`."""
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        for _ in self.restoring(state, held):
+            pass
+
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+        raise NotImplementedError
+
+
+def restored_by_steps(
+    operator: Operator, state: Mapping[str, Plain], held: Sequence[Event]
+) -> Iterator[int]:
+    """`restoring` of any operator: one that has none takes all in one step."""
+    if isinstance(operator, StepByStep):
+        yield from operator.restoring(state, held)
+    else:
+        operator.restore(state, held)
+        yield len(held)

@@ -22,14 +22,14 @@ O(log sources). Memory: held events, about 1 kB per source, holes and lost range
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from topology import lane_state
 from topology.event import DATA, DEAD, Event
 from topology.lane import Lane
-from topology.operator import NEVER, Changes, Figures, State
+from topology.operator import NEVER, TURN, Changes, Figures, State, StepByStep
 from topology.outcome import Step, dead_letter
 from topology.quiet import Quiet
 from topology.rules import Rules, Shared
@@ -41,7 +41,7 @@ LANE = "lane/"
 LOST = "lost/"
 
 
-class Reorder:
+class Reorder(StepByStep):
     """`config` is a `topology.description.ReorderConfig`; `position` the place in the
     chain, from 1."""
 
@@ -356,10 +356,13 @@ class Reorder:
                 yield from sequence.held.values()
                 yield from sequence.suspects
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        """See `topology.operator`."""
         by_source: dict[str, dict[int, Event]] = {}
-        for event in held:
+        for number, event in enumerate(held):
             by_source.setdefault(event.source, {})[event.offset] = event
+            if not number % TURN:
+                yield 0
         lost: dict[str, dict[int, dict[int, Any]]] = {}
         for key, value in state.items():
             if key.startswith(LOST):
@@ -378,6 +381,7 @@ class Reorder:
                 lane_state.restore(lane, value, lost.get(source, {}), mine)
                 self._quiet.note(source, lane.last_arrival_ns)
                 self._arm(lane)
+                yield len(mine)
 
 
 def lost_key(page: lane_state.Page, source: str) -> str:

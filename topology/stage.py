@@ -16,7 +16,7 @@ depend on how the input was cut. Within a stream the events' order is always the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from topology.event import DEAD, NO_EPOCH, Event
 from topology.join.meeting import JOIN_PLACE, Meeting, meetings
 from topology.merge import Merge
 from topology.merge_by_time import MergeByTime
-from topology.operator import Changes, Figures, Operator, State
+from topology.operator import TURN, Changes, Figures, Operator, State, StepByStep
 from topology.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
@@ -183,7 +183,7 @@ def qualities_of(queries: Mapping[str, Any], config: Any) -> dict[str, Quality]:
     }
 
 
-class Stage:
+class Stage(StepByStep):
     """`topology` is a `topology.description.Topology`; `operators` the stage's, in
     order; `streams` those that can occur in its input (default: all). Behind a derived
     topic (`operators` do not start with reorder) `lanes` is how many partitions the
@@ -397,9 +397,9 @@ class Stage:
         for chain in self.chains.values():
             yield from chain.waiting()
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        """What belongs to a stream that the topology no longer names is left out; the
-        caller has refused such a change before."""
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        """See `topology.operator`. What belongs to a stream that the topology no longer names is
+        left out; the caller has refused such a change before."""
         states: dict[str, dict[str, Any]] = {stream: {} for stream in self.chains}
         met: dict[str, dict[str, Any]] = {}
         aligned: list[Event] = []
@@ -412,21 +412,24 @@ class Stage:
                 met.setdefault(place, {})[rest] = value
             elif stream in states and key != ALIGN:
                 states[stream][rest] = value
-        for event in held:
+        for number, event in enumerate(held):
             if event.held_by == ALIGN_PLACE:
                 aligned.append(event)
             elif event.held_by == JOIN_PLACE:
                 joined.append(event)
             elif event.stream in events:
                 events[event.stream].append(event)
+            if not number % TURN:
+                yield 0
         if self.alignment is not None:
             self.alignment.restore(state.get(ALIGN, {}), aligned)
         for stream, chain in self.chains.items():
-            chain.restore(states[stream], events[stream])
+            yield from chain.restoring(states[stream], events[stream])
         for meeting in self.meetings:
             place = meeting.streams[0]
             here = [event for event in joined if event.stream in meeting.streams]
             meeting.restore(met.get(place, {}), here)
+            yield len(here)
 
 
 def _of_meeting(meeting: Meeting, state: dict[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,10 @@ class MemoryStore:
         self._position = None
         self._written_at_ns = None
 
+    def set_aside(self) -> str:
+        self.clear()
+        return "it is forgotten"
+
     def close(self) -> None:
         self._values.clear()
         self._closed = True

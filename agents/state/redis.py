@@ -36,6 +36,7 @@ from redis.retry import Retry
 from agents.state.store import (
     Changes,
     StaleStore,
+    StoreDamaged,
     StoreError,
     StoreName,
     StoreUnavailable,
@@ -75,6 +76,10 @@ return false
 """From `base` to `standing`; answers nil, or where the copy stands instead."""
 
 _CLEAR: Final = """
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
+  redis.call('UNLINK', KEYS[1])
+  return false
+end
 local stands = redis.call('HGET', KEYS[1], 'p') or ''
 if stands ~= '' and stands ~= ARGV[1] and string.sub(stands, 1, 5) ~= 'torn:' then
   return stands
@@ -103,7 +108,11 @@ class RedisStore:
 
     def written_at_ns(self) -> int | None:
         stands, written_at = self._standing()
-        return int(written_at) if stands.isdigit() and written_at else None
+        if not stands.isdigit():
+            return None
+        if not written_at.isdigit():
+            raise self._damaged(f"does not say when it was written, but {written_at!r}")
+        return int(written_at)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         started_at, _ = self._standing()
@@ -140,6 +149,12 @@ class RedisStore:
             raise self._stale(stands, self._seen or _NOWHERE)
         self._seen = _NOWHERE
 
+    def set_aside(self) -> str:
+        """Memory shared with others keeps nothing damaged."""
+        self._ask("EVAL", _CLEAR, 1, self._key, self._seen or _NOWHERE)
+        self._seen = _NOWHERE
+        return f"{self._key} is deleted"
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -148,6 +163,8 @@ class RedisStore:
     def _standing(self) -> tuple[bytes, bytes]:
         stands, written_at = self._ask("HMGET", self._key, _POSITION, _WRITTEN_AT)
         self._seen = stands or _NOWHERE
+        if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
+            raise self._damaged(f"does not say where it stands, but {self._seen!r}")
         return self._seen, written_at or b""
 
     def _apply(self, piece: Piece, base: bytes, standing: bytes, written_at_ns: int) -> None:
@@ -184,7 +201,12 @@ class RedisStore:
                     raise self._unavailable(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:
+                if str(error).startswith("WRONGTYPE"):
+                    raise self._damaged("is no hash") from error
                 raise self._unavailable(error, attempts) from error
+
+    def _damaged(self, what: str) -> StoreDamaged:
+        return StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
 
     def _unavailable(self, error: Exception, attempts: int) -> StoreUnavailable:
         return StoreUnavailable(

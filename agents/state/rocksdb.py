@@ -6,9 +6,11 @@ one write batch in the write-ahead log, so a process killed at any moment leaves
 whole commit. The log is not synced: after a power cut the copy stands at an earlier
 commit, still a whole one, and the changelog fills the rest.
 
-A folder that RocksDB calls damaged is put aside and counts as empty. `clear` renames
+A folder that RocksDB cannot make sense of, or cannot read (an I/O error), is damaged:
+whatever is asked of it is answered by StoreDamaged until `set_aside` has renamed it to
+`<partition>.damaged-<n>`, of which the last `DAMAGED_KEPT` are kept. `clear` renames
 the folder, which is atomic, and removes it afterwards; what a kill leaves behind of
-that is removed by the next open. A folder that is locked, unreadable or on a full disk
+that is removed by the next open. A folder that is locked, not permitted or on a full disk
 is an error: there the copy may be fine.
 
 Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
@@ -22,11 +24,10 @@ import os
 import shutil
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote
 
 from rocksdict import (
@@ -41,6 +42,7 @@ from rocksdict import (
 from agents.state.store import (
     Changes,
     StaleStore,
+    StoreDamaged,
     StoreError,
     StoreLocked,
     StoreName,
@@ -54,10 +56,15 @@ _STANDING_KEY: Final = b"p"
 _ENTRY: Final = b"e"  # sorts before _STANDING_KEY, so entries are one range
 _AFTER_ENTRIES: Final = b"f"
 _DISCARDED: Final = ".discarded-"
+_DAMAGED: Final = ".damaged-"
+DAMAGED_KEPT: Final = 2
+"""Damaged folders of one partition that stay for a look."""
+
 _WORLD_FAILURES: Final = (
     "Permission denied",
     "Read-only file system",
     "No space left",
+    "File too large",
     "Too many open files",
     "Cannot allocate memory",
 )
@@ -88,7 +95,12 @@ class RocksdbStore:
         self._name = name
         self._limits = limits or RocksdbLimits()
         self._folder = folder_of(directory, name)
-        self._db: Rdict | None = _open_or_replace(self._folder, name, self._limits)
+        self._db: Rdict | None = None
+        self._damage: StoreDamaged | None = None
+        try:
+            self._db = _open(self._folder, name, self._limits)
+        except StoreDamaged as damage:
+            self._damage = damage
         _remove_discarded(self._folder)
 
     def position(self) -> int | None:
@@ -131,36 +143,67 @@ class RocksdbStore:
             self._open_db().write(batch)
 
     def clear(self) -> None:
-        self._open_db().close()
-        self._db = None
-        try:
-            _put_aside(self._folder)
-        finally:
-            self._db = _open(self._folder, self._name, self._limits)
+        self._open_db()
+        self._begin_anew(_free(self._folder, _DISCARDED))
         _remove_discarded(self._folder)
 
+    def set_aside(self) -> str:
+        aside = _free(self._folder, _DAMAGED)
+        self._begin_anew(aside)
+        _remove_old_damaged(self._folder)
+        return f"it lies in {aside}"
+
+    def _begin_anew(self, aside: Path) -> None:
+        with suppress(StoreError):
+            self.close()  # which writes what is not yet in files, and nobody wants that now
+        self._damage = None
+        try:
+            _put_aside(self._folder, aside)
+        finally:
+            self._db = _open(self._folder, self._name, self._limits)
+
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        db, self._db = self._db, None
+        if db is not None:
+            with _typed_errors(self._name, self._folder):
+                db.close()
 
     def _standing(self) -> tuple[int, int] | None:
         with _typed_errors(self._name, self._folder):
             packed = self._open_db().get(_STANDING_KEY)
-        if packed is None or len(packed) != _STANDING.size:
+        if packed is None:
             return None
-        layout, position, written_at_ns = _STANDING.unpack(packed)
-        return (position, written_at_ns) if layout == FORMAT else None
+        if len(packed) != _STANDING.size or packed[0] != FORMAT:
+            raise StoreDamaged(
+                f"state copy {self._name} in {self._folder} does not say where it stands:"
+                f" {packed!r} is not of format {FORMAT}"
+            )
+        _, position, written_at_ns = _STANDING.unpack(packed)
+        return position, written_at_ns
 
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
-        # An iterator kept over pages would keep RocksDB, and its lock, open past close().
+        """The next entries; StoreDamaged where a block cannot be read. RocksDB's `items` would
+        end there without a word, as at the end of all."""
+        page: list[tuple[bytes, bytes]] = []
         with _typed_errors(self._name, self._folder):
-            rows = self._open_db().items(from_key=after)
-            page = list(islice(rows, self._limits.items_per_page))
-        entries = cast("list[tuple[bytes, bytes]]", page)  # raw mode: bytes only
-        return [(key, value) for key, value in entries if key < _AFTER_ENTRIES]
+            rows = self._open_db().iter()
+            try:
+                rows.seek(after)
+                while len(page) < self._limits.items_per_page and rows.valid():
+                    key: bytes = rows.key()  # raw mode: bytes only
+                    if key >= _AFTER_ENTRIES:
+                        break
+                    page.append((key, rows.value()))
+                    rows.next()
+                rows.status()
+            finally:
+                # Kept, be it by a traceback, it would keep RocksDB and its lock past close().
+                del rows
+        return page
 
     def _open_db(self) -> Rdict:
+        if self._damage is not None:
+            raise self._damage
         if self._db is None:
             raise StoreError(f"state copy {self._name} is closed")
         return self._db
@@ -177,22 +220,10 @@ def _file_name(part: str) -> str:
     return quoted.replace(".", "%2E") if quoted.startswith(".") else quoted
 
 
-def _open_or_replace(folder: Path, name: StoreName, limits: RocksdbLimits) -> Rdict:
-    try:
-        return _open(folder, name, limits)
-    except _Damaged:
-        _put_aside(folder)
-        return _open(folder, name, limits)
-
-
 def _open(folder: Path, name: StoreName, limits: RocksdbLimits) -> Rdict:
     with _typed_errors(name, folder):
         folder.mkdir(parents=True, exist_ok=True)
         return Rdict(str(folder), _options(limits))
-
-
-class _Damaged(StoreUnavailable):
-    """RocksDB cannot make sense of the files."""
 
 
 @contextmanager
@@ -217,14 +248,24 @@ def _typed(error: Exception, name: StoreName, folder: Path) -> StoreError:
             f"state copy {name} in {folder} is open elsewhere; give each worker its own"
             f" --state-dir, or wait until the other has stopped ({text})"
         )
-    return _Damaged(f"state copy {name} in {folder} is damaged: {text}; clear it")
+    return StoreDamaged(f"state copy {name} in {folder} is damaged: {text}")
 
 
-def _put_aside(folder: Path) -> None:
+def _free(folder: Path, kind: str) -> Path:
+    """A name that no folder of that kind has, above all that have one."""
+    number = max(
+        (_number(path) for path in folder.parent.glob(f"{folder.name}{kind}*")), default=-1
+    )
+    return folder.with_name(f"{folder.name}{kind}{number + 1}")
+
+
+def _number(path: Path) -> int:
+    digits = path.name.rpartition("-")[2]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _put_aside(folder: Path, aside: Path) -> None:
     """Out of the way in one atomic step, for good; nothing else may have it open."""
-    number = 0
-    while (aside := folder.with_name(f"{folder.name}{_DISCARDED}{number}")).exists():
-        number += 1
     try:
         folder.rename(aside)
         _sync(folder.parent)
@@ -244,6 +285,12 @@ def _sync(folder: Path) -> None:
 def _remove_discarded(folder: Path) -> None:
     for aside in folder.parent.glob(f"{folder.name}{_DISCARDED}*"):
         shutil.rmtree(aside, ignore_errors=True)  # the next open tries again
+
+
+def _remove_old_damaged(folder: Path) -> None:
+    damaged = sorted(folder.parent.glob(f"{folder.name}{_DAMAGED}*"), key=_number)
+    for old in damaged[:-DAMAGED_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _options(limits: RocksdbLimits) -> Options:

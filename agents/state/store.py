@@ -19,10 +19,11 @@ be thrown away, and may never be wrong.
 One object serves one partition and one thread at a time. Keys and values are bytes,
 keys are not empty.
 
-Failures are of three kinds, all StoreError: StaleStore (somebody else has moved the
+Failures are of four kinds, all StoreError: StaleStore (somebody else has moved the
 copy: leave it alone), StoreLocked (another process has it open), StoreUnavailable
-(the disk or the server does not answer). None of them endangers the state: the owner
-counts it and goes on without a copy.
+(the disk or the server does not answer), StoreDamaged (what is there cannot be
+trusted: `set_aside`). None of them endangers the state: the owner counts it and goes on
+without a copy, or with an empty one.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class StoreLocked(StoreError):
 
 class StoreUnavailable(StoreError):
     """The disk or the server did not do as asked, retries included."""
+
+
+class StoreDamaged(StoreError):
+    """What is there is not what was written; `set_aside` makes room for a new beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Store(Protocol):
         """All keys and values, in no order; a key may come twice, with one value.
 
         Read it to its end before the next `apply`. StaleStore, if the copy moved
-        meanwhile.
+        meanwhile; StoreDamaged, if not all of it can be read.
         """
 
     def apply(
@@ -101,6 +106,10 @@ class Store(Protocol):
 
         StaleStore if somebody else moved it since this object last looked.
         """
+
+    def set_aside(self) -> str:
+        """Begin anew with an empty copy after StoreDamaged; the answer says, for people, what
+        became of the old one."""
 
     def close(self) -> None:
         """Let go of files and connections; a second call does nothing."""

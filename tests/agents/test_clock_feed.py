@@ -15,6 +15,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.brokers import Brokers
 from agents.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
+from agents.copy_writer import CopyWriter
 from agents.local_copy import LocalCopy
 from agents.state.open import open_store
 from agents.state.store import StoreName
@@ -31,13 +32,17 @@ ROUND = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
 
 
 def feed_of(bootstrap: str, topic: str, folder: Path | None = None) -> ClockFeed:
-    def new_copy(source: TopicPartition) -> LocalCopy:
+    def failed(_: str) -> None:
+        return
+
+    def new_copy(source: TopicPartition) -> CopyWriter:
         name = StoreName("app", "stage", source.topic, source.partition)
-        return LocalCopy(
+        copy = LocalCopy(
             source.topic,
             lambda: None if folder is None else open_store("rocksdb", name, directory=folder),
-            lambda _: None,
+            failed,
         )
+        return CopyWriter(copy, failed)
 
     return ClockFeed(
         Brokers(bootstrap, is_embedded=False),
@@ -113,7 +118,9 @@ def test_a_copy_remembers_what_the_topic_no_longer_has(
         await asyncio.wait_for(feed.reach("p", time.time_ns(), time.time_ns()), PATIENCE_S)
         track = feed.table.use("a")
         assert len(track.samples) == expected
-        await until(lambda: feed._shares[0].copy._position == expected)  # all that was written
+        await until(
+            lambda: feed._shares[0].copying.copy._position == expected
+        )  # all that was written
         await feed.stop()
 
     async def scenario() -> None:

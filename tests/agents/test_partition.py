@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from agents import changelog
 from agents.arrangement import arrange, topics_of
+from agents.brokers import Brokers
 from agents.delivery import Checkpoint
 from agents.lanes import Batch
 from agents.metrics import Metrics
@@ -44,7 +45,7 @@ def partition_of(delivery: Any) -> Partition:
     topology = parse(TOPOLOGY)
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    brokers: Any = None
+    brokers = Brokers("nowhere:1", is_embedded=False)
     around = Surroundings(brokers, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True

@@ -31,7 +31,7 @@ def exactly_once(servers: str, name: str, changelog: tuple[str, int]) -> Deliver
 
 def at_least_once(servers: str, name: str, changelog: tuple[str, int]) -> Delivery:
     client = Brokers(servers, is_embedded=False).client
-    return AtLeastOnce(client, name, changelog, TIMEOUT_MS)
+    return AtLeastOnce(client, name, name, changelog, TIMEOUT_MS)
 
 
 def checkpoint(delivery: Delivery, output: str, word: bytes) -> Checkpoint:

@@ -13,7 +13,7 @@ import redis
 
 import agents.state.redis as kind
 from agents.state.redis import RedisStore, connect, key_of
-from agents.state.store import StaleStore, StoreName, StoreUnavailable
+from agents.state.store import StaleStore, StoreDamaged, StoreName, StoreUnavailable
 from infra.redis import RedisServer
 
 pytestmark = pytest.mark.redis
@@ -180,13 +180,16 @@ def test_large_changes_and_many_pages(opened: OpenStore) -> None:
     assert held[b"big"] == bytes(9 << 20)
 
 
-def test_a_key_that_holds_something_else_is_an_error(
+def test_a_key_that_holds_something_else_is_damaged(
     opened: OpenStore, redis_server: Any, name: StoreName
 ) -> None:
     with connect(redis_server.url) as client:
         client.set(key_of(name), "something else")
-    with pytest.raises(StoreUnavailable, match="WRONGTYPE"):
-        opened().position()
+    store = opened()
+    with pytest.raises(StoreDamaged, match="is no hash"):
+        store.position()
+    assert key_of(name) in store.set_aside()
+    assert store.position() is None
 
 
 def test_no_two_names_share_a_key() -> None:

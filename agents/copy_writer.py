@@ -1,0 +1,129 @@
+"""Writing a local copy outside of everybody's way.
+
+`note` says what has been committed and returns at once. A thread of the copy's own writes
+what has come together, every `WRITE_EVERY_S` or when it is much; a value that changed ten times
+meanwhile is written once. So a copy lags by a moment, and by more where the disk or the server is
+slow; a store that hangs holds up nobody.
+
+While a write is under way at most `MAX_WAITING_BYTES` wait for the next. Beyond that the copy is
+left where it stands, until the partition is opened again: an older copy is as sound as any, and
+the changelog has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from agents.local_copy import Changes, LocalCopy
+
+log = logging.getLogger(__name__)
+
+WRITE_EVERY_S: Final = 1.0
+WRITE_AT_BYTES: Final = 4 << 20
+"""So much is written at once."""
+
+MAX_WAITING_BYTES: Final = 64 << 20
+"""Keys and values, each as often as it came."""
+
+CLOSE_WAIT_S: Final = 3.0
+"""For the last write. A store that hangs for longer is left to itself."""
+
+BEHIND: Final = "behind"
+"""The reason, where failures are counted."""
+
+
+class CopyWriter:
+    """Writes `copy`, which is nobody else's after the first `note`; `failed` hears where it
+    is given up. `close` it in any case: the copy is closed with it."""
+
+    def __init__(self, copy: LocalCopy, failed: Callable[[str], None]) -> None:
+        self.copy = copy
+        self._failed = failed
+        self._changed = threading.Condition()  # guards all that follows
+        self._waiting: dict[bytes, bytes | None] = {}
+        self._waiting_bytes = 0
+        self._waiting_position: int | None = None
+        self._is_over = False
+        self._thread: threading.Thread | None = None
+
+    def note(self, changes: Changes, position: int) -> None:
+        """The log stands at `position` after these changes. Never blocks."""
+        if not self.copy.is_used:
+            return
+        size = sum(len(key) + len(value or b"") for key, value in changes.items())
+        with self._changed:
+            if self._is_over:
+                return
+            if self._waiting and self._waiting_bytes + size > MAX_WAITING_BYTES:
+                self._leave_behind()
+                return
+            self._waiting.update(changes)
+            self._waiting_bytes += size
+            self._waiting_position = position
+            self._begin()
+            if self._waiting_bytes >= WRITE_AT_BYTES:
+                self._changed.notify()
+
+    async def close(self) -> None:
+        """Write what waits, and let go of the copy; after `CLOSE_WAIT_S` without that."""
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            if thread is not None:
+                thread.join()
+            self.copy.close()
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                loop.call_soon_threadsafe(ended.set)
+
+        with self._changed:
+            thread = self._thread
+            self._is_over = True
+            self._changed.notify()
+        threading.Thread(target=end, daemon=True).start()
+        try:
+            await asyncio.wait_for(ended.wait(), CLOSE_WAIT_S)
+        except TimeoutError:
+            log.warning("%s: the local copy hangs; it is left behind", self.copy.name)
+            self._failed(BEHIND)
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._go_on, daemon=True)
+            self._thread.start()
+
+    def _leave_behind(self) -> None:
+        log.warning(
+            "%s: the local copy cannot keep up (%d bytes wait) and is left where it stands; the"
+            " next start reads the rest from the changelog",
+            self.copy.name,
+            self._waiting_bytes,
+        )
+        self._failed(BEHIND)
+        self._take()
+        self._is_over = True
+        self._changed.notify()
+
+    def _take(self) -> tuple[Changes, int | None]:
+        taken = self._waiting, self._waiting_position
+        self._waiting, self._waiting_bytes, self._waiting_position = {}, 0, None
+        return taken
+
+    def _go_on(self) -> None:
+        """The thread: until it is over and nothing waits."""
+        is_over = False
+        while not is_over:
+            with self._changed:
+                self._changed.wait_for(self._is_due, WRITE_EVERY_S)
+                is_over = self._is_over
+                changes, position = self._take()
+            if position is not None:
+                self.copy.move(changes, position)
+
+    def _is_due(self) -> bool:
+        return self._is_over or self._waiting_bytes >= WRITE_AT_BYTES

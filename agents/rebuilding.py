@@ -1,0 +1,145 @@
+"""From a state to a partition at work: its operators, and the events they hold.
+
+Held events are read from the input again (agents.held), made into events, and given to the
+operators. There may be millions, so all of it goes step by step, and every `TURN_S` the loop has
+its turn: the process answers, and `tell` says how far it is. Every `LOG_EVERY_S` the log says
+so too.
+
+Cost: some 20 us per held event, of which the loop is not kept for longer than a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from aiokafka.structs import TopicPartition
+
+from agents import changelog
+from agents.brokers import Brokers
+from agents.changelog import Tell
+from agents.held import HeldPages, Note, Spilled, apply_note
+from agents.inlet import Inlet
+from agents.reread import read_again
+from topology.event import Event
+from topology.stage import Stage
+
+log = logging.getLogger(__name__)
+
+TURN_S: Final = 0.01
+"""After so long others have their turn."""
+
+LOG_EVERY_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Parts:
+    """A state, decoded: what operators keep, what is noted of held events, and those that stand
+    in it whole, by offset."""
+
+    operators: dict[str, Any] = field(default_factory=dict)
+    notes: dict[int, Note] = field(default_factory=dict)
+    spilled: dict[int, Spilled] = field(default_factory=dict)
+
+    def add(self, name: str, value: bytes) -> None:
+        if name.startswith(changelog.STATE):
+            self.operators[name[len(changelog.STATE) :]] = changelog.decode(value)
+        elif name.startswith(changelog.PAGE):
+            page = msgspec.msgpack.decode(value, type=list[Note])
+            self.notes.update((note.offset, note) for note in page)
+        elif name.startswith(changelog.RECORD):
+            spilled = msgspec.msgpack.decode(value, type=Spilled)
+            self.spilled[spilled.offset] = spilled
+
+
+class Rebuilding:
+    """`tell` hears how far it is, counted on from `begins_at`; `gone` how many held records the
+    input no longer has."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        source: TopicPartition,
+        inlet: Inlet,
+        tell: Tell,
+        gone: Callable[[int], None],
+        begins_at: int,
+    ) -> None:
+        self._brokers = brokers
+        self._source = source
+        self._inlet = inlet
+        self._tell = tell
+        self._gone = gone
+        self._done = begins_at
+        self._end = begins_at
+        self._told_s = self._turn_s = time.monotonic()
+
+    async def rebuild(self, state: Mapping[bytes, bytes], stage: Stage, held: HeldPages) -> None:
+        parts = Parts()
+        self._end += len(state)
+        for key, value in state.items():
+            parts.add(key.decode(), value)
+            await self._has_done(1, "state")
+        events = await self._events(parts)
+        self._end += len(events)
+        for count in stage.restoring(parts.operators, events):
+            await self._has_done(count, "operators")
+        held.restore(events, parts.spilled)
+
+    async def _events(self, parts: Parts) -> list[Event]:
+        """All that are held, in log order."""
+        found: dict[int, Event] = {}
+        self._end += len(parts.spilled)
+        for record in parts.spilled.values():
+            self._make([record], parts, found)
+            await self._has_done(1, "held events")
+        wanted = parts.notes.keys() - parts.spilled.keys()
+        if wanted:
+            position = min(wanted)
+            self._end += max(wanted) + 1 - position
+            async for records, reached in read_again(self._brokers, self._source, wanted):
+                self._make(records, parts, found)
+                await self._has_done(reached - position, "held events")
+                position = reached
+        self._look_for_gone(parts.notes, found)
+        return [found[offset] for offset in sorted(found)]
+
+    def _make(self, records: list[Any], parts: Parts, found: dict[int, Event]) -> None:
+        for record in records:
+            note = parts.notes.get(record.offset)
+            event = None if note is None else self._inlet.read_again(record)
+            if note is not None and event is not None:
+                apply_note(event, note)
+                found[record.offset] = event
+
+    def _look_for_gone(self, notes: Collection[int], found: Collection[int]) -> None:
+        gone = sorted(offset for offset in notes if offset not in found)
+        if gone:
+            self._gone(len(gone))
+            log.error(
+                "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
+                " retention above spill_after",
+                self._source,
+                len(gone),
+                gone[0],
+                gone[-1],
+            )
+
+    async def _has_done(self, count: int, what: str) -> None:
+        self._done += count
+        now_s = time.monotonic()
+        if now_s - self._turn_s < TURN_S:
+            return
+        self._tell(self._done, max(self._done, self._end))
+        if now_s - self._told_s >= LOG_EVERY_S:
+            self._told_s = now_s
+            place = f"{self._source.topic}/{self._source.partition}"
+            left = max(0, self._end - self._done)
+            log.info("%s: restoring its %s, at least %d more steps", place, what, left)
+        await asyncio.sleep(0)
+        self._turn_s = time.monotonic()

@@ -1,0 +1,304 @@
+"""Examples and faults: a copy is right, or it is told as damaged; and it never does harm."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.local_copy import Copied, LocalCopy
+from agents.state.memory import MemoryStore
+from agents.state.redis import RedisStore, connect, key_of
+from agents.state.rocksdb import DAMAGED_KEPT, RocksdbLimits, RocksdbStore, folder_of
+from agents.state.store import Store, StoreName
+
+NAME = StoreName("shop", "reorder", "raw", 7)
+LIMITS = RocksdbLimits(write_buffer_bytes=64 << 10)
+COMMITS = 12
+SPAN = 300
+PLACES = 5
+"""In which one bit is flipped, in each file."""
+
+PARTITIONS = count()
+
+State = dict[bytes, bytes]
+
+
+def entry(number: int) -> bytes:
+    return b"state/default\nreorder/lane/source-%05d" % number
+
+
+def changes_of(position: int) -> dict[bytes, bytes | None]:
+    """Some are new, some written again, some gone."""
+    words = random.Random(position)
+    first = position * SPAN // 2
+    changes: dict[bytes, bytes | None] = {
+        entry(number): words.randbytes(60) for number in range(first, first + SPAN)
+    }
+    changes |= {entry(number): None for number in range(first - SPAN, first - SPAN + 20)}
+    return changes
+
+
+def expected(position: int) -> State:
+    state: State = {}
+    for earlier in range(1, position + 1):
+        for key, value in changes_of(earlier).items():
+            if value is None:
+                state.pop(key, None)
+            else:
+                state[key] = value
+    return state
+
+
+class Failures(list[str]):
+    """The kinds of failures, as they were counted."""
+
+
+def copy_of(
+    new_store: Callable[[], Store | None], log_id: str = "id-1"
+) -> tuple[LocalCopy, Failures]:
+    failures = Failures()
+    return LocalCopy("raw/7", new_store, failures.append, log_id), failures
+
+
+def on_disk(directory: Path) -> Callable[[], Store]:
+    return lambda: RocksdbStore(directory, NAME, LIMITS)
+
+
+def filled(new_store: Callable[[], Store | None], log_id: str = "id-1") -> None:
+    copy, failures = copy_of(new_store, log_id)
+    assert copy.load() == Copied()
+    for position in range(1, COMMITS + 1):
+        copy.move(changes_of(position), position)
+    copy.close()
+    assert failures == []
+
+
+def loaded(new_store: Callable[[], Store | None]) -> tuple[Copied, Failures]:
+    copy, failures = copy_of(new_store)
+    try:
+        return copy.load(), failures
+    finally:
+        copy.close()
+
+
+def flip(path: Path, at: float, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(at * (len(content) - 1))] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def places(folder: Path) -> Iterator[tuple[str, float, int]]:
+    dice = random.Random(3)
+    for path in sorted(folder.iterdir()):
+        if path.stat().st_size:
+            for place in range(PLACES):
+                yield path.name, place / (PLACES - 1), dice.randrange(8)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    filled(on_disk(tmp_path))
+    copied, failures = loaded(on_disk(tmp_path))
+    assert copied == Copied(expected(COMMITS), COMMITS, "id-1")
+    assert failures == []
+
+
+@pytest.mark.timeout(120)
+def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path: Path) -> None:
+    """In any file of the folder. Where RocksDB cuts its log at the damage, the copy is an
+    earlier whole one."""
+    filled(on_disk(tmp_path / "sound"))
+    sound = folder_of(tmp_path / "sound", NAME)
+    told = 0
+    kinds = set()
+    for number, (name, at, bit) in enumerate(places(sound)):
+        hurt = tmp_path / str(number)
+        shutil.copytree(tmp_path / "sound", hurt)
+        flip(folder_of(hurt, NAME) / name, at, bit)
+        copied, failures = loaded(on_disk(hurt))
+        if failures:
+            told += 1
+            kinds.add(Path(name).suffix or name.split("-")[0])
+            assert copied == Copied(), name
+        else:
+            assert copied.state == expected(copied.position or 0), (name, at, bit)
+        shutil.rmtree(hurt)
+    assert {".sst", "CURRENT", "MANIFEST"} <= kinds, kinds
+    assert told >= 10
+
+
+def test_a_damaged_folder_lies_aside_and_the_copy_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = folder_of(tmp_path, NAME)
+    for round_number in range(DAMAGED_KEPT + 2):
+        filled(on_disk(tmp_path))
+        for path in folder.glob("*.sst"):
+            flip(path, 0.3, 2)
+        caplog.clear()
+        copied, failures = loaded(on_disk(tmp_path))
+        assert copied == Copied()
+        assert failures == ["StoreDamaged"]
+        (line,) = [r for r in caplog.records if r.levelno == logging.ERROR]
+        assert f"{folder}.damaged-{round_number}" in line.message
+    kept = sorted(path.name for path in folder.parent.iterdir())
+    assert kept == ["7", f"7.damaged-{DAMAGED_KEPT}", f"7.damaged-{DAMAGED_KEPT + 1}"]
+
+
+def without_entry(store: Store) -> None:
+    store.apply({entry(COMMITS * SPAN // 2): None}, COMMITS, COMMITS + 1, written_at_ns=1)
+
+
+def with_an_old_value(store: Store) -> None:
+    changes: Any = {entry(COMMITS * SPAN // 2): b"old"}
+    store.apply(changes, COMMITS, COMMITS + 1, written_at_ns=1)
+
+
+def moved_alone(store: Store) -> None:
+    store.apply({}, COMMITS, COMMITS + 1, written_at_ns=1)
+
+
+def without_seal(store: Store) -> None:
+    store.apply({b"\nseal": None}, COMMITS, COMMITS + 1, written_at_ns=1)
+
+
+def with_a_strange_seal(store: Store) -> None:
+    store.apply({b"\nseal": b"\xc1"}, COMMITS, COMMITS + 1, written_at_ns=1)
+
+
+@pytest.mark.parametrize(
+    "hurt", [without_entry, with_an_old_value, moved_alone, without_seal, with_a_strange_seal]
+)
+def test_what_no_checksum_sees_the_seal_does(hurt: Callable[[Store], None]) -> None:
+    store = MemoryStore(NAME)
+    copy, _ = copy_of(lambda: store)
+    copy.load()
+    for position in range(1, COMMITS + 1):
+        copy.move(changes_of(position), position)
+    hurt(store)
+    copied, failures = copy_of(lambda: store)[0].load(), Failures()
+    assert copied == Copied()
+    assert store.position() is None
+    assert failures == []
+
+
+@pytest.fixture
+def in_redis(redis_server: Any) -> tuple[Callable[[], Store], str, Any]:
+    """How to open a copy in Redis, its key, and a client."""
+    name = StoreName("shop", "reorder", "raw", next(PARTITIONS))
+    return lambda: RedisStore(connect(redis_server.url), name), key_of(name), redis_server
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("HDEL", "KEY", b"e" + entry(COMMITS * SPAN // 2)), id="a field is gone"),
+        pytest.param(("HSET", "KEY", b"e" + entry(COMMITS * SPAN // 2), b"x"), id="another value"),
+        pytest.param(("HSET", "KEY", "p", "12x"), id="a position that is none"),
+        pytest.param(("HSET", "KEY", "w", "x"), id="a time that is none"),
+        pytest.param(("HDEL", "KEY", b"e\nseal"), id="no seal"),
+        pytest.param(("SET", "KEY", "x"), id="no hash"),
+    ],
+)
+def test_redis_that_lost_a_part_is_found_out(in_redis: Any, command: tuple[Any, ...]) -> None:
+    new_store, key, server = in_redis
+    filled(new_store)
+    with connect(server.url) as client:
+        client.execute_command(*(key if word == "KEY" else word for word in command))
+    copy, failures = copy_of(new_store)
+    assert copy.load() == Copied()
+    assert copy.why_unfit(100) is None
+    copy.move(changes_of(1), 20)  # it begins anew
+    copy.close()
+    assert failures == ["StoreDamaged"]
+    copied, failures = loaded(new_store)
+    assert (copied.position, copied.state, failures) == (20, expected(1), [])
+
+
+def test_a_copy_of_another_log_is_not_built_on(tmp_path: Path) -> None:
+    filled(on_disk(tmp_path), log_id="id-0")
+    copy, failures = copy_of(on_disk(tmp_path))
+    assert copy.load().log_id == "id-0"
+    why = copy.why_unfit(COMMITS)
+    assert why is not None
+    assert "id-0" in why
+    copy.discard(why)
+    copy.move(changes_of(1), 1)
+    copy.close()
+    assert failures == []
+    assert loaded(on_disk(tmp_path))[0] == Copied(expected(1), 1, "id-1")
+
+
+@pytest.mark.parametrize(("first", "unfit"), [(0, False), (COMMITS, False), (COMMITS + 1, True)])
+def test_a_copy_from_before_the_logs_first_record_is_not_built_on(
+    tmp_path: Path, first: int, unfit: bool
+) -> None:
+    filled(on_disk(tmp_path))
+    copy, _ = copy_of(on_disk(tmp_path))
+    copy.load()
+    assert (copy.why_unfit(COMMITS + 5, first) is not None) is unfit
+    copy.close()
+
+
+class Failing:
+    """A store whose one method raises what no store should."""
+
+    def __init__(self, method: str) -> None:
+        self._store = MemoryStore(NAME)
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._method:
+            raise OSError(27, "File too large")
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize(
+    "method", ["position", "written_at_ns", "items", "apply", "clear", "close"]
+)
+def test_whatever_a_store_raises_the_partition_goes_on(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store: Any = Failing(method)
+    sound, _ = copy_of(lambda: store._store)
+    sound.load()
+    sound.move({b"a": b"1"}, 5)
+    copy, failures = copy_of(lambda: store)
+    copy.load()
+    copy.why_unfit(3)
+    copy.discard("is old")
+    copy.move({b"a": b"1"}, 6)
+    copy.close()
+    copy.close()
+    assert "OSError" in failures
+    assert any("File too large" in record.message for record in caplog.records)
+
+
+def test_a_store_that_cannot_be_opened_is_done_without() -> None:
+    def refuse() -> Store:
+        raise PermissionError(13, "Permission denied")
+
+    copy, failures = copy_of(refuse)
+    assert copy.load() == Copied()
+    copy.move({b"a": b"1"}, 6)
+    copy.close()
+    assert failures == ["PermissionError"]
+
+
+def test_a_folder_deleted_at_work_does_no_harm(tmp_path: Path) -> None:
+    copy, failures = copy_of(on_disk(tmp_path))
+    copy.load()
+    copy.move(changes_of(1), 1)
+    shutil.rmtree(tmp_path / "shop")
+    for position in range(2, 40):  # enough for a flush
+        copy.move(changes_of(position), position)
+    copy.close()
+    assert failures
+    filled(on_disk(tmp_path))

@@ -1,0 +1,133 @@
+"""Examples: a million held events come back step by step, and the process answers meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+import agents.rebuilding as room
+from agents.arrangement import Arrangement, arrange, topics_of
+from agents.arrival import ArrivalClock
+from agents.changelog import STATE, encoded
+from agents.held import HeldPages
+from agents.partition import STAMPED_FROM
+from agents.rebuilding import Rebuilding
+from tests.agents.records import FakeRecord
+from topology.description import parse
+from topology.stage import Stage
+
+SOURCE = TopicPartition("events.raw", 0)
+TOPOLOGY = """\
+streams: {default: {reorder: {max_wait: 1h, start: zero}, merge: {max_wait: 1h, idle_after: 1h}}}
+stages: [reorder+merge]
+"""
+SOURCES = 200
+EVENTS = 40_000
+MS = 1_000_000
+
+
+def arrangement() -> Arrangement:
+    topology = parse(TOPOLOGY)
+    stage = topology.stages[0]
+    return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+
+
+def records() -> list[FakeRecord]:
+    """Half of the sources lack their number 0, so REORDER holds them, and MERGE some of the
+    others."""
+    return [
+        FakeRecord(
+            offset,
+            (
+                ("sourceId", b"s%d" % (offset % SOURCES)),
+                ("seqNum", b"%d" % (offset // SOURCES + offset % 2)),
+                ("ts", b"%d" % ((1_000 + offset // SOURCES) * MS)),
+                ("epoch", b"0"),
+            ),
+            timestamp=2_000 + offset // 100,
+        )
+        for offset in range(EVENTS)
+    ]
+
+
+def pages() -> HeldPages:
+    return HeldPages(1 << 60, STAMPED_FROM, arrangement().retains_from)
+
+
+def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:
+    """After the log, as the changelog has it; and the stage it was cut from."""
+    arranged = arrangement()
+    stage, inlet, clock = arranged.operators(SOURCE), arranged.inlet(SOURCE), ArrivalClock(0)
+    stage.keep_moved()
+    held = pages()
+    read = inlet.read(log, clock)
+    step = stage.on_batch(read.events, clock.now_ns)
+    held.took(read.events)
+    held.let_go(step.released, step.reports)
+    held.let_go(stage.take_moved())
+    changes = {STATE + key: value for key, value in stage.changes().items()}
+    changes.update(held.changes(clock.now_ns))
+    state = {key: value for key, value in encoded(changes).items() if value is not None}
+    return state, stage
+
+
+@pytest.mark.parametrize("gone", [0, 3])
+def test_held_events_come_back_and_the_loop_has_its_turns(
+    monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    log = records()
+    state, before = held_state(log)
+    expected = {event.offset for event in before.held()}
+    assert len(expected) > EVENTS // 2
+    lost = set(sorted(expected)[:gone])
+
+    async def read_again(
+        _: Any, source: TopicPartition, offsets: Collection[int]
+    ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
+        assert source == SOURCE
+        for first in range(min(offsets), max(offsets) + 1, 1_000):
+            part = [r for r in log[first : first + 1_000] if r.offset in offsets]
+            yield [r for r in part if r.offset not in lost], first + 1_000
+
+    monkeypatch.setattr(room, "read_again", read_again)
+
+    async def scenario() -> None:
+        told: list[tuple[int, int]] = []
+        missing: list[int] = []
+        gaps_s: list[float] = []
+
+        async def breathe() -> None:
+            last_s = time.process_time()
+            while True:
+                await asyncio.sleep(0)
+                gaps_s.append(time.process_time() - last_s)
+                last_s = time.process_time()
+
+        breathing = asyncio.create_task(breathe())
+        await asyncio.sleep(0)
+        stage, held = arrangement().operators(SOURCE), pages()
+        brokers: Any = None
+        inlet = arrangement().inlet(SOURCE)
+
+        def tell(position: int, end: int) -> None:
+            told.append((position, end))
+
+        rebuilding = Rebuilding(brokers, SOURCE, inlet, tell, missing.append, 7)
+        began_s = time.process_time()
+        await rebuilding.rebuild(state, stage, held)
+        whole_s = time.process_time() - began_s
+        breathing.cancel()
+        assert {event.offset for event in stage.held()} == expected - lost
+        assert len(held) == len(expected) - gone
+        assert missing == ([gone] if gone else [])
+        assert told == sorted(told)
+        assert all(7 < position <= end for position, end in told)
+        assert len(gaps_s) > 5
+        assert max(gaps_s) < whole_s / 2  # of CPU time, as the machine may be busy otherwise
+
+    asyncio.run(scenario())

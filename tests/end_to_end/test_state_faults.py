@@ -1,0 +1,241 @@
+"""End to end: a state that was damaged, lost or made anew; a local copy that fails.
+
+What is promised: exactly once, or a refusal that says what to do; and the local copy may
+fail in any way without harm.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from agents.topics import create, declared
+from benchmarks.workloads import crowd
+from infra.poll import wait_until
+from infra.redis import RedisServer
+from tests.end_to_end.judge import judge
+from tests.end_to_end.records import Sender, contract, send
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 60.0
+SOURCES = 1_500
+NUMBERED = "reorder: {start: zero}, merge: {idle_after: 1s}"
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[list[Worker]]:
+    """To be ended, whatever becomes of the test."""
+    started: list[Worker] = []
+    with running(may_start=started):
+        yield started
+        for worker in started:
+            worker.close()
+
+
+def worker_of(setting: Setting, folder: Path, workers: list[Worker]) -> Worker:
+    worker = Worker("a", setting.path, setting.bootstrap, folder)
+    workers.append(worker)
+    return worker
+
+
+def send_all(setting: Setting, sources: int, *numbers: int) -> None:
+    now_ns = time.time_ns()
+    send(
+        setting,
+        [
+            (f"s{source}", b"%d" % seq, contract(f"s{source}", seq, now_ns + seq, 0))
+            for seq in numbers
+            for source in range(sources)
+        ],
+    )
+
+
+def wait_out(setting: Setting, count: int) -> None:
+    emitted = Emitted(setting)
+    emitted.wait_for(count, TIMEOUT_S)
+    emitted.close()
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+
+
+def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sources: int) -> None:
+    worker = worker_of(setting, folder, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, sources, 0, 1)
+    wait_out(setting, 2 * sources)
+    assert worker.stop() == 0, worker.log
+    files = list((folder / "state").rglob("*.sst"))
+    assert files
+    for path in files:
+        flip_a_bit(path)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, sources, 0, 1)
+    first = setting.stages[0]
+
+    def all_seen() -> bool:
+        counted = worker.metrics()
+        return counted.get(f"records_in:{first}", 0.0) >= 2 * sources
+
+    wait_until(all_seen, TIMEOUT_S, "the records that were sent again")
+    found = sum(
+        sample.value
+        for family in worker.families()
+        for sample in family.samples
+        if sample.labels.get("reason") == "StoreDamaged" and sample.name.endswith("_total")
+    )
+    assert found >= 1
+    assert worker.stop() == 0, worker.log
+    assert "the local copy is damaged and is made anew from the changelog" in worker.log
+    assert list((folder / "state").rglob("*.damaged-0"))
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    assert (verdict.unmarked, verdict.duplicates) == (2 * sources, 2 * sources), verdict
+
+
+def test_flipped_bits_in_the_local_copy(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    damage_is_found(setting, tmp_path, workers, SOURCES)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("stages", [FUSED, SPLIT])
+def test_flipped_bits_in_large_local_copies(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker], stages: str
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=2, stream=NUMBERED)
+    damage_is_found(setting, tmp_path, workers, 4 * SOURCES)
+
+
+def make_changelogs_anew(setting: Setting) -> None:
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    topics = [name for name in admin.list_topics(timeout=30).topics if name.endswith(".changelog")]
+    mine = [name for name in topics if name.startswith(f"{setting.topology.application}.")]
+    assert mine
+    for answer in admin.delete_topics(mine).values():
+        answer.result(30)
+
+    def gone() -> bool:
+        return not set(mine) & set(admin.list_topics(timeout=30).topics)
+
+    wait_until(gone, TIMEOUT_S, "the end of the changelogs")
+    create(declared(setting.topology), setting.bootstrap, 1)
+
+
+@pytest.mark.parametrize("copy", ["kept", pytest.param("deleted", marks=pytest.mark.chaos)])
+def test_a_changelog_made_anew_is_refused(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker], copy: str
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    make_changelogs_anew(setting)
+    if copy == "deleted":
+        shutil.rmtree(tmp_path / "state")
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    told = worker.log[-3000:]
+    assert "the changelog was lost or made anew" in told, told
+    assert "another `application:`" in told
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+
+
+@pytest.mark.chaos
+def test_a_state_folder_deleted_between_two_runs(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """The changelog is sound: all is made anew from it."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    for _ in range(2):
+        worker.start()
+        worker.wait_ready()
+        send_all(setting, 20, 0, 1)
+        wait_out(setting, 40)
+        assert worker.stop() == 0, worker.log
+        shutil.rmtree(tmp_path / "state")
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    assert (verdict.unmarked, verdict.duplicates) == (40, 40)
+
+
+def test_a_state_folder_deleted_at_work(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    rows = crowd(4_000, seed=9).rows
+    worker.start()
+    worker.wait_ready()
+    sender = Sender(setting, rows, speed=0.5, epoch=0).start()
+    wait_until(lambda: sender.share > 0.3, TIMEOUT_S, "a part of the rows")
+    shutil.rmtree(tmp_path / "state")
+    sender.finish()
+    wait_out(setting, len({(row.source, row.seq) for row in rows}))
+    assert worker.stop() == 0, worker.log[-3000:]
+    assert "failed" not in worker.log, worker.log[-3000:]
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+
+
+@pytest.mark.redis
+@pytest.mark.chaos
+def test_a_frozen_redis_stops_nothing(
+    kafka: SharedKafka, own_redis: RedisServer, tmp_path: Path, workers: list[Worker]
+) -> None:
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=FUSED,
+        partitions=2,
+        state="redis",
+        more=f"redis: {own_redis.url}\n",
+    )
+    worker = worker_of(setting, tmp_path, workers)
+    rows = crowd(40_000, seed=9).rows
+    worker.start()
+    worker.wait_ready()
+    sender = Sender(setting, rows, speed=1.0, epoch=0).start()
+    emitted = Emitted(setting)
+    while sender.share < 0.2:
+        emitted.poll()
+    own_redis.process.pause()
+    try:
+        emitted.longest_silence_s = 0.0
+        until_s = time.monotonic() + 25.0
+        while time.monotonic() < until_s and sender.share < 1.0:
+            emitted.poll()
+        silence_s = emitted.longest_silence_s
+    finally:
+        own_redis.process.resume()
+    sender.finish()
+    emitted.wait_for(len({(row.source, row.seq) for row in rows}), TIMEOUT_S)
+    emitted.close()
+    print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
+    assert silence_s < 1.0
+    assert worker.stop() == 0, worker.log[-3000:]
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
