@@ -1,0 +1,200 @@
+"""End to end: the rights of docs/security.md are enough, and no more than it says.
+
+A broker that denies what nobody allows gets the lines of that page, read from it. Each user
+of them does its work; and each may write the topics that it is to write, and no other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from agents.topics import create, declared
+from infra.kafka import KafkaBroker, jars
+from tests.command import Command
+from tests.end_to_end.replaying import run_cli
+from tests.end_to_end.worker import Worker, running
+from tests.services import require
+from topology.description import parse
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+TIMEOUT_S = 40.0
+TOPOLOGY = """\
+streams: {default: {clock: {unsynced: trust}}}
+topics: {partitions: 1, replication: 1}
+live_queries: true
+queries: {all: {window: tumbling 1s, aggregate: {n: count()}}}
+"""
+MAY_WRITE = {
+    "source": {"events.raw"},
+    "sync": {"clock.offsets"},
+    "operator": {"queries"},
+    "sink": {"events.dead"},
+    "reader": set[str](),
+}
+USERS = ("worker", *MAY_WRITE)
+EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
+KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+}
+
+
+class Guarded(NamedTuple):
+    """`there` is the listener that asks who one is; `topics` are all there are."""
+
+    there: str
+    path: Path
+    topics: list[str]
+
+    def client(self, user: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.there,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": f"secret of {user}",
+            "log_level": 0,
+        }
+
+    def options(self, user: str) -> tuple[str, ...]:
+        """Of a command that is run as this user."""
+        path = self.path.with_name(f"{user}.properties")
+        names = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
+        client = self.client(user)
+        path.write_text("".join(f"{name}={client[name]}\n" for name in names))
+        return ("--brokers", self.there, "--kafka", str(path))
+
+
+def bindings(page: str) -> Iterator[AclBinding]:
+    """What the page's lines of kafka-acls.sh say."""
+    known = argparse.ArgumentParser(exit_on_error=True)
+    known.add_argument("--allow-principal", required=True)
+    known.add_argument("--operation", action="append", required=True)
+    known.add_argument("--resource-pattern-type", default="literal")
+    for kind in KINDS:
+        known.add_argument(f"--{kind.replace('_', '-')}")
+    for line in re.findall(r"^kafka-acls\.sh (.+)$", page, re.M):
+        said = known.parse_args(shlex.split(line))
+        (kind,) = (kind for kind in KINDS if getattr(said, kind) is not None)
+        for operation in said.operation:
+            yield AclBinding(
+                KINDS[kind],
+                getattr(said, kind),
+                ResourcePatternType[said.resource_pattern_type.upper()],
+                said.allow_principal,
+                "*",
+                AclOperation[operation.upper()],
+                AclPermissionType.ALLOW,
+            )
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    require(jars.missing())
+    folder = tmp_path_factory.mktemp("guarded")
+    users = " ".join(f'user_{user}="secret of {user}"' for user in USERS)
+    overrides = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",  # the plain listener's, which the test keeps to itself
+        "listener.name.known.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.known.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain"
+        f".PlainLoginModule required {users};",
+    }
+    listeners = {"KNOWN": "SASL_PLAINTEXT"}
+    topology = parse(TOPOLOGY)
+    path = folder / "topology.yaml"
+    path.write_text(TOPOLOGY)
+    with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
+        outcomes = create(declared(topology), broker.bootstrap, 1)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for answer in admin.create_acls(list(bindings(PAGE.read_text()))).values():
+            answer.result(TIMEOUT_S)
+        yield Guarded(broker.address("KNOWN"), path, [outcome.name for outcome in outcomes])
+
+
+def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> None:
+    brokers, *kafka = guarded.options("worker")[1:]
+    worker = Worker("a", guarded.path, brokers, tmp_path, *kafka)
+    sink = Command(
+        "sink",
+        tmp_path,
+        *("sink", "files", *guarded.options("sink"), "--folder", str(tmp_path / "out")),
+        *("--topic", "results.windows", "--dead-topic", "events.dead"),
+    )
+    with running(worker):
+        worker.wait_ready(TIMEOUT_S)
+        done = run_cli("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
+        assert done.returncode == 0, done.stderr.decode()
+        assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
+        pattern = ("--pattern", "PATTERN SEQ(A a, B b) WITHIN 1 s")
+        there = ("--topology", str(guarded.path), *guarded.options("operator"))
+        done = run_cli("query", "add", "mine", *there, *pattern)
+        assert done.returncode == 0, done.stderr.decode()
+        done = run_cli("query", "list", *there)
+        assert b"mine\t" in done.stdout, done.stderr.decode()
+        sink.process.start()
+        sink.process.wait_until(lambda: "reading partitions [0]" in sink.log, TIMEOUT_S)
+        assert sink.process.stop() == 0, sink.log
+        assert "not committed" not in sink.log
+        assert worker.stop() == 0, worker.log
+    assert "uthoriz" not in worker.log
+
+
+def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
+    """The numbers of the first events."""
+    settings = {"group.id": "apps.test", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**guarded.client(user), **settings, "isolation.level": "read_committed"})
+    consumer.subscribe([topic])
+    found: list[str] = []
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while len(found) < count and time.monotonic() < deadline_s:
+        for message in consumer.consume(100, 0.2):
+            assert message.error() is None, message.error()
+            headers: Any = dict(message.headers() or [])
+            if "kind" not in headers:
+                found.append(headers["seqNum"].decode())
+    consumer.close()
+    return found
+
+
+def test_each_may_write_what_it_is_to_write_and_nothing_else(guarded: Guarded) -> None:
+    for user, allowed in MAY_WRITE.items():
+        producer = Producer(guarded.client(user))
+        refused: dict[str, KafkaError | None] = {}
+        for topic in guarded.topics:
+            producer.produce(topic, b"{}", key=b"x", on_delivery=noted(refused, topic))
+        assert producer.flush(TIMEOUT_S) == 0
+        assert {topic for topic, error in refused.items() if error is None} == allowed, user
+        for topic in set(guarded.topics) - allowed:
+            error = refused[topic]
+            assert error is not None
+            assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, (user, topic)
+
+
+def noted(refused: dict[str, KafkaError | None], topic: str) -> Callable[..., None]:
+    def note(error: KafkaError | None, _: object) -> None:
+        refused[topic] = error
+
+    return note
+
+
+def test_the_page_speaks_of_every_topic_there_is(guarded: Guarded) -> None:
+    page = PAGE.read_text()
+    for topic in guarded.topics:
+        name = "inorder.*.changelog" if topic.endswith(".changelog") else topic
+        assert f"`{name}`" in page, topic
