@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import faust
@@ -27,7 +27,7 @@ from faust.app.base import BootStrategy
 from faust.tables.manager import TableManager
 from yarl import URL
 
-from agents.fetching import FAUST_LOG
+from agents.fetching import FAUST_LOG, SESSION_TIMEOUT_S
 from agents.security import PLAINTEXT, Security
 from agents.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
 
@@ -48,6 +48,10 @@ STOP_TIMEOUT_S = 8.0
 
 QUIET = ("faust", "mode", "aiokafka")
 """Libraries that tell every step at level info."""
+
+TELLS_WHY = "aiokafka.producer.sender"
+"""Warns of what it tries again without end, which is all that is heard of a checkpoint that hangs:
+too few replicas are in sync, say."""
 
 CHATTY = (
     "aiokafka",
@@ -130,6 +134,8 @@ class Application(faust.App):
     input_topics: tuple[str, ...]
     check_crcs: bool
     security: Security
+    instance: str | None
+    session_s: float
 
     @property
     def failure(self) -> Failure:
@@ -156,13 +162,19 @@ def build_app(
     client_id: str = "inorder",
     check_crcs: bool = True,
     security: Security = PLAINTEXT,
+    instance: str | None = None,
+    session_s: float = SESSION_TIMEOUT_S,
+    known: Mapping[str, int] | None = None,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
-    `brokers` is `host:port[,host:port…]`. Call it inside of the loop that will run it.
+    `brokers` is `host:port[,host:port…]`; `instance` is the name of a place in the group that is
+    kept for `session_s` (agents.membership); `known` says how many partitions each topic has, those
+    beyond are not opened. Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger(TELLS_WHY).setLevel(logging.WARNING)
     for name in CHATTY:
         logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
@@ -185,7 +197,9 @@ def build_app(
     app.input_topics = tuple(topics)
     app.check_crcs = check_crcs
     app.security = security
-    app.transport = BatchTransport(urls, app, topics, handler)
+    app.instance = instance
+    app.session_s = session_s
+    app.transport = BatchTransport(urls, app, topics, handler, known)
     channel = app.topic(*topics, key_serializer=None, value_serializer=None, acks=False)
 
     async def batches(stream: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.changelog import changelog_topic
+from agents.changelog import StateRefused, changelog_topic
 from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
 from agents.outlet import (
     NoOutlet,
@@ -104,14 +104,45 @@ class Arrangement:
         topic = changelog_topic(self.topology.application, self.stage.name, source.topic)
         return topic, source.partition
 
+    @property
+    def changelogs(self) -> list[str]:
+        application, stage = self.topology.application, self.stage.name
+        return [changelog_topic(application, stage, topic) for topic in self.inputs]
+
+    @property
+    def needs_whole(self) -> set[str]:
+        """The topics of which each partition counts: those it reads, and those whose partitions
+        are its lanes."""
+        topics = self.topology.topics
+        upstream = upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
+        feeds = {topics.clock, topics.queries} & self.partitions.keys()
+        return {*self.inputs, *upstream, *feeds}
+
     def fingerprint(self, source: TopicPartition) -> list[str]:
-        """What the state of a partition depends on beside the settings of its operators."""
+        """What the state of a partition depends on beside the settings of its operators, and where
+        it has written to: half a stream in one place and half in another is no stream."""
         names = in_chain(self.topology, self.operator_names)
         streams = sorted(self.streams_of(source.topic))
         met = {stream: self.topology.meeting_of(stream) for stream in streams}
         moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
         by_time = [f"{s} by time" for s in streams if not self.topology.streams[s].reorder.numbered]
-        return [*names, *streams, *moved, *(by_time if REORDER in names else ())]
+        written = [f"{s} to {t}/{p}" for s, (t, p) in sorted(self._written(source).items())]
+        told = [f"{name} to {topic}" for name, (topic, _) in sorted(self._told().items())]
+        by_time = by_time if REORDER in names else []
+        return [*names, *streams, *moved, *by_time, *written, *told]
+
+    def accept(self, source: TopicPartition, fingerprint: list[str]) -> None:
+        """StateRefused if the state that was found is another arrangement's."""
+        mine = self.fingerprint(source)
+        if fingerprint == mine:
+            return
+        was = [part for part in fingerprint if part not in mine] or fingerprint
+        says = [part for part in mine if part not in fingerprint] or mine
+        raise StateRefused(
+            f"the state of {source.topic}/{source.partition} was made by {', '.join(was)}; now it"
+            f" would be {', '.join(says)}; set another `application:` to begin anew, or put stages,"
+            " streams and outputs back as they were"
+        )
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -139,21 +170,30 @@ class Arrangement:
         if self.only_looks:
             return NoOutlet()
         if MERGE in self.operator_names:
-            outputs = {name: stream.output for name, stream in streams.items()}
-            return OrderedOutlet(writer, self._targets(outputs))
-        outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
+            return OrderedOutlet(writer, self._written(source))
         lane = lanes_of({t: self.partitions[t] for t in self.inputs})[source.topic]
-        return SequencedOutlet(writer, lane + source.partition, self._targets(outputs))
+        return SequencedOutlet(writer, lane + source.partition, self._written(source))
+
+    def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
+        """Where the events of each stream go."""
+        streams = self.streams_of(source.topic)
+        if self.only_looks:
+            return {}
+        if MERGE in self.operator_names:
+            return self._targets({name: stream.output for name, stream in streams.items()})
+        return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
 
     def result_outlet(self) -> ResultOutlet:
+        return ResultOutlet(self._told())
+
+    def _told(self) -> dict[str, tuple[str, int]]:
+        """Where the results of each operator go, and over how many partitions."""
         topics = self.topology.result_topics
-        return ResultOutlet(
-            {
-                operator: (topics[operator], self.partitions[topics[operator]])
-                for operator in self.operator_names
-                if operator in topics
-            }
-        )
+        return {
+            operator: (topics[operator], self.partitions[topics[operator]])
+            for operator in self.operator_names
+            if operator in topics
+        }
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
@@ -241,7 +281,8 @@ def arrange(
         if partitions[changelog] < partitions[topic]:
             raise ArrangementError(
                 f"{changelog} has {partitions[changelog]} partitions, {topic} has"
-                f" {partitions[topic]}; run `inorder topics create` to make them equal"
+                f" {partitions[topic]}; run `inorder topics create --grow` to make them equal, and"
+                " restart all workers"
             )
     lanes = 0
     if reads(topology, stage) == SEQUENCED:

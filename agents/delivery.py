@@ -21,6 +21,7 @@ the owner drops both and restores.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -58,6 +59,21 @@ class Checkpoint:
     changes: Mapping[bytes, bytes | None]
     source: TopicPartition
     next_offset: int
+
+
+@dataclass(slots=True)
+class CameThrough:
+    """The checkpoints of a partition that are committed: how many since it was opened, and of the
+    last the next offset and when (monotonic; None before the first)."""
+
+    commits: int = 0
+    next_offset: int = 0
+    at_s: float | None = None
+
+    def note(self, next_offset: int) -> None:
+        self.commits += 1
+        self.next_offset = next_offset
+        self.at_s = time.monotonic()
 
 
 class Delivery(Protocol):

@@ -27,6 +27,7 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
 from agents.lanes import Record
+from agents.membership import InstanceFenced, Membership
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
@@ -45,7 +46,7 @@ PARTITION_FETCH_MAX_BYTES = 1 << 20
 """One partition's share of it; the same holds for a larger record."""
 
 SESSION_TIMEOUT_S = 6.0
-"""How long a worker may be silent before its partitions go to others."""
+"""How long a worker may be silent before its partitions go to others, where nobody says."""
 
 HEARTBEAT_INTERVAL_S = 1.0
 
@@ -144,12 +145,26 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     """See the module's docstring. Methods may be awaited from the main loop."""
 
     logger = FAUST_LOG
+    _membership: Membership | None = None
 
     async def on_start(self) -> None:
         await super().on_start()
-        fetcher = self._ensure_consumer()._fetcher
+        consumer = self._ensure_consumer()
+        fetcher = consumer._fetcher
         self._times = FetchTimes(fetcher)
         BareRecords(fetcher)
+        app = cast(Any, self.app)
+        if app.instance is not None:
+            self._membership = Membership(consumer, app.session_s, self._fenced)
+
+    async def on_thread_stop(self) -> None:
+        if self._membership is not None:
+            self._membership.leave()
+        await super().on_thread_stop()
+
+    def _fenced(self, fenced: InstanceFenced) -> None:
+        failure = cast(Any, self.consumer).failure
+        self.parent_loop.call_soon_threadsafe(failure.set, fenced)
 
     async def poll(self, partitions: frozenset[TopicPartition]) -> Poll:
         """Up to `MAX_POLL_RECORDS` of these partitions, after `POLL_TIMEOUT_S` at the
@@ -180,6 +195,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
+        consumer._coordinator.check_errors()  # the group has refused us, say: it stands until then
         poll = Poll()
         with fetcher._subscriptions.fetch_context():  # to the client, a sign of life
             if not partitions:  # which the fetcher would take for all
@@ -215,11 +231,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: driver.Transport) -> aiokafka.AIOKafkaConsumer:
         conf = self.app.conf
+        session_s = cast(Any, self.app).session_s
         return aiokafka.AIOKafkaConsumer(
             bootstrap_servers=driver.server_list(transport.url, transport.default_port),
             **cast(Any, self.app).security.aiokafka(),
             client_id=conf.broker_client_id,
             group_id=conf.id,
+            group_instance_id=cast(Any, self.app).instance,
             partition_assignment_strategy=[RoundRobinPartitionAssignor],
             enable_auto_commit=False,  # the offsets belong to the transaction
             auto_offset_reset="none",  # a position outside the log is ours to judge
@@ -230,8 +248,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
             fetch_max_bytes=FETCH_MAX_BYTES,
             max_partition_fetch_bytes=PARTITION_FETCH_MAX_BYTES,
-            session_timeout_ms=int(SESSION_TIMEOUT_S * 1000),
-            heartbeat_interval_ms=int(HEARTBEAT_INTERVAL_S * 1000),
+            session_timeout_ms=int(session_s * 1000),
+            heartbeat_interval_ms=int(min(HEARTBEAT_INTERVAL_S, session_s / 3) * 1000),
             rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
             request_timeout_ms=int(REQUEST_TIMEOUT_S * 1000),
         )

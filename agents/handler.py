@@ -15,6 +15,7 @@ from agents.delivery import CommitFailed
 from agents.lanes import Batch
 from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
+from agents.stage_log import StageLog
 from agents.transport import PartitionReset
 from agents.watchdog import Verdict, Watchdog
 
@@ -25,12 +26,18 @@ class StageHandler:
     """Opens and closes partitions as they come and go, and keeps watch over them."""
 
     def __init__(
-        self, arrangement: Arrangement, surroundings: Surroundings, watchdog: Watchdog
+        self,
+        arrangement: Arrangement,
+        surroundings: Surroundings,
+        watchdog: Watchdog,
+        stage_log: StageLog,
     ) -> None:
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._watchdog = watchdog
+        self._log = stage_log
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
         watchdog.leaving(time.monotonic_ns())
 
     @property
@@ -47,7 +54,10 @@ class StageHandler:
         self._watchdog.joined(time.monotonic_ns())
         for source in sorted(partitions):
             self._partitions[source] = Partition(source, self._arrangement, self._surroundings)
-            self._watchdog.assigned(time.monotonic_ns(), (source.topic, source.partition))
+            if source not in self._in_doubt:
+                self._watchdog.assigned(time.monotonic_ns(), (source.topic, source.partition))
+        if not partitions <= self._in_doubt:
+            self._log.owns(self._partitions)
         opened = await asyncio.gather(
             *(self._partitions[source].open() for source in sorted(partitions))
         )
@@ -60,13 +70,18 @@ class StageHandler:
         try:
             await partition.take(batch)
         except CommitFailed as failed:
+            self._in_doubt.add(batch.partition)
             raise PartitionReset(str(failed)) from failed
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """A partition that is reset, and that is one in doubt alone, does not leave the watchdog:
+        to it the standstill goes on."""
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
-        self._watchdog.leaving(time.monotonic_ns())
-        for source in partitions:
-            self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
+        if not (len(partitions) == 1 and partitions <= self._in_doubt):
+            self._in_doubt -= partitions
+            self._watchdog.leaving(time.monotonic_ns())
+            for source in partitions:
+                self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
         await asyncio.gather(*(self._close(partition) for partition in mine))
         self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
 
@@ -91,10 +106,22 @@ class StageHandler:
             place = (source.topic, source.partition)
             if not partition.is_open:
                 self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
-            elif partition.heard_of:
+                self._log.restoring(source, *partition.restored)
+                continue
+            self._log.restored(source)
+            if partition.through.commits:
+                self._in_doubt.discard(source)
+            owes = partition.owes or source in self._in_doubt
+            if partition.heard_of or owes:
                 # Where the broker is silent no batch comes, nor a tick: nothing is told then.
                 partition.heard_of = False
-                self._watchdog.told(now_ns, place, *partition.stands_at)
+                self._watchdog.told(
+                    now_ns,
+                    place,
+                    *partition.stands_at,
+                    owes=owes,
+                    commits=partition.through.commits,
+                )
 
     def observe(self) -> None:
         for partition in self._partitions.values():
@@ -103,6 +130,11 @@ class StageHandler:
 
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())
+
+    def last_checkpoint_s(self) -> float | None:
+        """When the newest one came through (monotonic); None before the first."""
+        times = (partition.through.at_s for partition in self._partitions.values())
+        return max((at_s for at_s in times if at_s is not None), default=None)
 
     def explain(self) -> list[dict[str, Any]]:
         stage = self._arrangement.stage.name

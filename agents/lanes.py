@@ -11,6 +11,7 @@ response that the client holds for it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ class Lane:
         self.partition = partition
         self.expected = 0  # batches on their way here, waiting, or being worked on
         self.ticked_at_ns = 0
+        self.told_at_ns = time.time_ns()  # its last batch, of whichever kind
         self._work = work
         self._on_room = on_room
         self._on_error = on_error

@@ -40,7 +40,7 @@ from agents.brokers import Brokers
 from agents.changelog import Progress
 from agents.clock_feed import ClockFeed
 from agents.copy_writer import CopyWriter
-from agents.delivery import Checkpoint, CommitFailed, Delivery
+from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages
 from agents.inlet import Read
 from agents.lanes import Batch
@@ -99,6 +99,7 @@ class Partition:
         self.is_open = False
         self.restored = (0, 1)  # steps done and all that are known, while restoring
         self.heard_of = False  # a batch or a tick has come since somebody looked
+        self.through = CameThrough()
         self._queries = surroundings.query_feed
         self._queries_version = 0
         self._topic_id = surroundings.topic_ids.get(source.topic, "")
@@ -194,7 +195,7 @@ class Partition:
     async def _restore(self, state: Mapping[bytes, bytes]) -> None:
         progress = self._restoring.progress(state)
         self._topic_id = self._topic_id or progress.topic_id
-        self.next_offset = progress.next_offset
+        self.next_offset = self.through.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
         rebuilding = Rebuilding(
             self._surroundings.brokers,
@@ -245,6 +246,7 @@ class Partition:
         for first in range(0, len(records), PIECE):
             piece = records[first : first + PIECE]
             self._work(piece)
+            self.heard_of = True
             self._taken += len(piece)
             self.next_offset = piece[-1].offset + 1
             if time.monotonic() - since_s >= LONG_S:
@@ -373,6 +375,7 @@ class Partition:
             self._metrics.aborted()
             raise
         self._metrics.committed(time.monotonic() - started)
+        self.through.note(checkpoint.next_offset)
         self._copying.note(checkpoint.changes, position)
 
     async def _arrived(self) -> None:
@@ -389,9 +392,14 @@ class Partition:
     # -- for people --------------------------------------------------------------------------------
 
     @property
+    def owes(self) -> bool:
+        """Something that was done waits for a checkpoint, or for the end of one."""
+        return self._on_its_way is not None or bool(self._taken or self._outbox.records)
+
+    @property
     def stands_at(self) -> tuple[int, int]:
-        """The next offset to read, and the input's end."""
-        return self.next_offset or 0, self.high_watermark
+        """The offset up to which all is committed that had to be, and the input's end."""
+        return self.through.next_offset if self.owes else self.next_offset or 0, self.high_watermark
 
     @property
     def lag(self) -> int:

@@ -16,7 +16,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,16 +31,20 @@ from agents.changelog import StateRefused
 from agents.clock_feed import ClockFeed
 from agents.copy_writer import CopyWriter
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from agents.fetching import SESSION_TIMEOUT_S
 from agents.handler import StageHandler
 from agents.http import Health, HttpServer
 from agents.local_copy import LocalCopy
+from agents.membership import InstanceFenced
 from agents.metrics import Metrics
 from agents.partition import Surroundings
 from agents.query_feed import QueryFeed
 from agents.security import PLAINTEXT, Security
+from agents.stage_log import StageLog
 from agents.state.open import open_store
 from agents.state.store import Store, StoreName
-from agents.watchdog import Patience, State, Watchdog
+from agents.topic_watch import Known, TopicWatch, looking_at
+from agents.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.description import Stage as StageDescription
@@ -70,7 +74,8 @@ class Stuck(Exception):
 class ProcessSettings:
     """What the command line says. Brokers that are absent are waited for `brokers_wait_s`.
     `parent`: leave when this process is gone; `announce` is told where the HTTP server
-    listens."""
+    listens. `instance`: the worker's name, under which a stage gets its place back while the
+    group's session (`session_s`) lasts."""
 
     servers: str
     state_dir: Path
@@ -78,6 +83,8 @@ class ProcessSettings:
     brokers_wait_s: float = 0.0
     parent: int | None = None
     announce: Callable[[str], None] | None = None
+    instance: str | None = None
+    session_s: float = SESSION_TIMEOUT_S
 
 
 async def run_stage(topology: Topology, stage: StageDescription, settings: ProcessSettings) -> None:
@@ -129,7 +136,11 @@ class StageProcess:
             brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
-        self._handler = StageHandler(arrangement, surroundings, watchdog)
+        self._log = StageLog(metrics)
+        self._handler = StageHandler(arrangement, surroundings, watchdog, self._log)
+        self._topics = (
+            None if brokers.is_embedded else TopicWatch(Known.by(arrangement), looking_at(brokers))
+        )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
         self._http = HttpServer(
@@ -141,6 +152,8 @@ class StageProcess:
 
     async def run(self) -> None:
         arrangement = self._arrangement
+        inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
+        log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
         app = build_app(
             arrangement.group,
             self._brokers.servers,
@@ -148,6 +161,9 @@ class StageProcess:
             self._handler,
             check_crcs=self._brokers.check_crcs,
             security=self._brokers.security,
+            instance=self._instance,
+            session_s=self._settings.session_s,
+            known=arrangement.partitions,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -156,7 +172,9 @@ class StageProcess:
         host, port = await self._http.start()
         if self._settings.announce is not None:
             self._settings.announce(f"{host}:{port}")
-        pulse = asyncio.create_task(self._pulse(app))
+        beside = [asyncio.create_task(self._beside(app, self._pulse()))]
+        if self._topics is not None:
+            beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
@@ -165,9 +183,14 @@ class StageProcess:
                     arrangement.partitions[arrangement.topology.topics.queries]
                 )
             await run(app, self._stop)
+        except Exception as failed:
+            if self._stuck is None:
+                raise
+            log.warning("at the stop: %s: %s", type(failed).__name__, failed)
         finally:
-            pulse.cancel()
-            await asyncio.wait([pulse])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
             if self._feed is not None:
                 await self._feed.stop()
             if self._queries is not None:
@@ -176,26 +199,39 @@ class StageProcess:
         if self._stuck is not None:
             raise self._stuck
 
-    async def _pulse(self, app: Application) -> None:
-        beats = 0
+    @property
+    def _instance(self) -> str | None:
+        """The name of the stage's place in its group. The embedded broker keeps no places."""
+        name = self._settings.instance
+        if name is None or self._brokers.is_embedded:
+            return None
+        return f"{name}-{self._arrangement.stage.name.replace('+', '-')}"
+
+    async def _beside(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
         try:
-            while True:
-                await asyncio.sleep(PULSE_S)
-                beats += 1
-                self._handler.pulse()
-                if self._queries is not None:
-                    self._queries.examine()
-                if beats % OBSERVE_EVERY == 0:
-                    self._handler.observe()
-                    self._look_after()
+            await work
         except Exception as failed:  # noqa: BLE001 - nobody else would hear of it
             app.failure.set(failed)
+
+    async def _pulse(self) -> None:
+        beats = 0
+        while True:
+            await asyncio.sleep(PULSE_S)
+            beats += 1
+            self._handler.pulse()
+            if self._queries is not None:
+                self._queries.examine()
+            if beats % OBSERVE_EVERY == 0:
+                self._handler.observe()
+                self._look_after()
 
     def _look_after(self) -> None:
         verdict = self._handler.verdict()
         if verdict.state is State.STOP and self._stuck is None:
             self._stuck = Stuck("; ".join(verdict.reasons))
             self._stop.set()
+        self._log.stands(self._why_not_ready(verdict))
+        self._log.minute(self._handler.last_checkpoint_s)
         parent = self._settings.parent
         if parent is not None and os.getppid() != parent:
             log.error("the supervisor is gone")
@@ -205,8 +241,11 @@ class StageProcess:
         return Health(self._stuck is None, () if self._stuck is None else (str(self._stuck),))
 
     def _ready(self) -> Health:
-        verdict = self._handler.verdict()
-        return Health(verdict.state is State.READY, verdict.reasons)
+        reasons = self._why_not_ready(self._handler.verdict())
+        return Health(not reasons, reasons)
+
+    def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
+        return (*(() if self._topics is None else self._topics.faults), *verdict.reasons)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology = self._arrangement.topology
@@ -262,11 +301,11 @@ class StageProcess:
 
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """The Kafka client leaves futures that nobody asks, when a producer is fenced for one.
-    Whoever waits for the commit has been told; a line is enough here."""
+    Whoever waits for the commit has been told; a line for whoever looks closely is enough."""
     exception = context.get("exception")
     why = "" if exception is None else f": {type(exception).__name__}: {exception}"
-    log.info("%s%s", context["message"], why)
+    log.debug("%s%s", context["message"], why)
 
 
-EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, StateRefused)
+EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, InstanceFenced, StateRefused)
 """Told to the user in one line."""

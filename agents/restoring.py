@@ -133,13 +133,7 @@ class Restoring:
     def progress(self, state: Mapping[bytes, bytes]) -> Progress:
         """StateRefused where the state was made in another way or from another input."""
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose)
-        fingerprint = self._arrangement.fingerprint(self._source)
-        if progress.arrangement != fingerprint:
-            raise StateRefused(
-                f"the state of {self._whose} was made by {'+'.join(progress.arrangement)}, the"
-                f" topology file now says {'+'.join(fingerprint)}; set another `application:` to"
-                " begin anew, or put the stages and streams back as they were"
-            )
+        self._arrangement.accept(self._source, progress.arrangement)
         if not same_log(progress.topic_id, self._input_id):
             raise StateRefused(
                 f"{self._source.topic} is not the topic that the state of its partition"

@@ -122,7 +122,7 @@ class Supervisor:
         while not self._stopping.is_set():
             code = await self._run_once(child)
             if self._stopping.is_set():
-                if code != Exit.DONE:
+                if code != Exit.DONE and not child.hung:  # else we have killed it, and said so
                     log.error("stage %s: exit %d at the stop", child.stage, code)
                     self._fail(Exit.FAILED)
                 return

@@ -123,7 +123,7 @@ def create(
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
     created = {spec.name: _is_new(futures[spec.name], spec, bootstrap_servers) for spec in specs}
-    _await_leaders(admin, created)
+    await_leaders(admin, created)
     known = admin.list_topics(timeout=TIMEOUT_S)
     return [
         Outcome(
@@ -148,7 +148,7 @@ def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bo
     return True
 
 
-def _await_leaders(admin: AdminClient, names: Collection[str]) -> None:
+def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
     """A topic exists before the brokers can tell of it, whoever has just made it."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):

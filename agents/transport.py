@@ -6,6 +6,8 @@ This transport is a subclass of Faust's aiokafka driver that gives instead:
 * **Batches.** What one poll brings of one partition is one Faust event, a `Batch`.
 * **Ticks.** A partition at its end gives a `Batch` without records, at most one every
   `TICK_INTERVAL_NS` and only while its lane is idle: time moves on where no record does.
+  One whose broker answers, without a record and not at its end (an open transaction is),
+  gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
   where to begin; `on_revoked` is awaited before the partition may go elsewhere.
 * **Back-pressure** for each partition by itself (agents.lanes).
@@ -24,7 +26,9 @@ What a `Handler` can rely on
 4. Where `on_batch` raises `PartitionReset`, its partition is revoked and assigned anew and
    read from where `on_assigned` says, up to `MAX_RESETS` times in a row without that place
    moving on: what was worked on and did not come through is no progress.
-5. Records are read committed. Retention that overtook the position shows as
+5. Partitions that a topic has got since the start (`known` says how many it had) are not
+   opened: there is no room for their state yet. Nobody reads them, and the log says so.
+6. Records are read committed. Retention that overtook the position shows as
    `Batch.skipped`. A topic that is gone, or whose log ends before the position and so was
    made anew, is an `InputLost`.
 
@@ -40,6 +44,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Protocol, cast
 
@@ -55,6 +60,8 @@ log = logging.getLogger(__name__)
 
 TICK_INTERVAL_NS = 50_000_000
 """A partition at its end ticks no more often than this."""
+
+LIFE_INTERVAL_NS = 1_000_000_000
 
 REVOKE_TIMEOUT_S = 10.0
 """For the batch under work, and again for `on_revoked`; both fit into the rebalance."""
@@ -117,6 +124,7 @@ class BatchConsumer(driver.Consumer):
         self.handler = transport.handler
         self.failure = transport.failure
         self._topics = transport.topics
+        self._known = transport.known
         self._lanes: dict[TopicPartition, Lane] = {}
         self._owned: frozenset[TopicPartition] = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
@@ -175,8 +183,18 @@ class BatchConsumer(driver.Consumer):
         if gone:
             self.failure.set(InputLost(f"the topic {', '.join(gone)} is gone"))
         elif not (self.should_stop or self._is_finishing):
-            self._owned = frozenset(TopicPartition(*tp) for tp in assigned)
+            given = frozenset(TopicPartition(*tp) for tp in assigned)
+            self._owned = frozenset(p for p in given if p.partition < self._known_of(p.topic))
+            if given - self._owned:
+                log.error(
+                    "%s: added since this stage started, and not read by it; restart all workers",
+                    ", ".join(f"{p.topic}/{p.partition}" for p in sorted(given - self._owned)),
+                )
             self._start_opening(self._begin(self._owned))
+
+    def _known_of(self, topic: str) -> float:
+        """How many partitions the topic had at the start; those added since have no state."""
+        return self._known.get(topic, math.inf)
 
     # Opening partitions.
 
@@ -274,9 +292,10 @@ class BatchConsumer(driver.Consumer):
                 continue
             records = poll.records.get(partition)
             if not records:
-                if not self._is_tick_due(lane, end):
+                if not (self._is_tick_due(lane, end) or self._is_life_due(lane, end)):
                     continue
                 lane.ticked_at_ns = end.asked_at_ns
+            lane.told_at_ns = end.asked_at_ns
             yield Batch(
                 partition,
                 records or [],
@@ -291,6 +310,9 @@ class BatchConsumer(driver.Consumer):
             and end.caught_up_at_ns() is not None
             and end.asked_at_ns - lane.ticked_at_ns >= TICK_INTERVAL_NS
         )
+
+    def _is_life_due(self, lane: Lane, end: End) -> bool:
+        return not lane.expected and end.asked_at_ns - lane.told_at_ns >= LIFE_INTERVAL_NS
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[Batch]:
         skips = []
@@ -352,8 +374,16 @@ class BatchTransport(driver.Transport):
 
     Consumer = BatchConsumer
 
-    def __init__(self, url: Any, app: Any, topics: Iterable[str], handler: Handler) -> None:
+    def __init__(
+        self,
+        url: Any,
+        app: Any,
+        topics: Iterable[str],
+        handler: Handler,
+        known: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(url, app)
         self.topics = tuple(topics)
+        self.known = known or {}
         self.handler = handler
         self.failure = Failure()

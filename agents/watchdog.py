@@ -1,16 +1,21 @@
 """Does the worker get on? Pure: it is told what is seen, and says what follows.
 
-A partition *gets on* while its position rises above the highest it ever had, or while
-there is nothing to read (the position stands at the end). So a loop of aborts that
-seeks back again and again is no progress. From the moment neither is so, time counts
-against it:
+What counts is what has been *committed*: the position that is told is that of the last
+checkpoint as long as anything is owed to the log, and a partition that has read all and
+gets none of it committed does not get on. It *gets on* while its position rises above the
+highest it ever had, or while there is nothing to read (the position stands at the end) and
+nothing owed. So a loop of aborts that seeks back again and again is no progress. From the
+moment neither is so, time counts against it:
 
 * after `unready_after_ns` the worker is not ready, and says which partition stands;
 * after `stuck_after_ns` it should stop: a new owner takes over, or the fault is loud.
 
-A partition of which nothing has been told counts as standing too, for then nobody
-looks after it. While it restores it is not ready from the start; its position is then
-that in the changelog, whose highest is kept apart.
+Two faults are told sooner, after `silent_after_ns`, since nothing sound looks like them:
+something is owed and no checkpoint comes through, be it that they hang or that they fail;
+nothing is heard of a partition, which its broker answers for many times a second, and then
+nobody looks after it. While it restores it is not ready from the start; its position is
+then that in the changelog, whose highest is kept apart, and the time is not held against
+its checkpoints.
 
 Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
 says so, and this counts as standing too. A broker that falls silent ends there, as the
@@ -18,11 +23,12 @@ group's session does.
 
 Only time in which the worker could have worked counts: between two calls at most
 `longest_step_ns`. So a worker that was paused, or a machine that slept, is not
-condemned for it on waking. `now_ns` is a monotonic clock; where it goes back no time
-has passed. Memory and cost: O(partitions assigned).
+condemned for it on waking (`silent_after_ns` lies above that). `now_ns` is a monotonic
+clock; where it goes back no time has passed. Memory and cost: O(partitions assigned).
 
 `unready_after_ns` lies above the time-out of a transaction (10 s): the open one of a
-dead worker holds up its readers for that long, and this is no fault of theirs.
+dead worker holds up its readers for that long, and this is no fault of theirs. Their
+broker answers them meanwhile.
 """
 
 from __future__ import annotations
@@ -44,9 +50,11 @@ class Patience:
     unready_after_ns: int = 15 * S_NS
     stuck_after_ns: int = 60 * S_NS
     longest_step_ns: int = 5 * S_NS
+    silent_after_ns: int = 6 * S_NS
 
     def __post_init__(self) -> None:
-        if not 0 < self.unready_after_ns <= self.stuck_after_ns or self.longest_step_ns <= 0:
+        times_ns = (self.unready_after_ns, self.longest_step_ns, self.silent_after_ns)
+        if min(times_ns) <= 0 or self.unready_after_ns > self.stuck_after_ns:
             raise ValueError(
                 f"{self}: write times above 0, and stuck_after_ns not below unready_after_ns"
             )
@@ -54,7 +62,12 @@ class Patience:
     @classmethod
     def until(cls, stuck_after_ns: int) -> Patience:
         """Not ready after the usual time, or together with stuck where that is sooner."""
-        return cls(min(cls().unready_after_ns, stuck_after_ns), stuck_after_ns)
+        usual = cls()
+        return cls(
+            unready_after_ns=min(usual.unready_after_ns, stuck_after_ns),
+            stuck_after_ns=stuck_after_ns,
+            silent_after_ns=min(usual.silent_after_ns, stuck_after_ns),
+        )
 
 
 class State(Enum):
@@ -74,7 +87,17 @@ class Verdict:
 
 
 class _Watched:
-    __slots__ = ("end_offset", "highest", "moved_ns", "position", "restoring", "told_ns")
+    __slots__ = (
+        "commits",
+        "end_offset",
+        "highest",
+        "moved_ns",
+        "owes",
+        "paid_ns",
+        "position",
+        "restoring",
+        "told_ns",
+    )
 
     def __init__(self, now_ns: int) -> None:
         self.position: int | None = None
@@ -82,6 +105,9 @@ class _Watched:
         self.restoring = False
         self.highest = {True: -1, False: -1}  # by `restoring`
         self.moved_ns = now_ns
+        self.paid_ns = now_ns  # when nothing was owed, or a checkpoint came through
+        self.commits = 0
+        self.owes = False
         self.told_ns = now_ns
 
     def lag(self) -> int:
@@ -127,16 +153,27 @@ class Watchdog:
         end_offset: int,
         *,
         restoring: bool = False,
+        owes: bool = False,
+        commits: int = 0,
     ) -> None:
-        """Offsets next to read and after the last; of the changelog while restoring.
+        """Offsets after what is done and after the last; of the changelog while restoring.
 
-        A partition that is not assigned (any more) is passed over.
+        `owes`: something waits for a checkpoint, and `position` is then the last one's; of
+        these `commits` have come through since the partition was opened. A partition that is
+        not assigned (any more) is passed over.
         """
         self._pass_time(now_ns)
         watched = self._watched.get(place)
         if watched is None:
             return
-        if position > watched.highest[restoring] or position >= end_offset:
+        if restoring:
+            watched.paid_ns += self._elapsed_ns - watched.told_ns
+        else:
+            if not owes or commits > watched.commits:
+                watched.paid_ns = self._elapsed_ns
+            watched.commits = commits
+        watched.owes = owes
+        if position > watched.highest[restoring] or (position >= end_offset and not owes):
             watched.moved_ns = self._elapsed_ns
             watched.highest[restoring] = max(position, watched.highest[restoring])
         watched.position = position
@@ -167,8 +204,13 @@ class Watchdog:
     def _standing(self, watched: _Watched) -> tuple[int, str]:
         """For how long it stands, and what is to be said of it ("" if nothing)."""
         silent_ns = self._elapsed_ns - watched.told_ns
+        owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0
         standing_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
-        if silent_ns >= self._patience.unready_after_ns:
+        if owing_ns >= self._patience.silent_after_ns:
+            at = f"the last one at offset {watched.position}"
+            told = f"no checkpoint has come through for {_shown(owing_ns)} ({at})"
+            return max(silent_ns, standing_ns, owing_ns), told
+        if silent_ns >= self._patience.silent_after_ns:
             return max(silent_ns, standing_ns), f"nothing heard of it for {_shown(silent_ns)}"
         if standing_ns >= self._patience.unready_after_ns:
             work = "restore" if watched.restoring else "progress"

@@ -53,12 +53,13 @@ def reached(servers: str, access: Security) -> Brokers:
         raise Refused(str(error)) from error
 
 
-def _seconds(_: click.Context, __: click.Parameter, text: str) -> float:
+def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
+    """A callback: a duration with its unit. `Refused` names the option."""
     try:
         return in_unit(text, NS_PER, "5min") / NS_PER["s"]
     except PydanticCustomError as error:
         faults: list[Fault] = (error.context or {})["faults"]
-        raise Refused(f"--brokers-wait: {faults[0].message}; {faults[0].remedy}") from error
+        raise Refused(f"{option.opts[0]}: {faults[0].message}; {faults[0].remedy}") from error
 
 
 brokers_wait_option = click.option(
@@ -68,6 +69,6 @@ brokers_wait_option = click.option(
     metavar="DURATION",
     default="5min",
     show_default=True,
-    callback=_seconds,
+    callback=seconds,
     help="How long brokers that do not answer at the start are waited for.",
 )

@@ -9,6 +9,9 @@ the rest); the command line wins.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from importlib import import_module
 from typing import Final
 
@@ -36,6 +39,9 @@ HIDDEN: Final = frozenset({"stage"})
 MODULES: Final = {"demo": "cli.demo.show", "sync-server": "cli.sync_server"}
 """Where a command is not in the module of its name."""
 
+SERVING: Final = frozenset({"sink", "stage", "sync-server", "worker"})
+"""These run until they are told to stop, and leave with 0 then."""
+
 
 class Commands(click.Group):
     """Commands are imported when used: `replay` needs no Kafka client."""
@@ -46,6 +52,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in SERVING and sys.argv[1:2] == [cmd_name]:
+            _leave_when_told()
         command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
         return command
 
@@ -53,6 +61,13 @@ class Commands(click.Group):
         """From the table, so that help imports nothing either."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+
+
+def _leave_when_told() -> None:
+    """Until the command has handlers of its own, which takes seconds of imports on a busy machine:
+    there is nothing to finish yet."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os._exit(0))
 
 
 @click.group(

@@ -206,7 +206,7 @@ def group_of(kind: str, store: str, place: str) -> str:
 
 
 def _run(source: Source, sink: Sink, group: str) -> None:
-    set_up("sink", verbose=True)
+    set_up("sink")
     at = listening("--http", source.http)
     access = security(source.kafka_path)
     try:

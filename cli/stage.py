@@ -17,8 +17,9 @@ import click
 
 from agents.exits import Exit
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
+from cli.instance import instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
-from cli.logs import set_up
+from cli.logs import log_option, quiet_option, set_up, verbose_option
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
 log = logging.getLogger("inorder.stage")
@@ -33,7 +34,11 @@ log = logging.getLogger("inorder.stage")
 @redis_option
 @kafka_option
 @brokers_wait_option
-@click.option("--verbose", is_flag=True)
+@instance_option
+@session_option
+@log_option
+@quiet_option
+@verbose_option
 def command(
     topology_path: str,
     brokers: str,
@@ -43,14 +48,20 @@ def command(
     redis: str | None,
     kafka_path: str | None,
     brokers_wait_s: float,
+    instance: str | None,
+    session_s: float,
+    log_style: str,
+    quiet: bool,
     verbose: bool,
 ) -> None:
     """Run one stage until SIGTERM."""
-    set_up(f"{name}", verbose)
+    set_up(name, quiet=quiet, verbose=verbose, style=log_style)
     topology = load(topology_path, redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(kafka_path)
-    settings = ProcessSettings(brokers, state_dir, access, brokers_wait_s, parent, _announce)
+    settings = ProcessSettings(
+        brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s
+    )
     try:
         asyncio.run(_run(run_stage(topology, stage, settings)))
     except EXPECTED_FAILURES as refused:

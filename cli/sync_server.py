@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Answer sources over UDP until SIGTERM; samples go to the clock topic, or with
     `--brokers none` to standard output, as lines for `inorder replay`."""
-    set_up("sync-server", verbose=True)
+    set_up("sync-server")
     host, port = listening("--bind", bind)
     http_host, http_port = listening("--http", http)
     ring = _keys(keys, auth, host, bind)

@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from agents import growth
 from agents.topics import Outcome, TopicsUnavailable, create, declared
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option
@@ -25,28 +26,40 @@ def command() -> None:
 @brokers_option
 @kafka_option
 @click.option(
+    "--grow",
+    is_flag=True,
+    help="Also give changelogs the partitions that their inputs have got since. Restart all"
+    " workers then.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
     envvar="INORDER_TOPICS_CREATE_JSON",
     help="For programs.",
 )
-def create_command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
+def create_command(
+    topology_path: str, brokers: str, kafka_path: str | None, grow: bool, as_json: bool
+) -> None:
     """Make every topic the topology needs; those that exist are left as they are."""
     topology = load(topology_path)
     access = security(kafka_path)
     reached(brokers, access)
     try:
         outcomes = create(declared(topology), brokers, topology.topics.replication, access)
+        grown = growth.grow(topology, brokers, access) if grow else []
     except TopicsUnavailable as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        click.echo(json.dumps({"topics": [asdict(outcome) for outcome in outcomes]}))
+        told = {"topics": [*map(asdict, outcomes)], "grown": [*map(asdict, grown)]}
+        click.echo(json.dumps(told))
         return
     for outcome in outcomes:
         click.echo(f"{'created' if outcome.created else 'exists '}  {outcome.name}")
         for difference in outcome.differences:
             click.echo(f"         differs: {difference}", err=True)
+    for each in grown:
+        click.echo(f"grown    {each.name} to {each.partitions} partitions")
     if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
         click.echo(thin, err=True)
 

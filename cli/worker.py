@@ -16,8 +16,9 @@ from agents.arrangement import works
 from agents.http import HttpUnavailable
 from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
+from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
-from cli.logs import set_up
+from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.program import PROGRAM
 from cli.serving import http_option, listening
 from cli.topology_file import (
@@ -56,7 +57,11 @@ NS_PER_S = 1_000_000_000
 @redis_option
 @kafka_option
 @brokers_wait_option
-@click.option("--verbose", is_flag=True, help="Also tell what goes well.")
+@instance_option
+@session_option
+@log_option
+@quiet_option
+@verbose_option
 def command(
     topology_path: str,
     brokers: str,
@@ -66,10 +71,14 @@ def command(
     redis: str | None,
     kafka_path: str | None,
     brokers_wait_s: float,
+    instance: str | None,
+    session_s: float,
+    log_style: str,
+    quiet: bool,
     verbose: bool,
 ) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
-    set_up("worker", verbose=True)
+    set_up("worker", quiet=quiet, style=log_style)
     topology = load(topology_path, redis)
     stages = chosen(topology, names)
     host, port = listening("--http", http)
@@ -77,7 +86,8 @@ def command(
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     with _brokers(brokers) as servers:
         command_line = StageCommand(
-            topology_path, servers, state_dir, kafka_path, brokers_wait_s, verbose
+            *(topology_path, servers, state_dir, kafka_path, brokers_wait_s, instance),
+            *(session_s, log_style, quiet, verbose),
         )
         commands = {stage: command_line.of(stage) for stage in stages}
         if redis is not None:
@@ -115,7 +125,11 @@ class StageCommand:
     state_dir: Path
     kafka_path: str | None
     brokers_wait_s: float
-    verbose: bool
+    instance: str | None = None
+    session_s: float = 6.0
+    log_style: str = TEXT
+    quiet: bool = False
+    verbose: bool = False
 
     def of(self, stage: str) -> list[str]:
         return [
@@ -124,6 +138,9 @@ class StageCommand:
             *("--state-dir", str(self.state_dir), "--parent", str(os.getpid())),
             *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),
             *(["--kafka", self.kafka_path] if self.kafka_path is not None else []),
+            *("--instance", self.instance or NONE, "--session", f"{self.session_s:.9f}s"),
+            *("--log", self.log_style),
+            *(["--quiet"] if self.quiet else []),
             *(["--verbose"] if self.verbose else []),
         ]
 

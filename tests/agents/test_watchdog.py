@@ -90,7 +90,7 @@ def asked_until(dog: Watchdog, from_s: int, until_s: int) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "state"), [(14, State.READY), (15, State.NOT_READY), (60, State.STOP)]
+    ("silent_s", "state"), [(5, State.READY), (6, State.NOT_READY), (60, State.STOP)]
 )
 def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
     never_told = Watchdog(PATIENCE)
@@ -179,12 +179,77 @@ def test_what_is_revoked_is_forgotten() -> None:
     assert dog.verdict(60 * S_NS).state is State.READY
 
 
+Owing = tuple[int, int, bool, int]
+"""Position and end of partition A, whether it owes, and the checkpoints so far."""
+
+
+@pytest.mark.parametrize(
+    ("tells", "asked_s", "state", "says"),
+    [
+        pytest.param(lambda s: (s, 100, True, s), 90, State.READY, "", id="commits all the time"),
+        pytest.param(lambda s: (7, 7, True, s), 90, State.READY, "", id="commits what ticks say"),
+        pytest.param(lambda _: (7, 100, True, 3), 5, State.READY, "", id="a slow one"),
+        pytest.param(
+            lambda _: (7, 100, True, 3),
+            6,
+            State.NOT_READY,
+            "raw/0: no checkpoint has come through for 6 s (the last one at offset 7)",
+            id="none comes through",
+        ),
+        pytest.param(
+            lambda _: (7, 7, True, 3),
+            6,
+            State.NOT_READY,
+            "no checkpoint has come through for 6 s",
+            id="nor of what ticks say",
+        ),
+        pytest.param(lambda _: (7, 100, True, 3), 60, State.STOP, "for 60 s", id="stuck"),
+        pytest.param(
+            lambda s: (7, 100, s % 10 > 0 or s > 50, 3 if s < 50 else 0),
+            58,
+            State.NOT_READY,
+            "for 8 s",
+            id="owes nothing, then owes",
+        ),
+    ],
+)
+def test_what_is_read_and_not_committed_is_no_progress(
+    tells: Callable[[int], Owing], asked_s: int, state: State, says: str
+) -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    dog.told(0, A, 7, 100, commits=3)
+    for second in range(asked_s + 1):
+        position, end, owes, commits = tells(second)
+        dog.told(second * S_NS, A, position, end, owes=owes, commits=commits)
+    verdict = dog.verdict(asked_s * S_NS)
+    assert verdict.state is state
+    assert says in "; ".join(verdict.reasons)
+
+
+def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
+    """Each time the partition is restored, which goes on and on in its changelog (the marks of
+    what was aborted are there), and begins with no checkpoint of its own."""
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    dog.told(0, A, 7, 100, commits=500)
+    for second in range(1, 88):
+        if second % 8 < 2:
+            dog.told(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
+        else:
+            dog.told(second * S_NS, A, 7, 100, owes=True, commits=0)
+    assert dog.verdict(87 * S_NS).state is State.STOP
+    dog.told(87 * S_NS, A, 8, 100, owes=True, commits=1)
+    assert dog.verdict(87 * S_NS).state is State.READY
+
+
 @pytest.mark.parametrize(
     "patience",
     [
         {"unready_after_ns": 0},
         {"unready_after_ns": 20, "stuck_after_ns": 10},
         {"longest_step_ns": 0},
+        {"silent_after_ns": 0},
     ],
 )
 def test_patience_that_makes_no_sense_is_refused(patience: dict[str, int]) -> None:

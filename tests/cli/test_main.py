@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,32 @@ def test_help_and_replay_import_no_kafka_client() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[0, 0] []"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("worker", 0), ("stage", 0), ("sink", 0), ("sync-server", 0), ("replay", -signal.SIGTERM)],
+)
+def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
+    command: str, code: int
+) -> None:
+    check = (
+        "import importlib, os, signal\n"
+        "def told_meanwhile(name):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    raise AssertionError('it went on')\n"
+        "importlib.import_module = told_meanwhile\n"
+        "from cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check, command],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr.decode()
 
 
 def test_an_unknown_command_ends_with_2() -> None:

@@ -1,0 +1,161 @@
+"""What a stage tells in its log of its own accord: how it starts, how it stands, a line a minute.
+
+    owns        the partitions it has been given
+    restore     how far it is, every `PROGRESS_S` while it lasts
+    ready       and not ready, with the reasons; again every `REPEAT_S` while it lasts
+    minute      rate, lag, late by cause, dead, held, the last checkpoint
+
+The figures are those of `/metrics`, as differences over the minute. A state that lasts for
+less than two looks, which are a second apart, is not told: a rebalance passes through "not
+ready" each time. Each line bears its values as `fields` too, for a log in JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from aiokafka.structs import TopicPartition
+
+from agents.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+MINUTE_S: Final = 60.0
+PROGRESS_S: Final = 5.0
+REPEAT_S: Final = 60.0
+STARTS_S: Final = 10.0
+"""For so long after its start it is no news that it is not ready."""
+
+
+class StageLog:
+    """Of one stage's process. The methods are cheap but `minute`, which reads the counters once
+    in `MINUTE_S`; `clock` is monotonic, in seconds."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._began_s = self._since_s = clock()
+        self._before: Counter[tuple[str, str]] = Counter()
+        self._restore_told_s: dict[TopicPartition, float] = {}
+        self._was_ready: bool | None = None
+        self._seen: bool | None = None
+        self._told_s = 0.0
+
+    def owns(self, partitions: Collection[TopicPartition]) -> None:
+        places = [f"{source.topic}/{source.partition}" for source in sorted(partitions)]
+        _say("owns %s", ", ".join(places) or "no partition", partitions=places)
+
+    def restoring(self, source: TopicPartition, position: int, end: int) -> None:
+        """Tell how far it is, if it was not told lately."""
+        now_s = self._clock()
+        if now_s - self._restore_told_s.setdefault(source, now_s) < PROGRESS_S:
+            return
+        self._restore_told_s[source] = now_s
+        place = f"{source.topic}/{source.partition}"
+        _say(
+            "%s: restoring, %d of %d records are read",
+            *(place, position, end),
+            partition=place,
+            position=position,
+            end=end,
+        )
+
+    def restored(self, source: TopicPartition) -> None:
+        self._restore_told_s.pop(source, None)
+
+    def stands(self, reasons: Collection[str]) -> None:
+        """Ready without reasons. Asked once a second."""
+        now_s = self._clock()
+        is_ready = not reasons
+        lasts = is_ready == self._seen
+        self._seen = is_ready
+        if not lasts or (is_ready and self._was_ready):
+            return
+        if is_ready:
+            _say("ready", ready=True)
+        elif (self._was_ready is None and now_s - self._began_s < STARTS_S) or (
+            self._was_ready is False and now_s - self._told_s < REPEAT_S
+        ):
+            return
+        else:
+            fields = {"ready": False, "reasons": list(reasons)}
+            log.warning("not ready: %s", "; ".join(reasons), extra={"fields": fields})
+        self._was_ready = is_ready
+        self._told_s = now_s
+
+    def minute(self, checkpoint_s: Callable[[], float | None]) -> None:
+        """Once in a minute; `checkpoint_s`: when the last checkpoint came through."""
+        now_s = self._clock()
+        elapsed_s = now_s - self._since_s
+        if elapsed_s < MINUTE_S:
+            return
+        self._since_s = now_s
+        counted, standing = self._counted(), self._standing()
+        grown = counted - self._before
+        self._before = counted
+        last_s = checkpoint_s()
+        fields: dict[str, Any] = {
+            "in": grown["in", ""],
+            "per_second": round(grown["in", ""] / elapsed_s, 1),
+            "out": grown["out", ""],
+            "late": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "late"},
+            "duplicate": grown["duplicate", ""],
+            "dead": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "dead"},
+            **standing,
+            "checkpoint_age_s": None if last_s is None else round(now_s - last_s, 1),
+        }
+        _say("%s", _minute_line(fields, elapsed_s), **fields)
+
+    def _counted(self) -> Counter[tuple[str, str]]:
+        """Of all streams and partitions, by kind and cause."""
+        metrics = self._metrics
+        families = {
+            "in": metrics.records_in,
+            "out": metrics.emitted,
+            "late": metrics.late,
+            "duplicate": metrics.duplicate,
+            "dead": metrics.dead,
+        }
+        found: Counter[tuple[str, str]] = Counter()
+        for kind, family in families.items():
+            for metric in family.collect():
+                for sample in metric.samples:
+                    if sample.name.endswith("_total"):
+                        found[kind, sample.labels.get("reason", "")] += int(sample.value)
+        return found
+
+    def _standing(self) -> dict[str, int]:
+        gauges = {"lag": self._metrics.input_lag, "held": self._metrics.held}
+        return {
+            name: int(sum(sample.value for metric in gauge.collect() for sample in metric.samples))
+            for name, gauge in gauges.items()
+        }
+
+
+def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:
+    last_s = fields["checkpoint_age_s"]
+    parts = [
+        f"{elapsed_s:.0f} s: {fields['in']:,} in, {fields['per_second']:,}/s",
+        f"{fields['out']:,} out",
+        f"lag {fields['lag']:,}",
+        f"held {fields['held']:,}",
+        f"late {_by_cause(fields['late'])}",
+        f"dead {_by_cause(fields['dead'])}",
+        f"duplicate {fields['duplicate']:,}",
+        "no checkpoint yet" if last_s is None else f"last checkpoint {last_s:.1f} s ago",
+    ]
+    return ", ".join(parts)
+
+
+def _by_cause(causes: Mapping[str, int]) -> str:
+    whole = f"{sum(causes.values()):,}"
+    told = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
+    return f"{whole} ({told})" if told else whole
+
+
+def _say(text: str, *values: Any, **fields: Any) -> None:
+    log.info(text, *values, extra={"fields": fields})

@@ -1,0 +1,176 @@
+"""Are the topics of a stage still what they were when it started?
+
+Every `LOOK_S` the brokers are asked, in one request, about all topics that the stage reads
+or writes. What is found differs in weight:
+
+* **gone, or a partition without a leader**: no checkpoint comes through, so the worker is
+  not ready;
+* **a topic that it reads has more partitions**: nobody reads the new ones, so it is not
+  ready. The partitions it has go on; after `inorder topics create --grow` a restart reads
+  all of them;
+* **no broker answers**: not ready;
+* **a topic that it writes has more partitions**: until a restart nothing changes, so this
+  is told in the log and no more.
+
+A fault counts when two looks in a row have seen it, for a broker that has just come back
+may not know its topics yet. Each is told in the log once, and its end too. A changelog may
+grow: it is then ready for a restart. The embedded broker makes any topic that it is asked
+about, and is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from agents.arrangement import Arrangement
+from agents.brokers import Brokers
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 2.5
+ASK_TIMEOUT_S: Final = 3.0
+BROKERS: Final = ""
+"""In the place of a topic: the fault is that none of them answers."""
+
+UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A topic as the brokers tell it; one that is gone has no partitions."""
+
+    partitions: int
+    leaderless: tuple[int, ...] = ()
+    refused: str = ""
+    """Why they do not tell of it."""
+
+
+class Silence(Exception):
+    """No broker answered."""
+
+
+Look = Callable[[Collection[str]], Mapping[str, Seen]]
+"""Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. Silence if in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How many partitions each topic had at the start; which of them the stage needs whole, and
+    which are its own changelogs."""
+
+    partitions: Mapping[str, int]
+    read: Collection[str]
+    changelogs: Collection[str]
+
+    @classmethod
+    def by(cls, arrangement: Arrangement) -> Known:
+        return cls(arrangement.partitions, arrangement.needs_whole, arrangement.changelogs)
+
+
+class TopicWatch:
+    """See the module's docstring."""
+
+    def __init__(self, known: Known, look: Look) -> None:
+        self._known = known
+        self._look = look
+        self._suspected: dict[str, str] = {}
+        self._faults: dict[str, str] = {}
+        self._grown: set[str] = set()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Why the stage is not ready, as far as topics go."""
+        return tuple(self._faults.values())
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        topics = sorted(self._known.partitions)
+        try:
+            seen = await asyncio.to_thread(self._look, topics)
+        except Silence as silence:
+            found = self._suspected | {BROKERS: str(silence)}
+        else:
+            told = {topic: self._fault(topic, seen[topic]) for topic in topics}
+            found = {topic: fault for topic, fault in told.items() if fault}
+            for topic in topics:
+                self._tell_growth(topic, seen[topic])
+        faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
+        self._suspected = found
+        for topic, fault in faults.items():
+            if self._faults.get(topic) != fault:
+                log.error("%s", fault)
+        for topic in self._faults.keys() - faults.keys():
+            log.warning(
+                "%s", f"{topic} is again as it should be" if topic else "brokers answer again"
+            )
+        self._faults = faults
+
+    def _fault(self, topic: str, seen: Seen) -> str:
+        """What keeps the stage from its work; "" if nothing does."""
+        known = self._known.partitions[topic]
+        if seen.refused:
+            return f"{topic}: {seen.refused}"
+        if not seen.partitions:
+            return (
+                f"the topic {topic} is gone, and no checkpoint comes through without it; make it"
+                " again with `inorder topics create`"
+            )
+        if seen.leaderless:
+            numbers = ", ".join(map(str, seen.leaderless))
+            return f"{topic}: partition {numbers} has no leader; are all brokers up?"
+        if seen.partitions > known and topic in self._known.read:
+            return (
+                f"{topic} has {seen.partitions} partitions, {known} when this stage started, and"
+                " nobody reads the new ones; run `inorder topics create --grow`, then restart all"
+                " workers"
+            )
+        return ""
+
+    def _tell_growth(self, topic: str, seen: Seen) -> None:
+        known = self._known
+        is_written = topic not in known.read and topic not in known.changelogs
+        if is_written and seen.partitions > known.partitions[topic] and topic not in self._grown:
+            self._grown.add(topic)
+            log.warning(
+                "%s has %d partitions, %d when this stage started; it is written as before, and a"
+                " restart may refuse, as streams would move to other partitions",
+                *(topic, seen.partitions, known.partitions[topic]),
+            )
+
+
+def looking_at(brokers: Brokers) -> Look:
+    """A `Look` with a client of its own."""
+    admin = AdminClient(
+        {**brokers.security.librdkafka(), "bootstrap.servers": brokers.servers, "log_level": 0}
+    )
+
+    def look(topics: Collection[str]) -> Mapping[str, Seen]:
+        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S)
+        return {topic: _seen(answer, brokers.servers) for topic, answer in asked.items()}
+
+    return look
+
+
+def _seen(answer: Any, servers: str) -> Seen:
+    try:
+        partitions = answer.result().partitions
+    except KafkaException as failed:
+        error: KafkaError = failed.args[0]
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return Seen(0)
+        if error.code() in UNANSWERED:
+            raise Silence(f"no broker answers at {servers}: {error.str()}") from failed
+        return Seen(0, refused=error.str())
+    leaderless = tuple(each.id for each in partitions if each.leader is None)
+    return Seen(len(partitions), leaderless)

@@ -1,0 +1,119 @@
+"""Examples: what the group answers to a member with a name, and what follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
+
+from agents import membership
+from agents.membership import (
+    FENCED_INSTANCE_ID,
+    OK,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    InstanceFenced,
+    Membership,
+)
+
+SESSION_S = 6.0
+BEAT = HeartbeatRequest("group", 1, "member")
+JOIN = JoinGroupRequest("group", 6_000, 30_000, "", "one-merge", "consumer", [])
+LEAVE = LeaveGroupRequest("group", "member")
+
+
+class Group:
+    """The client's side of a group whose answers the test gives, and a clock that it turns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = self.wall_s = 100.0
+        self.answers: list[int] = []
+        self.answer_takes_s = 0.0
+        self.fenced: list[InstanceFenced] = []
+        coordinator = SimpleNamespace(
+            _group_instance_id="one-merge", group_id="group", _send_req=self._answer
+        )
+        consumer: Any = SimpleNamespace(_coordinator=coordinator)
+        clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.wall_s)
+        monkeypatch.setattr(membership, "time", clock)
+        self.coordinator = coordinator
+        self.membership = Membership(consumer, SESSION_S, self.fenced.append)
+
+    async def _answer(self, _: Any) -> Any:
+        self.passes(self.answer_takes_s)
+        return SimpleNamespace(error_code=self.answers.pop(0))
+
+    def passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.wall_s += seconds
+
+    def says(self, code: int, request: Any = BEAT) -> bool:
+        """Whether the client gets to hear it, and so joins again where it is unknown."""
+        self.answers.append(code)
+        try:
+            asyncio.run(self.coordinator._send_req(request))
+        except membership._Replaced:
+            return False
+        return True
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Group:
+    return Group(monkeypatch)
+
+
+def test_one_that_is_forgotten_within_its_session_has_been_replaced(group: Group) -> None:
+    assert group.says(OK, JOIN)
+    group.passes(1.0)
+    assert group.says(REBALANCE_IN_PROGRESS)
+    group.passes(5.0)
+    assert not group.says(UNKNOWN_MEMBER_ID)
+    (fenced,) = group.fenced
+    assert "two workers live under one name" in str(fenced)
+    assert "one-merge in the consumer group group" in str(fenced)
+
+
+def test_one_that_was_silent_for_a_session_is_forgotten(group: Group) -> None:
+    group.says(OK)
+    group.passes(SESSION_S)
+    assert group.says(UNKNOWN_MEMBER_ID)
+    assert group.says(UNKNOWN_MEMBER_ID, JOIN)
+    assert group.fenced == []
+
+
+def test_one_that_slept_over_an_answer_is_forgotten(group: Group) -> None:
+    group.answer_takes_s = SESSION_S  # the process was paused before it saw it
+    group.says(OK)
+    group.answer_takes_s = 0.0
+    group.passes(1.0)
+    assert group.says(UNKNOWN_MEMBER_ID)
+    assert group.fenced == []
+
+
+def test_one_whose_machine_slept_is_forgotten(group: Group) -> None:
+    group.says(OK)
+    group.now_s += 1.0  # this clock stands while a machine sleeps
+    group.wall_s += 3_600.0
+    assert group.says(UNKNOWN_MEMBER_ID)
+    assert group.fenced == []
+
+
+def test_one_that_never_had_a_place_has_not_lost_it(group: Group) -> None:
+    assert group.says(UNKNOWN_MEMBER_ID, JOIN)
+    assert group.fenced == []
+
+
+def test_a_group_that_fences_says_so_itself(group: Group) -> None:
+    assert not group.says(FENCED_INSTANCE_ID, JOIN)
+    assert len(group.fenced) == 1
+
+
+def test_other_requests_are_left_alone_and_a_leave_is_one_of_a_member_without_name(
+    group: Group,
+) -> None:
+    assert group.says(UNKNOWN_MEMBER_ID, LEAVE)
+    group.membership.leave()
+    assert group.coordinator._group_instance_id is None

@@ -1,0 +1,97 @@
+"""Examples: what becomes of a stage's topics, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from agents.topic_watch import Known, Seen, Silence, TopicWatch
+
+KNOWN = Known({"raw": 2, "changelog": 2, "ordered": 3}, read={"raw"}, changelogs={"changelog"})
+SOUND: Mapping[str, Seen] = {"raw": Seen(2), "changelog": Seen(2), "ordered": Seen(3)}
+GONE = "the topic ordered is gone, and no checkpoint comes through without it"
+
+
+class Brokers:
+    """Answers one look after the other, the last one again and again."""
+
+    def __init__(self, *answers: Mapping[str, Seen] | Silence) -> None:
+        self._answers = list(answers)
+
+    def __call__(self, topics: object) -> Mapping[str, Seen]:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Silence):
+            raise answer
+        return answer
+
+
+def after(looks: int, *answers: Mapping[str, Seen] | Silence) -> tuple[str, ...]:
+    async def scenario() -> tuple[str, ...]:
+        watch = TopicWatch(KNOWN, Brokers(*answers))
+        for _ in range(looks):
+            await watch.look()
+        return watch.faults
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        pytest.param({"ordered": Seen(0)}, GONE, id="gone"),
+        pytest.param({"changelog": Seen(0)}, "the topic changelog is gone", id="changelog gone"),
+        pytest.param(
+            {"raw": Seen(4)},
+            "raw has 4 partitions, 2 when this stage started, and nobody reads the new ones; run"
+            " `inorder topics create --grow`, then restart all workers",
+            id="grown",
+        ),
+        pytest.param(
+            {"ordered": Seen(3, leaderless=(0, 2))},
+            "ordered: partition 0, 2 has no leader; are all brokers up?",
+            id="without leaders",
+        ),
+        pytest.param(
+            {"raw": Seen(0, refused="not authorized")}, "raw: not authorized", id="refused"
+        ),
+        pytest.param({"changelog": Seen(4)}, "", id="a changelog that grew"),
+        pytest.param({"ordered": Seen(6)}, "", id="what is written grew"),
+    ],
+)
+def test_a_fault_is_told_when_two_looks_have_seen_it(changed: dict[str, Seen], says: str) -> None:
+    now = {**SOUND, **changed}
+    assert after(3, SOUND, now, SOUND) == ()
+    assert after(2, SOUND, now) == ()
+    found = after(3, SOUND, now)
+    assert len(found) == bool(says)
+    assert says in "".join(found)
+    assert after(4, SOUND, now, now, SOUND) == ()
+
+
+def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
+    silence = Silence("no broker answers")
+    assert after(1, silence) == ()
+    assert after(2, silence) == ("no broker answers",)
+    (gone, silent) = after(4, {**SOUND, "ordered": Seen(0)}, {**SOUND, "ordered": Seen(0)}, silence)
+    assert gone.startswith(GONE)
+    assert silent == "no broker answers"
+    assert after(3, silence, silence, SOUND) == ()
+
+
+def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    gone = {**SOUND, "ordered": Seen(0)}
+    with caplog.at_level(logging.WARNING):
+        after(6, gone, gone, gone, gone, SOUND)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert caplog.messages[0].startswith(GONE)
+    assert caplog.messages[1] == "ordered is again as it should be"
+
+
+def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert after(3, {**SOUND, "ordered": Seen(6)}) == ()
+    (told,) = caplog.messages
+    assert told.startswith("ordered has 6 partitions, 3 when this stage started")

@@ -1,0 +1,46 @@
+"""Examples: which name a worker has, given, in Kubernetes, and elsewhere."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cli.instance import instance_option
+
+REFUSED = 2
+
+
+@click.command()
+@instance_option
+def tell(instance: str | None) -> None:
+    click.echo(str(instance))
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "name"),
+    [
+        ([], {}, "None"),
+        ([], {"HOSTNAME": "laptop"}, "None"),
+        ([], {"HOSTNAME": "worker-0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "worker-0"),
+        ([], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "None"),
+        ([], {"INORDER_INSTANCE": "a.b_c-1"}, "a.b_c-1"),
+        (["--instance", "two"], {"INORDER_INSTANCE": "one"}, "two"),
+        (
+            ["--instance", "none"],
+            {"HOSTNAME": "worker-0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            "None",
+        ),
+    ],
+)
+def test_the_name(words: list[str], environment: dict[str, str], name: str) -> None:
+    unset = dict.fromkeys(("HOSTNAME", "KUBERNETES_SERVICE_HOST", "INORDER_INSTANCE"))
+    told = CliRunner().invoke(tell, words, env={**unset, **environment})
+    assert told.stdout.strip() == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "a/b", "x" * 201])
+def test_a_name_that_kafka_does_not_take_is_refused(name: str) -> None:
+    told = CliRunner().invoke(tell, ["--instance", name])
+    assert told.exit_code == REFUSED
+    assert f"--instance {name}: write 1 to 200 letters" in told.output

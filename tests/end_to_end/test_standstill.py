@@ -1,0 +1,210 @@
+"""End to end: nothing gets committed any more, and the worker says so, and why.
+
+Short: `events.ordered` is deleted under a running worker, by somebody else. Marked `chaos`: also
+a changelog, and an output that takes nothing; and what comes after that.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from agents.topics import create, declared
+from infra.kafka import KafkaBroker
+from infra.poll import wait_until
+from tests.end_to_end.records import contract, send
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 30.0
+UNREADY_S = 15.0
+TOLD_S = 10.0
+STUCK_S = 20.0
+SEND_EVERY_S = 0.1
+REFUSED = 2
+SMALL = 150
+"""Bytes: room for the mark of a transaction, and not for an event with its headers."""
+
+STANDS = "no checkpoint has come through for"
+
+
+class Sending:
+    """Ten events a second of one source, until closed."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.sent = 0
+        self._setting = setting
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._over.wait(SEND_EVERY_S):
+            send(self._setting, [("s", b"{}", contract("s", self.sent))])
+            self.sent += 1
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join(TIMEOUT_S)
+
+
+def administrator(setting: Setting) -> AdminClient:
+    return AdminClient({"bootstrap.servers": setting.bootstrap})
+
+
+def delete(setting: Setting, topic: str) -> None:
+    admin = administrator(setting)
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+
+
+def changelog_of(setting: Setting) -> str:
+    return f"{setting.topology.application}.reorder-merge.{setting.raw}.changelog"
+
+
+def wait_until_some_are_out(setting: Setting) -> None:
+    emitted = Emitted(setting)
+    emitted.wait_for(10, TIMEOUT_S)
+    emitted.close()
+
+
+def wait_until_told(worker: Worker, *told: str, timeout_s: float = TIMEOUT_S) -> None:
+    wait_until(lambda: all(re.search(text, worker.log) for text in told), timeout_s, f"{told}")
+
+
+def wait_until_it_stands(worker: Worker, *told: str) -> None:
+    """Not ready, and in the log what is wrong, each in its time."""
+    began_s = time.monotonic()
+    wait_until(lambda: worker.ask("ready")[0] == 503, UNREADY_S, "not ready")
+    unready_s = time.monotonic() - began_s
+    wait_until_told(worker, *told, timeout_s=TOLD_S - unready_s)
+    print(f"not ready after {unready_s:.1f} s, told after {time.monotonic() - began_s:.1f} s")
+
+
+def test_a_deleted_output_is_told(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker), Sending(setting).going_on():
+        worker.wait_ready()
+        wait_until_some_are_out(setting)
+        wait_until_told(
+            worker, rf"starts; reads {setting.raw} \(1\)", f"owns {setting.raw}/0", "INFO ready"
+        )
+        delete(setting, setting.ordered)
+        wait_until_it_stands(worker, f"the topic {setting.ordered} is gone")
+        wait_until(lambda: STANDS in str(worker.ask("ready")[1]), UNREADY_S, STANDS)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_a_deleted_output_that_comes_back(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Ready again by itself, and what the worker had not committed comes out."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    sending = Sending(setting)
+    with running(worker):
+        with sending.going_on():
+            worker.wait_ready()
+            wait_until_some_are_out(setting)
+            before = sending.sent
+            delete(setting, setting.ordered)
+            wait_until_it_stands(worker, f"the topic {setting.ordered} is gone")
+            create(declared(setting.topology), setting.bootstrap, 1)
+            worker.wait_ready(2 * 60.0)
+        emitted = Emitted(setting)
+        emitted.wait_for(sending.sent - before - 10, 60.0)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_a_deleted_changelog_ends_the_worker_with_the_remedy(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    more = f"stuck_after: {STUCK_S:.0f}s\n"
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=more)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker), Sending(setting).going_on():
+        worker.wait_ready()
+        wait_until_some_are_out(setting)
+        delete(setting, changelog_of(setting))
+        wait_until_it_stands(worker, f"the topic {changelog_of(setting)} is gone")
+        wait_until(lambda: not worker.alive, 4 * STUCK_S, "the end of the worker")
+        assert worker.exit_code() == REFUSED
+        assert "Stuck: " in worker.log
+        assert f"no such topic: {changelog_of(setting)}" in worker.log
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_checkpoints_that_fail(kafka: SharedKafka, tmp_path: Path) -> None:
+    """All topics are there, and the ordered one takes nothing: ready again once it does."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    sending = Sending(setting)
+    with running(worker):
+        with sending.going_on():
+            worker.wait_ready()
+            wait_until_some_are_out(setting)
+            largest(setting, SMALL)
+            wait_until_it_stands(worker, "CommitFailed|restoring and reading again:.*Size")
+            largest(setting, 1 << 20)
+            worker.wait_ready()
+        emitted = Emitted(setting)
+        emitted.wait_for(sending.sent, 60.0)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+
+
+def largest(setting: Setting, size: int) -> None:
+    """So many bytes a batch of the ordered topic may have."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, setting.ordered, incremental_configs=[entry]
+    )
+    admin = administrator(setting)
+    admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_two_of_three_brokers_dead(tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path / "kafka", nodes=3, heap_mib=256) as brokers:
+        setting = settle(brokers.bootstrap, tmp_path, stages=FUSED, partitions=2, make=False)
+        create(declared(setting.topology), setting.bootstrap, 3)
+        worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+        sending = Sending(setting)
+        with running(worker):
+            worker.wait_ready()
+            with sending.going_on():
+                wait_until_some_are_out(setting)
+            began_s = time.monotonic()
+            brokers.kill(1)
+            brokers.kill(2)
+            wait_until(lambda: worker.ask("ready")[0] == 503, TOLD_S, "not ready")
+            print(f"not ready after {time.monotonic() - began_s:.1f} s")
+            print(worker.ask("ready"))
+            for node in (1, 2):
+                brokers.nodes[node].start()
+            worker.wait_ready(2 * 60.0)
+            assert worker.stop() == 0, worker.log
