@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock clean distclean
+.PHONY: help setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile
 format: $(DEV) ## lay the code out, mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
+
+docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topology file
+	@$(PY) -c 'from topology.description import reference; print(reference.page(), end="")' >docs/topology.md
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)

@@ -151,6 +151,14 @@ def _values(value: Any, _: ValidationInfo) -> dict[str, JoinedValue]:
     return read
 
 
-JoinSpelling = Annotated[Meeting, given(_meeting)]
-Sides = Annotated[Mapping[str, SideConfig], BeforeValidator(_sides)]
-Values = Annotated[Mapping[str, JoinedValue], given(_values)]
+JoinSpelling = Annotated[
+    Meeting, given(_meeting, {"type": "string", "examples": _JOINS.split(", ")})
+]
+Sides = Annotated[
+    Mapping[str, SideConfig],
+    BeforeValidator(_sides, json_schema_input_type=dict[str, SideConfig | None]),
+]
+Values = Annotated[
+    Mapping[str, JoinedValue],
+    given(_values, {"type": "object", "additionalProperties": {"type": "string"}}),
+]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from topology.description.join import PATH, JoinSpelling, Key, Outer, Sides, Values
 from topology.description.problem import Fault, meant, refused, refused_at, shown
@@ -24,9 +24,10 @@ from topology.description.spelling import (
     given,
     length_ns,
     one_of,
+    or_nothing,
     own_of,
-    section,
     share_ppm,
+    share_schema,
     text,
 )
 from topology.description.stream import Section
@@ -51,6 +52,11 @@ AGGREGATES: Final[Mapping[str, str]] = {
 """Each aggregate with an example of its spelling."""
 
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
+_AGGREGATE: Final = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": {"type": "string", "examples": list(AGGREGATES.values())},
+}
 KINDS: Final = ("window", "join", "pattern")
 _WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
 
@@ -201,7 +207,7 @@ class QualityConfig(Section):
     """What share of windows must be right at first, how long that may take, and by which strategy
     (`topology.slack.quality`)."""
 
-    accuracy_ppm: Annotated[int, given(_accuracy)] = Field(
+    accuracy_ppm: Annotated[int, given(_accuracy, share_schema(1, 999_999))] = Field(
         default=990_000, validation_alias="accuracy"
     )
     max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
@@ -248,15 +254,18 @@ class QueryConfig(Section):
     change a result; None: as long as the file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
-    window: Annotated[Window, given(_window)] | None = None
+    window: (
+        Annotated[Window, given(_window, {"type": "string", "examples": _WINDOWS.split(", ")})]
+        | None
+    ) = None
     join: JoinSpelling | None = None
-    pattern: Annotated[Query, given(_pattern)] | None = None
+    pattern: Annotated[Query, given(_pattern, {"type": "string"})] | None = None
     key: Key | None = None
-    aggregate: Annotated[Mapping[str, Aggregate], given(_aggregates)] | None = None
+    aggregate: Annotated[Mapping[str, Aggregate], given(_aggregates, _AGGREGATE)] | None = None
     sides: Sides | None = None
     outer: Annotated[Outer, one_of(Outer)] | None = None
     values: Values | None = None
-    quality: Annotated[QualityConfig | None, BeforeValidator(section)] = None
+    quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
     finals: Flag = False
     correct_for_ns: DurationNs | None = Field(default=None, validation_alias="correct_for")

@@ -49,6 +49,11 @@ _SECTIONS: Final[Mapping[Path, type[Section]]] = {
 """Which section stands at which path; `*` is a name the file chooses."""
 
 
+def sections() -> Mapping[Path, type[Section]]:
+    """Which section stands at which path."""
+    return _SECTIONS
+
+
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
     """The topology that `source` spells: YAML text, or the mapping it stands for. `bring` loads
     what its user brings along (`topology.own`).

@@ -8,6 +8,9 @@
 | `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
 | `0.1ppm/min`               | `int`, `_ppb_per_min`    | 1e-9/min  |
 
+Beside what it reads each spelling says its JSON schema, for editors (`inorder check --schema`):
+`title` names it in words, `examples` shows it.
+
 A duration or size in the file has its unit, always: a bare number is refused,
 even 0. In code the Python name takes the number as it is. Decimals are allowed
 where they give a whole number of the unit in Python; nothing is rounded.
@@ -20,7 +23,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Final, NamedTuple, get_args
 
-from pydantic import PlainValidator, ValidationInfo
+from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from topology.description.problem import meant, refused, shown
 from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
@@ -63,17 +66,18 @@ _AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ/]*)", 
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
 
 Reader = Callable[[Any, ValidationInfo], Any]
+Schema = dict[str, Any]
 
 
-def given(read: Reader) -> PlainValidator:
-    """A reader that never meets an empty value."""
+def given(read: Reader, schema: Schema) -> PlainValidator:
+    """A reader that never meets an empty value; `schema`: what the file may hold there."""
 
     def read_given(value: Any, info: ValidationInfo) -> Any:
         if value is None:
             raise refused("has no value", "give one, or leave the key out for the default")
         return read(value, info)
 
-    return PlainValidator(read_given)
+    return PlainValidator(read_given, json_schema_input_type=Annotated[Any, WithJsonSchema(schema)])
 
 
 def one_of(literal: Any) -> PlainValidator:
@@ -85,7 +89,7 @@ def one_of(literal: Any) -> PlainValidator:
             return value
         raise refused(f"{shown(value)} is not known here", meant(value, words))
 
-    return given(read)
+    return given(read, {"enum": list(words)})
 
 
 def whole(low: int, high: int = MAX_INT) -> PlainValidator:
@@ -94,7 +98,7 @@ def whole(low: int, high: int = MAX_INT) -> PlainValidator:
     def read(value: Any, _: ValidationInfo) -> int:
         return whole_number(value, low, high)
 
-    return given(read)
+    return given(read, {"type": "integer", "minimum": low, "maximum": high})
 
 
 def whole_number(value: Any, low: int, high: int) -> int:
@@ -165,7 +169,12 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> PlainValid
             raise refused(f"{shown(value)} is too small", f"write more than 0, like {example}")
         return amount
 
-    return given(read)
+    units = "|".join(unit_sizes)
+    pattern = rf"^ *[0-9]{{1,20}}(\.[0-9]{{1,20}})? ?({units}) *$"
+    title = {"ms": "duration", "MiB": "size", "ppm": "rate"}.get(_likely(unit_sizes), "rate")
+    return given(
+        read, {"type": "string", "pattern": pattern, "title": title, "examples": [example]}
+    )
 
 
 def _bare(value: float) -> str:
@@ -180,7 +189,16 @@ def _ppm(low: int, high: int) -> PlainValidator:
             return whole_number(value, low, high)
         return share_ppm(value, low, high, remedy)
 
-    return given(read)
+    return given(read, share_schema(low, high))
+
+
+def share_schema(low: int, high: int) -> Schema:
+    bounds = {"minimum": low / MILLION, "maximum": high / MILLION}
+    return {
+        "title": "share",
+        "examples": ["0.1%"],
+        "anyOf": [{"type": "number", **bounds}, {"type": "string"}],
+    }
 
 
 def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
@@ -209,7 +227,7 @@ def text(pattern: str, rule: str, remedy: str) -> PlainValidator:
             raise refused(f"{shown(value)} is not {rule}", remedy)
         return value
 
-    return given(read)
+    return given(read, {"type": "string", "pattern": f"^(?:{pattern})$", "title": rule})
 
 
 def _flag(value: Any, _: ValidationInfo) -> bool:
@@ -221,6 +239,11 @@ def _flag(value: Any, _: ValidationInfo) -> bool:
 def section(value: Any) -> Any:
     """A key with nothing behind it is a section of defaults."""
     return {} if value is None else value
+
+
+def or_nothing(of: type) -> BeforeValidator:
+    """A section that may be empty."""
+    return BeforeValidator(section, json_schema_input_type=of | None)
 
 
 def source_name_fault(name: Any) -> str | None:
@@ -242,11 +265,11 @@ WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
 ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
 WeightPpm = Annotated[int, _ppm(0, MILLION - 1)]
 Count = Annotated[int, whole(1)]
-Flag = Annotated[bool, given(_flag)]
+Flag = Annotated[bool, given(_flag, {"type": "boolean"})]
 TopicName = Annotated[
     str,
     text(
-        r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}",
+        r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
         "a name Kafka takes for a topic",
         "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
     ),

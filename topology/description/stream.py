@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -33,7 +32,7 @@ from topology.description.spelling import (
     WeightPpm,
     given,
     one_of,
-    section,
+    or_nothing,
     source_name_fault,
     text,
     whole,
@@ -73,6 +72,9 @@ def _start(value: Any, _: ValidationInfo) -> Any:
     return value
 
 
+_START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
+
+
 def _infer_restart(value: Any, _: ValidationInfo) -> Any:
     if isinstance(value, bool) or value == "auto":
         return value
@@ -91,8 +93,10 @@ class ReorderConfig(Section):
     min_wait_ns: DurationNs = Field(default=0, validation_alias="min_wait")
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
-    start: Annotated[Start, given(_start)] = "auto"
-    infer_restart: Annotated[InferRestart, given(_infer_restart)] = "auto"
+    start: Annotated[Start, given(_start, _START)] = "auto"
+    infer_restart: Annotated[
+        InferRestart, given(_infer_restart, {"enum": ["auto", True, False]})
+    ] = "auto"
     seq_bits: Annotated[int, whole(8, 63)] = 63
     max_jump: Count = 1_000_000
     max_held: Count = 100_000
@@ -179,6 +183,14 @@ def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
     return tuple(value)
 
 
+_SOURCES: Final = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1},
+    "uniqueItems": True,
+    "maxItems": MAX_SOURCES_EXPECTED,
+}
+
+
 class MergeConfig(Section):
     """Order across the sources of the stream. `newcomers`: how far behind W a source that was not
     heard before may begin, so that results are final only so long after; None: the file's
@@ -191,7 +203,7 @@ class MergeConfig(Section):
     quiet_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="quiet_after")
     max_queued: Count = 1_000_000
     max_queued_bytes: SizeBytes = 256 * 2**20
-    expected_sources: Annotated[tuple[str, ...], given(_source_names)] = ()
+    expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()
     newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
 
 
@@ -283,7 +295,7 @@ class StreamConfig(Section):
 
     input: TopicName = "events.raw"
     output: TopicName = "events.ordered"
-    headers: Annotated[HeaderConfig, BeforeValidator(section)] = HeaderConfig()
-    reorder: Annotated[ReorderConfig, BeforeValidator(section)] = ReorderConfig()
-    clock: Annotated[ClockConfig, BeforeValidator(section)] = ClockConfig()
-    merge: Annotated[MergeConfig, BeforeValidator(section)] = MergeConfig()
+    headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
+    reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
+    clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()
+    merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig()

@@ -19,6 +19,7 @@ from topology.description.spelling import (
     TopicName,
     given,
     one_of,
+    or_nothing,
     own_of,
     section,
     text,
@@ -84,7 +85,7 @@ def _name(value: Any, _: ValidationInfo) -> str:
     return value
 
 
-Name = Annotated[str, given(_name)]
+Name = Annotated[str, given(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
 
 
 def _sections(value: Any) -> Any:
@@ -117,14 +118,21 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     return value
 
 
+_STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["reorder+merge"]]}
+
+
 class Topology(Section):
     """What runs, as one frozen value."""
 
-    streams: Annotated[Mapping[Name, StreamConfig], BeforeValidator(_streams)]
-    stages: Annotated[tuple[Stage, ...], given(read_stages)] = DEFAULT_STAGES
-    queries: Annotated[Mapping[Name, QueryConfig], BeforeValidator(_queries)] = Field(
-        default_factory=dict
-    )
+    streams: Annotated[
+        Mapping[Name, StreamConfig],
+        BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
+    ]
+    stages: Annotated[tuple[Stage, ...], given(read_stages, _STAGES)] = DEFAULT_STAGES
+    queries: Annotated[
+        Mapping[Name, QueryConfig],
+        BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
+    ] = Field(default_factory=dict)
     functions: Annotated[
         str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
     ] = ""
@@ -139,9 +147,9 @@ class Topology(Section):
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"
-    topics: Annotated[TopicsConfig, BeforeValidator(section)] = TopicsConfig()
+    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig()
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
-    redis: Annotated[str, given(_redis_url)] = "redis://127.0.0.1:6379/0"
+    redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
     heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
     watermark: Flag = True
     live_queries: Flag = False

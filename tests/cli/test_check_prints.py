@@ -1,0 +1,39 @@
+"""Examples: what `inorder check` prints for editors, and the file with everything filled in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.invoking import inorder
+
+
+def test_the_schema_is_json() -> None:
+    answer = inorder("check", "--schema")
+    assert answer.code == 0
+    schema = json.loads(answer.out)
+    assert schema["properties"]["checkpoint"]["default"] == "100ms"
+
+
+def test_what_defaults_prints_is_sound_and_says_the_same(tmp_path: Path) -> None:
+    for given in ([], [tmp_path / "t.yaml"]):
+        (tmp_path / "t.yaml").write_text("streams: {pitch: {merge: {idle_after: 5s}}}\n")
+        answer = inorder("check", "--defaults", *given)
+        assert answer.code == 0, answer.err
+        (tmp_path / "whole.yaml").write_text(answer.out)
+        assert inorder("check", tmp_path / "whole.yaml").code == 0
+        assert inorder("check", "--defaults", tmp_path / "whole.yaml").out == answer.out
+    assert "idle_after: 5s" in answer.out
+
+
+def test_a_bad_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("streams:\n  pitch: {colour: red}\n")
+    answer = inorder("check", "--defaults", tmp_path / "t.yaml")
+    assert (answer.code, answer.out) == (2, "")
+    assert "streams.pitch.colour (line 2)" in answer.err
+
+
+def test_without_anything_it_says_what_it_takes() -> None:
+    answer = inorder("check")
+    assert answer.code == 2
+    assert "give a topology file, or --schema, or --defaults" in answer.err

@@ -1,0 +1,149 @@
+"""Laws of the topology file's reference: the page is up to date, every key has its words, a file
+with everything filled in says the same, and the schema takes what the reader takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.topology.json_schema import faults
+from topology.description import TopologyError, parse, reference
+from topology.description.reading import sections
+from topology.description.words import WORDS
+
+ROOT = Path(__file__).parents[2]
+
+FILES: dict[str, str] = {
+    "smallest": "streams: {default: {}}",
+    "empty sections": "streams: {default: }\nqueries: {}\ntopics:",
+    "by time": "streams: {a: {reorder: {rule: time, strategy: fixed, wait: 100ms}}}",
+    "by time, tail": "streams: {a: {reorder: {rule: time, accuracy: 99%}}}",
+    "a name with a dot": "streams: {a.b: {reorder: {rule: time}}}",
+    "headers": "streams: {a: {headers: {preset: cloudevents, ts_unit: ms, seq: n}}}",
+    "several": "streams: {a: {}, b: {input: raw.b}}\nstages: [reorder+merge, pattern]",
+    "queries": """
+streams: {pitch: {}, video: {}}
+queries:
+  speed:
+    stream: pitch
+    window: sliding 10s every 2s
+    key: payload.player
+    aggregate: {mean: avg(payload.v), p99: "quantile(payload.v, 0.99)"}
+    quality: {accuracy: 99%, max_wait: 2s}
+  fixed:
+    stream: pitch
+    window: count 100
+    aggregate: {n: count()}
+    quality: {strategy: fixed, wait: 10ms}
+  seen:
+    join: interval 2s
+    sides: {shot: {stream: pitch, type: Shot}, frame: {stream: video}}
+    key: payload.ball
+    outer: left
+    values: {speed: shot.payload.v}
+  one_two: {stream: pitch, pattern: "PATTERN SEQ(Pass a, Touch+ b[], Shot c) WITHIN 5 s"}
+""",
+    "much": """
+streams:
+  a:
+    reorder: {start: zero, infer_restart: true, late: side, max_held_bytes: 64 KiB, alpha: 0}
+    clock: {unsynced: trust, max_skew: 20ppb, wander: 0.1ppm/min, granularity: 1.5ms}
+    merge: {expected_sources: [s1, "2"], miss_target: "0.1%"}
+delivery: at_least_once
+state: redis
+redis: redis://:secret@127.0.0.1:6379/0
+topics: {partitions: 4, replication: 1}
+""",
+}
+
+SCHEMA = reference.schema()
+WRONG = [
+    "streams: {a: {colour: red}}",
+    "streams: {a: {reorder: {max_wait: 500}}}",
+    "streams: {a: {reorder: {max_wait: 5 parsecs}}}",
+    "streams: {a: {reorder: {rule: misses}}}",
+    "streams: {a: {reorder: {seq_bits: 64}}}",
+    "streams: {a: {input: 'a b'}}",
+    "streams: {a: {}}\nwatermark: 'yes'",
+    "streams: {a: {}}\ntopics: {partitions: 0}",
+    "stages: [reorder]",
+]
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_a_file_with_everything_filled_in_says_the_same(text: str) -> None:
+    document = yaml.safe_load(text)
+    whole = reference.filled(document)
+    assert parse(whole) == parse(text)
+    assert reference.filled(yaml.safe_load(whole)) == whole
+
+
+def test_everything_is_filled_in() -> None:
+    """But for what has no default, and what says nothing under the rule that is there."""
+    whole = yaml.safe_load(reference.filled({"streams": {"default": {}}}))
+    unsaid = {("functions",), ("topics", "replication"), ("streams", "*", "merge", "newcomers")}
+    unsaid |= {("streams", "*", "reorder", key) for key in ("strategy", "accuracy", "wait")}
+    for path, section in sections().items():
+        if path[0:1] == ("queries",):
+            continue
+        at: Any = whole
+        for part in path:
+            at = at["default" if part == "*" else part]
+        keys = {reference.key_of(*each) for each in section.model_fields.items()}
+        named = {key for key in keys if (*path, key) not in unsaid}
+        if path == ("streams", "*", "headers"):
+            named = {"preset", "ts_unit"}
+        assert at.keys() == named, path
+
+
+def test_what_is_refused_is_refused_filled_in_too() -> None:
+    with pytest.raises(TopologyError, match=r"streams\.a\.colour"):
+        reference.filled({"streams": {"a": {"colour": "red"}}})
+
+
+def test_every_key_has_its_words_and_none_is_left_over() -> None:
+    known = {
+        section.__name__: {reference.key_of(*each) for each in section.model_fields.items()}
+        for section in sections().values()
+    }
+    assert {name: set(words) for name, words in WORDS.items()} == known
+    assert all(word.endswith((".", ").")) for words in WORDS.values() for word in words.values())
+
+
+def test_the_page_is_up_to_date() -> None:
+    found = (ROOT / "docs" / "topology.md").read_text(encoding="utf-8")
+    assert found == reference.page(), "run: make docs-reference"
+
+
+# -- the schema ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_the_schema_takes_what_is_sound(text: str) -> None:
+    whole = yaml.safe_load(reference.filled(yaml.safe_load(text)))
+    assert list(faults(yaml.safe_load(text), SCHEMA)) == []
+    assert list(faults(whole, SCHEMA)) == []
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_the_schema_refuses_what_is_wrong_in_itself(text: str) -> None:
+    with pytest.raises(TopologyError):
+        parse(text)
+    assert list(faults(yaml.safe_load(text), SCHEMA))
+
+
+def test_defaults_in_the_schema_are_what_it_takes() -> None:
+    schema = SCHEMA
+    entries = [
+        entry
+        for described in (schema, *schema["$defs"].values())
+        for entry in described["properties"].values()
+    ]
+    assert len(entries) > 100
+    for entry in entries:
+        assert entry["description"]
+        if "default" in entry and not isinstance(entry["default"], dict):
+            assert list(faults(entry["default"], entry, SCHEMA)) == [], entry

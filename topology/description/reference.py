@@ -1,0 +1,240 @@
+"""The topology file described: its JSON schema, a file with everything filled in, the reference.
+
+All three are made from the types of the description (`Topology` and its sections) and their words
+(`words`), so none can say what the reader of the file does not do. Defaults are spelled as a file
+spells them, by the unit that the name in Python ends in.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import yaml
+from pydantic.fields import FieldInfo
+
+from topology.description.problem import Path, TopologyError
+from topology.description.reading import parse, sections
+from topology.description.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
+from topology.description.stages import Stage
+from topology.description.stream import Section
+from topology.description.words import WORDS
+from topology.own import Bring
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
+"""Of a problem's path; a name with a dot in it stands in quotes."""
+
+MAX_ROUNDS: Final = 5
+"""Keys may be refused beside others, and these beside others again; each round takes some out."""
+
+UNITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "_ppb_per_min": WANDERS,
+    "_ppb": RATES,
+    "_ns": NS_PER,
+    "_bytes": BYTES_PER,
+}
+"""By what a name in Python ends in."""
+
+Document = dict[str, Any]
+
+
+def key_of(name: str, field: FieldInfo) -> str:
+    """As the file spells it."""
+    return str(field.validation_alias or name)
+
+
+def default_of(name: str, field: FieldInfo) -> Any:
+    """As the file would spell it; None where the key is left out by default."""
+    if field.is_required():
+        return None
+    return _spelled(name, field.get_default(call_default_factory=True))
+
+
+def _spelled(name: str, value: Any) -> Any:
+    if isinstance(value, Section):
+        return _all_of(type(value))
+    if isinstance(value, tuple):
+        return [each.name if isinstance(each, Stage) else each for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if name.endswith("_ppm"):
+        return float(Decimal(value) / MILLION)
+    units = next((units for ending, units in UNITS.items() if name.endswith(ending)), None)
+    return value if units is None else _in_largest(value, units)
+
+
+def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
+    """In the largest unit of which it is a whole number."""
+    fitting = [unit for unit, size in unit_sizes.items() if amount and amount % size == 0]
+    unit = fitting[-1] if fitting else next(iter(unit_sizes))
+    return f"{amount // unit_sizes[unit]}{unit}"
+
+
+def _all_of(section: type[Section]) -> Document:
+    defaults = (
+        (key_of(name, field), default_of(name, field))
+        for name, field in section.model_fields.items()
+    )
+    return {key: default for key, default in defaults if default is not None}
+
+
+# -- the schema ------------------------------------------------------------------------------------
+
+
+def schema() -> Document:
+    """The JSON schema of the file. It knows of each key what may stand there; what must fit
+    together is for `inorder check`."""
+    root = sections()[()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # defaults in Python's units, replaced below
+        made: Document = root.model_json_schema()
+    for section in sections().values():
+        described = made if section is root else made["$defs"][section.__name__]
+        _describe(described, section)
+    return {"$schema": DIALECT, **made, "title": "inorder topology"}
+
+
+def _describe(described: Document, section: type[Section]) -> None:
+    for name, field in section.model_fields.items():
+        key = key_of(name, field)
+        entry = described["properties"][key]
+        entry["description"] = WORDS[section.__name__][key]
+        entry.pop("default", None)
+        default = default_of(name, field)
+        if default not in (None, "", {}):
+            entry["default"] = default
+
+
+# -- everything filled in --------------------------------------------------------------------------
+
+
+def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
+    """The file that `document` is, with every key written that may stand beside what it says.
+    Raises `TopologyError` where it is refused itself."""
+    parse(document, bring)
+    whole = _filled(document, ())
+    for _ in range(MAX_ROUNDS):
+        try:
+            parse(whole, bring)
+        except TopologyError as refused:
+            for problem in refused.problems:
+                _take_out(whole, document, ["".join(part) for part in PART.findall(problem.path)])
+        else:
+            break
+    parse(whole, bring)
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=1_000)
+
+
+def _filled(given: Any, path: Path) -> Any:
+    if path in sections():
+        given = given or {}
+        whole: Document = {}
+        for name, field in sections()[path].model_fields.items():
+            key = key_of(name, field)
+            value = given[key] if key in given else default_of(name, field)
+            if value not in (None, "") or key in given:
+                whole[key] = _filled(value, (*path, key))
+        return whole
+    if isinstance(given, Mapping) and (*path, "*") in sections():
+        return {name: _filled(each, (*path, "*")) for name, each in given.items()}
+    return given
+
+
+def _take_out(whole: Document, document: Mapping[str, Any], path: list[str]) -> None:
+    """The key at `path`, unless the document itself has it."""
+    *above, key = path
+    given: Any = document
+    for part in above:
+        whole = whole.get(part, {})
+        given = (given.get(part) or {}) if isinstance(given, Mapping) else {}
+    if key not in given:
+        whole.pop(key, None)
+
+
+# -- the reference ---------------------------------------------------------------------------------
+
+INTRO: Final = """\
+# The topology file
+
+Made from the types by `make docs-reference`; do not edit. One YAML file says what runs. `streams`
+is needed, all else has a default, and an unknown key is an error anywhere.
+
+    inorder check FILE              is it sound, and what would run?
+    inorder check --defaults FILE   the same file with every key filled in
+    inorder check --schema          its JSON schema, for editors
+    inorder init EVENTS.jsonl       a first file for recorded events
+
+In an editor with YAML support: `inorder check --schema > topology.schema.json`, and as the first
+line of the file `# yaml-language-server: $schema=topology.schema.json`.
+
+A duration has its unit, always: `500ms` (ns, us, ms, s, min, h, d); so has a size: `256MiB`. A
+share is `0.001` or `0.1%`. How it all works is in [operators](operators), what to watch in
+[operations](operations.md), the lines of recorded events in [input](input.md).
+"""
+TITLES: Final[Mapping[Path, str]] = {
+    (): "The file",
+    ("topics",): "`topics`",
+    ("streams", "*"): "`streams.<name>`",
+    ("streams", "*", "headers"): "`streams.<name>.headers`",
+    ("streams", "*", "reorder"): "`streams.<name>.reorder`",
+    ("streams", "*", "clock"): "`streams.<name>.clock`",
+    ("streams", "*", "merge"): "`streams.<name>.merge`",
+    ("queries", "*"): "`queries.<name>`",
+    ("queries", "*", "quality"): "`queries.<name>.quality`",
+    ("queries", "*", "sides", "*"): "`queries.<name>.sides.<name>`",
+}
+
+
+def page() -> str:
+    """The reference in Markdown."""
+    described = schema()
+    parts = [INTRO]
+    for path, section in sections().items():
+        of = described if not path else described["$defs"][section.__name__]
+        parts.append("\n".join(_section_lines(path, of)))
+    return "\n".join(parts)
+
+
+def _section_lines(path: Path, described: Document) -> Iterator[str]:
+    yield f"## {TITLES[path]}\n"
+    yield "| key | default | takes | |"
+    yield "| --- | --- | --- | --- |"
+    for key, entry in described["properties"].items():
+        default = entry.get("default")
+        shown = "" if default is None or isinstance(default, dict) else f"`{_yaml(default)}`"
+        takes = _takes(entry).replace("|", "\\|")
+        yield f"| `{key}` | {shown} | {takes} | {entry['description']} |"
+    yield ""
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(yaml.safe_dump(value, default_flow_style=True)).removesuffix("...\n").strip()
+
+
+def _takes(entry: Document) -> str:
+    entry = next((each for each in entry.get("anyOf", ()) if each.get("type") != "null"), entry) | {
+        key: entry[key] for key in ("title", "examples") if key in entry
+    }
+    title = str(entry.get("title", ""))
+    if "enum" in entry:
+        return ", ".join(f"`{_yaml(word)}`" for word in entry["enum"])
+    if "$ref" in entry or entry.get("type") == "object":
+        return "a section"
+    if entry.get("type") == "integer":
+        most = entry.get("maximum", 2**63 - 1)
+        return f"integer from {entry['minimum']}" + (f" to {most}" if most < 2**62 else "")
+    if entry.get("type") == "boolean":
+        return "`true`, `false`"
+    if entry.get("type") == "array":
+        return "a list"
+    examples = ", ".join(f"`{each}`" for each in entry.get("examples", ()))
+    named = title if title in ("duration", "size", "rate", "share") else "text"
+    return f"{named}, like {examples}" if examples else named
