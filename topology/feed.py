@@ -198,6 +198,11 @@ class Feed:
         """Numbers are missing that were lost before that time: past correcting."""
         return bool(self._missing) and self._missing[0].after_ns < before_ns
 
+    @property
+    def lost_ns(self) -> int:
+        """When the numbers that are missing longest were lost; some are missing."""
+        return self._missing[0].after_ns
+
     def write_off(self, before_ns: int) -> None:
         self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
 

@@ -322,17 +322,19 @@ class Merge(StepByStep):
             self._instant_open = False
             self._evaluate(step)
         while True:
-            beat_ns = self._next_beat()
+            since_ns = beat_ns = self._next_beat()
             if self._settled:
-                # Nothing has changed since the last one: of many in a row only the last counts.
-                beat_ns = max(beat_ns, (until_ns - 1) // self._heartbeat_ns * self._heartbeat_ns)
+                beats_ns = beat_ns, self._heartbeat_ns, until_ns
+                since_ns, beat_ns = self._watermark.quiet_beats(
+                    beats_ns, self._wake_ns, self._heads
+                )
             if self._wake_ns < until_ns and self._wake_ns <= beat_ns:
                 self._now_ns = max(self._now_ns, self._wake_ns)
                 self._evaluate(step)
             elif beat_ns < until_ns:
                 self._now_ns = self._beat_ns = beat_ns
                 self._evaluate(step)
-                self._announce(step)
+                self._announce(step, since_ns)
                 self._settled = True
             else:
                 break
@@ -404,8 +406,11 @@ class Merge(StepByStep):
         if self._heartbeat_ns and self._watermark.is_owed(self._passage.last[0]):
             self._announce(step)
 
-    def _announce(self, step: Step) -> None:
-        self._passage.announce(self._stream, self._heads, self._now_ns, self._dirty, step)
+    def _announce(self, step: Step, since_ns: int = NEVER) -> None:
+        beats_ns = since_ns, self._heartbeat_ns
+        self._passage.announce(
+            self._stream, self._heads, self._now_ns, self._dirty, step, beats_ns
+        )
 
     # -- for people --------------------------------------------------------------------------------
 

@@ -92,9 +92,15 @@ class Passage:
         self._pushed_ns = self.last[0]
 
     def announce(
-        self, stream: str, heads: list[Bound], now_ns: int, dirty: list[Feed], step: Step
+        self,
+        stream: str,
+        heads: list[Bound],
+        now_ns: int,
+        dirty: list[Feed],
+        step: Step,
+        beats_ns: tuple[int, int] = (0, 0),
     ) -> None:
-        said = self._watermark.announce(stream, self.last[0], heads, now_ns, dirty)
+        said = self._watermark.announce(stream, self.last[0], heads, now_ns, dirty, beats_ns)
         self.floor_ns = self._watermark.ns
         if said is not None:
             step.released.append(said)

@@ -17,6 +17,8 @@ until it comes or `correct_for` has passed. As long as the last announcement sai
 whoever hears of an event in order may take it that C has followed; so when events leave that C
 does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
+While W follows the clock one record tells of many beats (`topology.ramp`).
+
 Cost: O(sources) per announcement.
 """
 
@@ -26,6 +28,8 @@ from topology.event import WATERMARK, Event
 from topology.feed import NO_REF, OUT, WARM_DELAYS, Feed
 from topology.frontier import Bound
 from topology.histogram import Histogram
+from topology.operator import NEVER
+from topology.ramp import ramp
 
 
 class Watermark:
@@ -59,6 +63,26 @@ class Watermark:
             return False
         return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.is_over)
 
+    def quiet_beats(
+        self, beats_ns: tuple[int, int, int], wake_ns: int, heads: list[Bound]
+    ) -> tuple[int, int]:
+        """Nothing has changed since the last beat. Of the beats from the next, every so often, to
+        before an instant (`beats_ns`): the first and the last that one record can tell of. A
+        lost number that is written off on the way is told of at its own beat."""
+        next_ns, every_ns, until_ns = beats_ns
+        last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
+        most_ns, lag_ns = self._course(heads)
+        if most_ns <= self.ns:
+            return last_ns, last_ns  # W stands
+        last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
+        first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
+        last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
+        for source in self.lacking:
+            over_ns = self._feeds[source].lost_ns + self._correct_for_ns + lag_ns + 1
+            over_ns = -(-over_ns // every_ns) * every_ns
+            last_ns = min(last_ns, max(first_ns, over_ns - every_ns))
+        return min(first_ns, last_ns), last_ns
+
     def announce(
         self,
         stream: str,
@@ -66,12 +90,16 @@ class Watermark:
         heads: list[Bound],
         now_ns: int,
         dirty: list[Feed],
+        beats_ns: tuple[int, int] = (0, 0),
     ) -> Event | None:
         """The control event, if W moved beyond what the last event said, or C moved, or does
-        not reach W any more."""
+        not reach W any more. `beats_ns`: the first that it tells of, and how often they are."""
+        since_ns, every_ns = beats_ns
+        since_complete_ns = self.complete_ns
+        if every_ns and since_ns < now_ns:
+            since_complete_ns = self._complete(self._promise(heads, since_ns), dirty)
         watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
-        complete_ns = self._completeness(watermark_ns, dirty)
-        complete_ns = min(watermark_ns, max(self.complete_ns, complete_ns))
+        complete_ns = self._complete(watermark_ns, dirty)
         moved = watermark_ns > max(self.ns, last_ns)
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
@@ -81,7 +109,12 @@ class Watermark:
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns
         self._tell_errors(event)
+        if every_ns and since_ns < now_ns:
+            ramp(event, since_ns, every_ns, since_complete_ns)
         return event
+
+    def _complete(self, watermark_ns: int, dirty: list[Feed]) -> int:
+        return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns, dirty)))
 
     def note(self, feed: Feed) -> None:
         """Numbers of the source went missing, or came after all."""
@@ -101,14 +134,18 @@ class Watermark:
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
         """No event with a smaller reference time is still to come, as far as can be said."""
+        most_ns, lag_ns = self._course(heads)
+        return min(most_ns, now_ns - lag_ns)
+
+    def _course(self, heads: list[Bound]) -> tuple[int, int]:
+        """As long as nothing is heard: where W stops, and how far it is behind the clock before."""
         live = [feed.newest_ns for feed in self._feeds.values() if feed.state < OUT]
         if live:
-            promise_ns = min(min(live), now_ns)
-            return min(promise_ns, heads[0][0]) if heads else promise_ns
+            return min([*live, heads[0][0]] if heads else live), 0
         if heads:
-            return NO_REF
+            return NO_REF, 0
         usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
-        return now_ns - max(usual_ns, self._quiet_after_ns)
+        return NEVER, max(usual_ns, self._quiet_after_ns)
 
     def _completeness(self, watermark_ns: int, dirty: list[Feed]) -> int:
         expired_ns = watermark_ns - self._correct_for_ns

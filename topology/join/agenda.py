@@ -34,6 +34,10 @@ class Agenda:
         self._number += 1
         heappush(self._heap, (instant_ns, self._number, owner))
 
+    def is_due(self, until_ns: int) -> bool:
+        """`take` may give something."""
+        return bool(self._heap) and self._heap[0][0] <= until_ns
+
     def take(self, until_ns: int) -> list[Owner]:
         """Those whose instant is at or before it, and that are kept."""
         taken = []

@@ -13,6 +13,7 @@ a source of another; in turn nothing is to be divided among streams that share o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, Final
 
 from topology.event import BYE, HEARTBEAT, WATERMARK, Event
@@ -75,21 +76,24 @@ class Frontiers:
 
     def __init__(self, config: JoinConfig, *, ordered: bool) -> None:
         self._ordered = ordered
-        streams = [side.stream for side in config.sides]
+        self._streams = [side.stream for side in config.sides]
         self._of_stream = {
             stream: Frontier(
                 config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
             )
-            for stream in streams
+            for stream in self._streams
         }
-        self._all = list(self._of_stream.values())
-        others = [self._of_stream[stream] for stream in dict.fromkeys(streams[1:])]
-        self._waits = others, [self._of_stream[streams[0]]]
-        """Frontiers that the first side's rows wait for, and those of any other."""
+        self._look_at_all()
         self._closed_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
         self.gone_ns = NOT_YET
         self.promise = promise_of(config)
+
+    def _look_at_all(self) -> None:
+        self._all = list(self._of_stream.values())
+        others = [self._of_stream[stream] for stream in dict.fromkeys(self._streams[1:])]
+        self._waits = others, [self._of_stream[self._streams[0]]]
+        """Frontiers that the first side's rows wait for, and those of any other."""
 
     def of(self, stream: str) -> Frontier | None:
         return self._of_stream.get(stream)
@@ -115,6 +119,23 @@ class Frontiers:
             return False
         self.promise.hear_of(event)
         return True
+
+    @property
+    def is_waiting(self) -> bool:
+        """The promise has something to close."""
+        return self.promise is not None and self.promise.is_waiting
+
+    def after(self, watermarks: Iterable[Event]) -> Frontiers:
+        """As they would stand if these were told; without the promise."""
+        other = copy(self)
+        other._of_stream = {
+            stream: frontier.after([event for event in watermarks if event.stream == stream])
+            for stream, frontier in self._of_stream.items()
+        }
+        other._closed_ns, other._final_ns = [*self._closed_ns], [*self._final_ns]
+        other._look_at_all()
+        other._sum_up()
+        return other
 
     def settle(self) -> None:
         for frontier in self._all:

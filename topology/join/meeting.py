@@ -18,6 +18,7 @@ from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
 from topology.operator import Changes, Figures, State
+from topology.ramp import is_ramp, side_by_side
 from topology.result import Finding
 from topology.slack.quality import quality_of
 from topology.tap import Tap
@@ -42,7 +43,15 @@ class Meeting:
     def pass_on(self) -> list[Finding]:
         """What has come by the taps since this was last called."""
         events, now_ns = self._come()
-        return self._joins.on_batch(events, now_ns).results
+        found: list[Finding] = []
+        if any(map(is_ramp, events)):
+            for ramps, between in side_by_side(events):
+                if ramps:
+                    found += self._joins.climb(ramps)
+                if between:
+                    found += self._joins.on_batch(between, between[-1].at_ns).results
+            events = []
+        return found + self._joins.on_batch(events, now_ns).results
 
     def on_time(self) -> list[Finding]:
         found = self.pass_on()

@@ -95,6 +95,12 @@ class Join:
             self._pass_time(now_ns)
         return self._step(now_ns, list(events))
 
+    def is_due(self, watermarks: Sequence[Event]) -> bool:
+        """Whether these, of one instant, would decide something (`topology.ramp`)."""
+        return self._frontiers.is_waiting or (
+            self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
+        )
+
     def on_time(self, now_ns: int) -> Step:
         if now_ns >= self._now_ns:
             self._pass_time(now_ns + 1)

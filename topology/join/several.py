@@ -12,6 +12,8 @@ from typing import Any
 from topology.event import Event
 from topology.join.operator import Join
 from topology.outcome import Step
+from topology.ramp import climb
+from topology.result import Finding
 from topology.window.several import SeveralWindows
 
 
@@ -27,6 +29,13 @@ class SeveralJoins(SeveralWindows):
         """How often an event is kept beyond once, by its identity."""
         self.let_go: list[Event] = []
         """Events no longer held, since the driver emptied it."""
+
+    def climb(self, ramps: Sequence[Event]) -> list[Finding]:
+        """Of several streams, over the same time (`topology.ramp`)."""
+        found: list[Finding] = []
+        for watermarks in climb(ramps, self.is_due):
+            found += self.on_batch(watermarks, watermarks[0].at_ns).results
+        return found
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Event by event where there are several queries, for each tells rows at once."""

@@ -96,6 +96,14 @@ class Owners:
                 if key_of(owner) in self._told:
                     self._finish(owner)
 
+    def is_due(self, frontiers: Frontiers) -> bool:
+        """With the frontiers there, something may be told."""
+        return any(
+            self._closing[side].is_due(frontiers.closed_ns(side))
+            or self._ending[side].is_due(frontiers.final_ns(side))
+            for side in (0, 1)
+        )
+
     def correct(self, owner: Owner) -> None:
         """An event has come that may be its partner."""
         key = key_of(owner)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.operator import NEVER, Changes, State
@@ -304,6 +305,12 @@ class Engine:
         for hall in self._halls:
             self._let_go(hall)
 
+    def is_due(self, frontier_ns: int, promised_ns: int) -> bool:
+        """With the frontier there, or queries told up to there, there would be something to tell."""
+        waits = [(wait, frontier_ns) for wait in (self._at_floor, self._at_clock)]
+        waits += [(wait, max(frontier_ns, promised_ns)) for wait in self._at_promise.values()]
+        return bool(self._gathering) or any(wait and wait[0][0] < ns for wait, ns in waits)
+
     def promise(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query tells what is decided before `until_ns`; called with the earliest instant
         before its first event, and never with less."""
@@ -456,7 +463,7 @@ class Engine:
         released = self._restore_wirings(since)
         rest = dict(state)
         rest.pop(ENGINE, None)
-        for entry in sorted(entries, key=_key_of):
+        for entry in sorted(entries, key=attrgetter("key")):
             for hall in self._halls:
                 self._shelve(hall, entry, hall.kinds_of(entry))
             if entry.places:
@@ -505,7 +512,3 @@ def _order(said: tuple[Run, Hall, Change]) -> Any:
     run, _, change = said
     match = change.found.match
     return (run.number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, change.id)
-
-
-def _key_of(entry: Entry) -> Key:
-    return entry.key

@@ -45,6 +45,7 @@ from topology.pattern.engine import (
 )
 from topology.pattern.entry import Entry
 from topology.payload import UNREADABLE, read_payload
+from topology.ramp import pieces
 from topology.slack.promise import Promise, worst
 from topology.slack.quality import Quality
 from topology.window.frontier import Frontier
@@ -90,6 +91,13 @@ class Pattern:
         """Events no longer held, since the driver emptied it."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        for piece, until_ns in pieces(events, now_ns, self._is_due):
+            self._take_all(piece)
+            if until_ns > self._now_ns:
+                self._pass_time(until_ns)
+        return self._step(now_ns, list(events))
+
+    def _take_all(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.at_ns > self._now_ns:
                 self._pass_time(event.at_ns)
@@ -103,9 +111,14 @@ class Pattern:
                 self._instant_open = True
             elif event.kind in (HEARTBEAT, BYE):
                 self._hear_of(event)
-        if now_ns > self._now_ns:
-            self._pass_time(now_ns)
-        return self._step(now_ns, list(events))
+
+    def _is_due(self, watermarks: Sequence[Event]) -> bool:
+        if any(promise.is_waiting for promise in self._promises.values()):
+            return True
+        after = self._frontier.after(watermarks)
+        decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
+        heard_ns = after.heard_ns if self._told_when_heard else decided_ns
+        return self._engine.is_due(decided_ns, heard_ns)
 
     def _gaps_of(self, engine: Engine, qualities: Mapping[str, Quality]) -> list[str]:
         """Before MERGE nobody knows what has been heard."""

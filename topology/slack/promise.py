@@ -147,6 +147,11 @@ class Promise:
                 if told.by == CONFIRMED:
                     self.sure_ns = self.closed_ns
 
+    @property
+    def is_waiting(self) -> bool:
+        """Windows with events are not closed yet."""
+        return self._driver.is_waiting
+
     def due_ns(self) -> int:
         """When to settle though nothing arrives."""
         due_ns = self._driver.next_deadline_ns()

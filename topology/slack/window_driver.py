@@ -119,6 +119,11 @@ class WindowDriver:
         """Why the windows closed of which it is not yet known whether they missed an event."""
         return tuple(self._pending)
 
+    @property
+    def is_waiting(self) -> bool:
+        """There is a window to be closed that counts."""
+        return self._next is not None and (self.filled is None or self.filled.first is not None)
+
     def announce(self, bound_ns: int, now_ns: int) -> None:
         """Somebody else knows that nothing at or below the bound is still to come: no strategy
         has to wait for it."""

@@ -50,6 +50,10 @@ class Agenda:
         """Where the last window of the oldest slice ends."""
         return self._slices.last_end(self._kept[0]) if self._kept else FOR_EVER
 
+    def is_due(self, closed_ns: int, final_ns: int) -> bool:
+        """Something closes, or is final, with the frontier there."""
+        return closed_ns >= self._next_end_ns or final_ns >= self.next_final_ns
+
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """The starts of the windows that end in (before, closed]."""
         starts: set[int] = set()

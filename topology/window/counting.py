@@ -106,6 +106,13 @@ class Counting:
             self._fold(key, counted, min(final, self._foldable(counted)))
             self._await(key, counted)
 
+    def is_due(self, frontier: Frontier) -> bool:
+        """With the frontier there, something would be told or forgotten."""
+        closing_ns, ending_ns = self._due.first_ns(), self._due_final.first_ns()
+        return (closing_ns is not None and closing_ns < frontier.closed_ns + 1) or (
+            ending_ns is not None and ending_ns < frontier.final_ns
+        )
+
     def _foldable(self, counted: Counted) -> int:
         """All but the last event of the first window that has not been told."""
         return (counted.told + 1) * self._size - 1 - counted.folded

@@ -21,6 +21,7 @@ Whether a window is confirmed does not wait for newcomers: what is known says no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.operator import Plain
@@ -113,6 +114,17 @@ class Frontier:
         if is_alone:  # else MERGE alone knows what is sure: events may wait there yet
             self.sure_ns = max(self.sure_ns, sure_ns)
             self.final_ns = max(self.final_ns, self.closed_ns - self._correct_for_ns)
+
+    def after(self, watermarks: Sequence[Any]) -> Frontier:
+        """As it would stand if these were announced."""
+        other = Frontier(
+            self._correct_for_ns, self._newcomers_ns, heeds_errors=self._heeds_errors
+        )
+        other.restore(self.snapshot())
+        for event in watermarks:
+            other.announce(event)
+        other.settle()
+        return other
 
     def give_up(self, until_ns: int) -> None:
         """What ends until there is final, as there is no room to keep it."""

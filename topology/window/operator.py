@@ -141,6 +141,13 @@ class Windows:
             self._now_ns = now_ns
         return self._step(now_ns, [])
 
+    def is_due(self, watermarks: Sequence[Event]) -> bool:
+        """Whether these, of one instant, would decide something (`topology.ramp`)."""
+        if self._promise is not None and self._promise.is_waiting:
+            return True
+        is_due: bool = self._windows.is_due(self._frontier.after(watermarks))
+        return is_due
+
     def next_deadline_ns(self) -> int | None:
         if self._instant_open:
             return self._now_ns

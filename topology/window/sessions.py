@@ -151,6 +151,13 @@ class Sessions:
         self._settle_keys(sorted(due))
         self._retire()
 
+    def is_due(self, frontier: Frontier) -> bool:
+        """With the frontier there, something would be told or forgotten."""
+        closing_ns, ending_ns = self._due.first_ns(), self._due_final.first_ns()
+        return (closing_ns is not None and closing_ns < frontier.closed_ns) or (
+            ending_ns is not None and ending_ns < frontier.final_ns
+        )
+
     def _settle_keys(self, keys: Sequence[str]) -> None:
         for key in keys:
             track = self._tracks.get(key)

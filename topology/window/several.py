@@ -13,6 +13,7 @@ from typing import Any, Final
 from topology.event import Event
 from topology.operator import Changes, Figures, Operator, State
 from topology.outcome import Step
+from topology.ramp import pieces
 from topology.result import Finding
 from topology.slack.promise import worst
 from topology.window.config import WindowConfig
@@ -35,10 +36,14 @@ class SeveralWindows:
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         found: list[Finding] = []
-        for operator in self._windows.values():
-            found += operator.on_batch(events, now_ns).results
+        for piece, until_ns in pieces(events, now_ns, self.is_due):
+            for operator in self._windows.values():
+                found += operator.on_batch(piece, until_ns).results
         found.sort(key=_instant)
         return Step(now_ns, list(events), results=found)
+
+    def is_due(self, watermarks: Sequence[Event]) -> bool:
+        return any(operator.is_due(watermarks) for operator in self._figures)
 
     def on_time(self, now_ns: int) -> Step:
         found: list[Finding] = []

@@ -169,6 +169,10 @@ class Spans:
         if frontier.final_ns >= self._agenda.next_final_ns:
             self._retire()
 
+    def is_due(self, frontier: Frontier) -> bool:
+        """With the frontier there, something would be told or forgotten."""
+        return self._agenda.is_due(frontier.closed_ns, frontier.final_ns)
+
     def tell_early(self) -> None:
         for window in sorted(self._touched):
             self._untouch(window)

@@ -1,0 +1,131 @@
+"""Watermarks of a quiet stream: one record for many beats.
+
+Where no source is live and nothing waits, W follows the clock at one distance, at each multiple of
+`heartbeat` (and where all live ones are ahead of the clock): five records a second that say nothing
+to nobody, for days. So MERGE tells those up to
+which time passes at once by one record, a *ramp*: the watermark of its last beat, with
+
+* `arrival_ns` the first beat it stands for, and `seq` how many there are besides the last;
+* `ts_ns` C at the first beat. From there it rises with the clock, at most to `complete_ns`.
+
+Whoever decides by watermarks has to be as if all had come, each at its own instant; else what is
+told, and when, would depend on how far time was passed in one go. `climb` gives the beats at
+which something is to be decided. Beats between them change nothing, so that there may be more.
+
+A record on a topic is a watermark of one beat: how many are written there is nobody's business.
+
+Cost: O(log beats) questions for each beat at which something is decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from topology.event import WATERMARK, Event
+
+IsDue = Callable[[Sequence[Event]], bool]
+"""Would these watermarks, of one instant, decide something? What is due stays due."""
+DUE: Final = True
+
+
+def is_ramp(event: Event) -> bool:
+    return event.kind == WATERMARK and event.seq > 0
+
+
+def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
+    """Let the record stand for the beats since then; C was `complete_ns` at the first."""
+    watermark.arrival_ns = since_ns
+    watermark.seq = (watermark.at_ns - since_ns) // every_ns
+    watermark.ts_ns = complete_ns
+
+
+def step_ns(event: Event) -> int:
+    return (event.at_ns - event.arrival_ns) // event.seq
+
+
+def at_beat(event: Event, beat_ns: int) -> Event:
+    """The watermark of one beat of the ramp."""
+    watermark_ns = event.ref_time_ns - (event.at_ns - beat_ns)
+    watermark = Event(event.stream, "", 0, 0, watermark_ns, beat_ns, kind=WATERMARK)
+    watermark.complete_ns = min(event.complete_ns, event.ts_ns + beat_ns - event.arrival_ns)
+    watermark.error_ns, watermark.error_all_ns = event.error_ns, event.error_all_ns
+    return watermark
+
+
+def part(event: Event, first_ns: int, last_ns: int) -> Event:
+    """What it says of the beats from the first to the last of these."""
+    watermark = at_beat(event, last_ns)
+    if first_ns < last_ns:
+        ramp(watermark, first_ns, step_ns(event), at_beat(event, first_ns).complete_ns)
+    return watermark
+
+
+def climb(ramps: Sequence[Event], is_due: IsDue) -> Iterator[list[Event]]:
+    """The watermarks of the beats that count, instant by instant; what is given has to be worked
+    off before more is asked for. `ramps` are of several streams, with beats at the same times."""
+    every_ns = min([step_ns(event) for event in ramps if event.seq], default=1)
+    left = list(ramps)
+    beat_ns = min(event.arrival_ns for event in left)
+    while left:
+        active = [event for event in left if event.arrival_ns <= beat_ns]
+        ends = [event.at_ns for event in active]
+        ends += [event.arrival_ns - every_ns for event in left if event.arrival_ns > beat_ns]
+        count = (min(ends) - beat_ns) // every_ns
+        beat_ns += every_ns * bisect_left(
+            range(count),
+            DUE,
+            key=lambda n: is_due([at_beat(event, beat_ns + n * every_ns) for event in active]),
+        )
+        yield [at_beat(event, beat_ns) for event in active]
+        beat_ns += every_ns
+        left = [event for event in left if event.at_ns >= beat_ns]
+        if left:
+            beat_ns = max(beat_ns, min(event.arrival_ns for event in left))
+
+
+def pieces(
+    events: Sequence[Event], now_ns: int, is_due: IsDue
+) -> Iterator[tuple[Sequence[Event], int]]:
+    """A batch of one stream with the beats that count for its ramps, and up to when time passes
+    with each piece; every one has to be worked off before the next is asked for."""
+    begun = 0
+    for at, event in enumerate(events):
+        if is_ramp(event):
+            if begun < at:
+                yield events[begun:at], events[at - 1].at_ns
+            for watermarks in climb([event], is_due):
+                yield watermarks, watermarks[0].at_ns
+            begun = at + 1
+    yield events[begun:] if begun else events, now_ns
+
+
+def side_by_side(events: Sequence[Event]) -> Iterator[tuple[list[Event], list[Event]]]:
+    """Events of several streams, in the order of `at_ns`: parts of their ramps (to `climb`), and
+    what comes when these are over; no part goes beyond the instant of another event."""
+    others = [event for event in events if not is_ramp(event)]
+    instants_ns = [event.at_ns for event in others]
+    parts: dict[int, list[Event]] = {}
+    for event in events:
+        if is_ramp(event):
+            for at, piece in _cut(event, instants_ns):
+                parts.setdefault(at, []).append(piece)
+    begun = 0
+    for at in sorted(parts):
+        yield [], others[begun:at]
+        yield parts[at], []
+        begun = at
+    yield [], others[begun:]
+
+
+def _cut(event: Event, instants_ns: Sequence[int]) -> Iterator[tuple[int, Event]]:
+    """In parts, each with how many of the instants come before it."""
+    first_ns, every_ns = event.arrival_ns, step_ns(event)
+    while first_ns <= event.at_ns:
+        last_ns = event.at_ns
+        at = bisect_left(instants_ns, first_ns)
+        if at < len(instants_ns) and instants_ns[at] < last_ns:
+            last_ns = first_ns + (instants_ns[at] - first_ns) // every_ns * every_ns
+        yield at, part(event, first_ns, last_ns)
+        first_ns = last_ns + every_ns
