@@ -19,6 +19,7 @@ import orjson
 
 from agents.exits import Exit
 from cli.input_file import InputError, Unreadable
+from cli.instants import whole_instants
 from cli.lines import Line, read_lines, reading_of
 from cli.plausible import SAMPLE, Plausibility, watched
 from cli.progress import counting
@@ -77,7 +78,8 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
                 read_lines(events, reading=reading), Plausibility(reading, time.time_ns()), warn
             )
             warned = False
-            for step in replayed(topology, lines, summary, to_end, advance):
+            steps = replayed(topology, lines, summary, to_end, advance)
+            for step in whole_instants(steps, topology):
                 write(step, kinds, sys.stdout.buffer)
                 if not warned and summary.lines >= SAMPLE:
                     warned = True
