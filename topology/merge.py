@@ -408,9 +408,7 @@ class Merge(StepByStep):
 
     def _announce(self, step: Step, since_ns: int = NEVER) -> None:
         beats_ns = since_ns, self._heartbeat_ns
-        self._passage.announce(
-            self._stream, self._heads, self._now_ns, self._dirty, step, beats_ns
-        )
+        self._passage.announce(self._stream, self._heads, self._now_ns, self._dirty, step, beats_ns)
 
     # -- for people --------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ not yet final, and for each start that still waits (MATCHES ONE).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
 
@@ -31,11 +30,12 @@ from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
 from topology.pattern.ledger import Change, Unit
-from topology.pattern.run import CLOCK, FLOOR, PROMISE, Now, Run
+from topology.pattern.run import CLOCK, Now, Run
 from topology.pattern.shelves import Hall, Shelf, alike
 from topology.pattern.telling import Teller, member
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.uncertain.reach import within_reach
+from topology.pattern.waits import Waits
 from topology.pattern.wiring import Wiring
 from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
@@ -116,10 +116,7 @@ class Engine:
         self._identities: dict[Identity, Entry] = {}
         self._newest: Key | None = None
         self.clock_ns = BEFORE_ALL
-        self._at_clock: list[tuple[int, int, Hall, Run, Key]] = []
-        self._at_floor: list[tuple[int, int, Hall, Run, Key]] = []
-        self._at_promise: dict[str, list[tuple[int, int, Hall, Run, Key]]] = {}
-        self._serial = 0
+        self._waits = Waits()
         self._said: list[tuple[Run, Hall, Change]] = []
         self._overflowed: list[tuple[Run, Unit]] = []
         self._gathering: dict[Run, tuple[Hall, int]] = {}
@@ -173,7 +170,9 @@ class Engine:
         for hall in self._halls:
             if entry.time_ns >= self.frontier_ns - hall.amend_ns:
                 self._offer(hall, entry, at_ns, in_order=in_order)
-        self._ask_at_clock()  # now, so that what it puts in doubt is told once, with that
+        self._look_again(
+            self._waits.at_clock(self.clock_ns)
+        )  # now, so that what it puts in doubt is told once, with that
         if in_order:
             self._newest = entry.key
         self._flush(at_ns)
@@ -293,11 +292,8 @@ class Engine:
                     self._correct(run, hall)  # it would be decided without
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
-        self._ask_at_clock()
-        while self._at_floor and self._at_floor[0][0] < frontier_ns:
-            _, _, hall, run, key = heappop(self._at_floor)
-            run.ask_again(key, self._now(hall))
-            self._collect(run, hall)
+        self._look_again(self._waits.at_clock(self.clock_ns))
+        self._look_again(self._waits.at_floor(frontier_ns))
         for wiring in self._wirings():
             if wiring.promised_ns is not None and wiring.promised_ns < frontier_ns:
                 self._keep(wiring, frontier_ns)
@@ -306,10 +302,8 @@ class Engine:
             self._let_go(hall)
 
     def is_due(self, frontier_ns: int, promised_ns: int) -> bool:
-        """With the frontier there, or queries told up to there, there would be something to tell."""
-        waits = [(wait, frontier_ns) for wait in (self._at_floor, self._at_clock)]
-        waits += [(wait, max(frontier_ns, promised_ns)) for wait in self._at_promise.values()]
-        return bool(self._gathering) or any(wait and wait[0][0] < ns for wait, ns in waits)
+        """With the frontier, or what is promised, there, would anything be told?"""
+        return bool(self._gathering) or self._waits.are_due(frontier_ns, promised_ns)
 
     def promise(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query tells what is decided before `until_ns`; called with the earliest instant
@@ -339,16 +333,7 @@ class Engine:
         if wiring.promised_ns is not None:
             until_ns = max(until_ns, wiring.promised_ns)
         wiring.promised_ns = until_ns
-        waiting = self._waiting(PROMISE, wiring.query.name)
-        while waiting and waiting[0][0] < until_ns:
-            _, _, hall, run, key = heappop(waiting)
-            run.ask_again(key, self._now(hall))
-            self._collect(run, hall)
-
-    def _waiting(self, why: str, query: str) -> list[tuple[int, int, Hall, Run, Key]]:
-        if why == PROMISE:
-            return self._at_promise.setdefault(query, [])
-        return self._at_clock if why == CLOCK else self._at_floor
+        self._look_again(self._waits.at_promise(wiring.query.name, until_ns))
 
     def _wirings(self) -> Iterable[Wiring]:
         return (wiring for hall in self._halls for wiring in hall.wirings)
@@ -357,9 +342,8 @@ class Engine:
         """The input is over: everything is decided."""
         self.advance(AFTER_ALL, at_ns)
 
-    def _ask_at_clock(self) -> None:
-        while self._at_clock and self._at_clock[0][0] < self.clock_ns:
-            _, _, hall, run, key = heappop(self._at_clock)
+    def _look_again(self, waiting: Iterable[tuple[Hall, Run, Key]]) -> None:
+        for hall, run, key in waiting:
             run.ask_again(key, self._now(hall))
             self._collect(run, hall)
 
@@ -383,11 +367,8 @@ class Engine:
     # -- what runs have found -----------------------------------------------------------------
 
     def _collect(self, run: Run, hall: Hall) -> None:
-        for why, ns, key in run.due:
-            self._serial += 1
-            due_ns = ns + hall.amend_ns if why == FLOOR else ns
-            heappush(self._waiting(why, run.query.name), (due_ns, self._serial, hall, run, key))
-        run.due.clear()
+        if run.due:
+            self._waits.collect(run, hall)
         self._said += [(run, hall, change) for change in run.changes]
         run.changes.clear()
         if run.overflowed:

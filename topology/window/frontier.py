@@ -117,9 +117,7 @@ class Frontier:
 
     def after(self, watermarks: Sequence[Any]) -> Frontier:
         """As it would stand if these were announced."""
-        other = Frontier(
-            self._correct_for_ns, self._newcomers_ns, heeds_errors=self._heeds_errors
-        )
+        other = Frontier(self._correct_for_ns, self._newcomers_ns, heeds_errors=self._heeds_errors)
         other.restore(self.snapshot())
         for event in watermarks:
             other.announce(event)
