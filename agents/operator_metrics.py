@@ -38,6 +38,7 @@ TEXTS: Final = {
     "merge_sources": "Sources known",
     "merge_idle": "Sources that are silent or said bye: not waited for",
     "merge_catching_up": "Sources whose last event was late: not waited for",
+    "merge_awaited": "Sources waited for since a pause of the whole log took them away",
     "merge_blocked": "Sources whose events wait in reorder behind a hole",
     "merge_queued": "Events that wait for other sources",
     "merge_queued_bytes": "Payload of the events that wait",

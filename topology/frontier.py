@@ -17,7 +17,7 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
-from topology.feed import BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
+from topology.feed import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
 from topology.histogram import Histogram
 from topology.operator import NEVER
 
@@ -55,6 +55,8 @@ class Frontier:
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
         self.gone = 0  # said bye, and have not been heard since
+        self.awaited: set[str] = set()
+        self.awaited_until_ns = NEVER
 
     @property
     def idle_ns(self) -> int:
@@ -64,7 +66,7 @@ class Frontier:
     def enter(self, feed: Feed, newest_ns: int) -> None:
         """The source is live and its newest time is `newest_ns`."""
         feed.newest_ns = newest_ns
-        if feed.state == KEYED:
+        if feed.state == KEYED or feed.state == AWAITED:
             return  # its entry in the heap is older: put right when it comes up
         if feed.state < OUT:
             self._unlead(feed)
@@ -72,10 +74,39 @@ class Frontier:
             self.live += 1
             self.behind -= feed.state == BEHIND
         feed.state = KEYED
+        self._put_in(feed)
+        self._watch(feed)
+
+    def _put_in(self, feed: Feed) -> None:
         if not feed.in_keyed:
             feed.in_keyed = True
-            heappush(self._keyed, (newest_ns, feed.source))
+            heappush(self._keyed, (feed.newest_ns, feed.source))
+
+    def await_(self, feed: Feed, until_ns: int) -> None:
+        """A pause of the log took it away: it is live, and bounded by its newest key, until it
+        is back, or that instant comes."""
+        self.awaited_until_ns = until_ns
+        if feed.state == LED or feed.state == COLD:
+            self._unlead(feed)
+        self.live += feed.state >= OUT
+        self.behind -= feed.state == BEHIND
+        feed.state = AWAITED
+        feed.mark(self._dirty)
+        self.awaited.add(feed.source)
+        self._put_in(feed)
+
+    def is_back(self, feed: Feed) -> None:
+        """It has caught up, or is awaited no longer."""
+        self.awaited.discard(feed.source)
+        feed.state = KEYED
+        feed.mark(self._dirty)
         self._watch(feed)
+        if not self.awaited:
+            self.awaited_until_ns = NEVER
+
+    def await_no_more(self) -> None:
+        for source in sorted(self.awaited):
+            self.is_back(self._feeds[source])
 
     def speak(self, feed: Feed, newest_ns: int) -> None:
         """It said something that is no event: should one be late by what went out before, its
@@ -101,6 +132,8 @@ class Frontier:
     def leave(self, feed: Feed, state: int) -> None:
         if feed.state == LED or feed.state == COLD:
             self._unlead(feed)
+        elif feed.state == AWAITED:
+            self.is_back(feed)
         self.live -= feed.state < OUT
         self.behind += (state == BEHIND) - (feed.state == BEHIND)
         feed.state = state
@@ -114,6 +147,9 @@ class Frontier:
         if feed.state == KEYED:
             feed.state = OUT
             self.enter(feed, feed.newest_ns)
+        elif feed.state == AWAITED:
+            feed.state = OUT
+            self.await_(feed, NEVER)  # until when, the pause's state says
 
     def block(self, feed: Feed) -> None:
         """Its events are here already, so it is waited for; unless they will be late."""
@@ -180,13 +216,18 @@ class Frontier:
                 return by_time
             ref_ns, source = keyed[0]
             feed = self._feeds.get(source)
-            if feed is None or feed.state != KEYED:
+            if feed is None or (feed.state != KEYED and feed.state != AWAITED):
                 heappop(keyed)
                 if feed is not None:
                     feed.in_keyed = False
             elif feed.newest_ns > ref_ns:
                 heapreplace(keyed, (feed.newest_ns, source))
-            elif feed.blocked or self._thesis or now_ns - self.wait_ns(feed) < ref_ns:
+            elif (
+                feed.blocked
+                or feed.state == AWAITED
+                or self._thesis
+                or now_ns - self.wait_ns(feed) < ref_ns
+            ):
                 return keyed[0]
             else:
                 heappop(keyed)
@@ -200,7 +241,7 @@ class Frontier:
         wait_ns = self.led_max_ns
         if limit[1]:
             feed = self._feeds[limit[1]]
-            if feed.blocked:
+            if feed.blocked or feed.state == AWAITED:
                 return NEVER
             wait_ns = max(wait_ns, self.wait_ns(feed))
         return max(head_ns + wait_ns, now_ns + 1)
@@ -212,11 +253,19 @@ class Frontier:
                 "source": source,
                 "newest": feed.newest_ns if feed.newest_ns != NO_REF else None,
                 "behind_hole": feed.blocked,
-                "until": None if feed.blocked else head_ns + self.wait_ns(feed),
+                "after_pause": feed.state == AWAITED,
+                "until": self._until(feed, head_ns),
             }
             for source, feed in sorted(self._feeds.items())
             if feed.state < OUT and not feed.queue and feed.newest_ns < head_ns
         ]
+
+    def _until(self, feed: Feed, head_ns: int) -> int | None:
+        if feed.blocked:
+            return None
+        if feed.state == AWAITED:
+            return self.awaited_until_ns
+        return head_ns + self.wait_ns(feed)
 
     def retire_idle(self, now_ns: int) -> None:
         idle = self._idle
@@ -226,7 +275,7 @@ class Frontier:
             if feed is None:
                 continue
             feed.watched = False
-            if feed.state >= OUT or feed.blocked:
+            if feed.state >= AWAITED or feed.blocked:
                 continue
             if feed.last_arrival_ns + self._idle_after_ns > now_ns:
                 self._watch(feed)

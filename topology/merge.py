@@ -12,7 +12,8 @@ leave by
 and everything at or below the smallest bound leaves, at the end of the instant
 (topology.frontier finds it).
 
-States of a source: live; idle (nothing for `idle_after`, or it said bye); catching up
+States of a source: live; awaited (a pause of the whole log took it away, topology.pause): bounded
+by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up
 (its last event was late): the last two hold nobody back. `wait: thesis` instead waits
 for an empty source as long as its pace calls for, then does without it until it speaks
 (3.1); `idle_after` holds there too.
@@ -50,14 +51,16 @@ from heapq import heappush
 from typing import Any, Final
 
 from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
-from topology.feed import BEHIND, KEYED, NO_REF, OUT, POOL_EVERY, Feed
+from topology.feed import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
 from topology.feeds import FEED, Feeds
 from topology.frontier import NO_BOUND, Frontier
 from topology.histogram import Histogram
 from topology.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.outcome import MERGE_FULL, Duplicate, Step
 from topology.passage import Passage
+from topology.pause import Pause
 from topology.queues import Queues, in_sequence
+from topology.standing import Standing
 from topology.watermark import Watermark
 
 STREAM: Final = "stream"
@@ -104,6 +107,16 @@ class Merge(StepByStep):
         expected = tuple(config.expected_sources)
         self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
+        self._pause = Pause(
+            self._feeds,
+            self._frontier,
+            self._max_wait_ns,
+            self._idle_after_ns,
+            0 if self._thesis else config.outage_wait_ns,
+        )
+        self._standing = Standing(
+            self._known, self._frontier, self._queues, self._passage, self._watermark
+        )
         self._now_ns = 0
         self._instant_open = False
         self._limiting = ""  # only a word of this source can change what may leave; "": any
@@ -118,7 +131,7 @@ class Merge(StepByStep):
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event.
         step = Step(now_ns)
         feeds = self._feeds
@@ -128,6 +141,8 @@ class Merge(StepByStep):
         queues = self._queues
         position = self._position
         passage = self._passage
+        heard_ns = self._pause.heard_ns
+        longest_ns = self._pause.longest_silence_ns
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -135,6 +150,12 @@ class Merge(StepByStep):
                     self._pass_time(at_ns, step)
                 else:
                     self._now_ns = at_ns
+            if at_ns - heard_ns > longest_ns:
+                self._pause.begin(heard_ns, at_ns)
+                self._take(event, step)
+                heard_ns = at_ns
+                continue
+            heard_ns = at_ns
             source = event.source
             ref_ns = event.ref_time_ns
             feed = feeds.get(source)
@@ -183,6 +204,7 @@ class Merge(StepByStep):
             limiting = self._limiting
             if not limiting or source == limiting:
                 self._instant_open = True
+        self._pause.heard_ns = heard_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
         return step
@@ -234,6 +256,7 @@ class Merge(StepByStep):
             self._frontier.unblock(feed)
             self._follow(feed, event, feed.newest_ns)
         elif kind == HEARTBEAT:
+            self._pause.hear(feed, event)
             self._hear(feed, event)
             self._follow(feed, event, event.ref_time_ns)
             if feed.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
@@ -255,14 +278,17 @@ class Merge(StepByStep):
             step.reports.append(Duplicate(self._now_ns, event))
             return
         self._instant_open = True
+        self._pause.hear(feed, event)
         self._hear(feed, event)
         ref_ns = event.ref_time_ns
-        feed.sample(event.arrival_ns - ref_ns, self._pool)
+        if feed.state != AWAITED:  # what was kept through a pause tells nothing of other times
+            feed.sample(event.arrival_ns - ref_ns, self._pool)
         self._follow(feed, event, event.ref_time_ns)
         if self._passage.has_passed(event):
             cause = self._passage.cause(feed, event)
             feed.newest_ns = max(feed.newest_ns, ref_ns)
-            self._frontier.leave(feed, BEHIND)  # it holds nobody back until it is in time again
+            if feed.state != AWAITED:
+                self._frontier.leave(feed, BEHIND)  # holds nobody back until it is in time again
             self._passage.turn_away(feed, event, cause, self._now_ns, step)
             return
         self._queues.add(feed, event)
@@ -353,6 +379,8 @@ class Merge(StepByStep):
         self._settled = False
         if self._frontier.led_cold:
             self._frontier.refresh_cold()
+        if self._frontier.awaited_until_ns <= now_ns:
+            self._frontier.await_no_more()
         self._frontier.retire_idle(now_ns)
         self._limiting = ""
         limit = NO_BOUND
@@ -370,7 +398,7 @@ class Merge(StepByStep):
             self._watermark.lacking or self._frontier.leaves_somebody_out()
         ):
             self._speak_up(step)
-        self._wake_ns = self._frontier.idle_ns
+        self._wake_ns = min(self._frontier.idle_ns, self._frontier.awaited_until_ns)
         if self._heads:
             head_ns = self._heads[0][0]
             if self._heads[0] <= limit:
@@ -380,7 +408,7 @@ class Merge(StepByStep):
             self._wake_ns = min(self._wake_ns, wake_ns)
             if limit[1] and not self._thesis:
                 feed = self._feeds[limit[1]]
-                if feed.blocked or feed.warm:
+                if feed.blocked or feed.warm or feed.state == AWAITED:
                     self._limiting = limit[1]
 
     # -- letting go --------------------------------------------------------------------------------
@@ -390,6 +418,9 @@ class Merge(StepByStep):
 
     def _overflow(self, step: Step) -> None:
         """The bound is reached, and `topology.queues` says who makes room."""
+        if self._frontier.awaited:
+            self._frontier.await_no_more()
+            self._evaluate(step)
         while self._queues.are_full():
             given_up, smallest = self._queues.make_room(self._now_ns)
             self.overflows += len(given_up) + len(smallest)
@@ -413,35 +444,10 @@ class Merge(StepByStep):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """`watermark_ns` is W by announcement or by the last event, whichever is larger."""
-        frontier = self._frontier
-        figures = {
-            "sources": len(self._feeds),
-            "idle": len(self._feeds) - frontier.live - frontier.behind,
-            "catching_up": frontier.behind,
-            "blocked": frontier.blocked,
-            "queued": self._queues.count,
-            "queued_bytes": self._queues.bytes,
-            "overflows": self.overflows,
-            "forgotten": self._known.forgotten,
-        }
-        floor_ns = self._passage.floor_ns
-        if floor_ns != NO_REF:
-            figures["watermark_ns"] = floor_ns
-            figures["watermark_lag_ns"] = self._now_ns - floor_ns
-        if self._watermark.complete_ns != NO_REF:
-            figures["complete_ns"] = self._watermark.complete_ns
-        return figures
+        return {**self._standing.figures(self._now_ns), "overflows": self.overflows}
 
     def explain(self) -> dict[str, Any]:
-        """What waits, for which sources, and until when if they stay silent."""
-        head = self._heads[0] if self._heads else None
-        return {
-            **self.figures(),
-            "wandering": sorted(s for s, feed in self._feeds.items() if feed.wandered),
-            "head": {"source": head[1], "ref_time": head[0]} if head is not None else None,
-            "waits_for": self._frontier.waits_for(head[0]) if head is not None else [],
-        }
+        return {**self.figures(), **self._standing.explain()}
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -462,6 +468,7 @@ class Merge(StepByStep):
             self._wake_ns,
             self._beat_ns,
             self._passage.snapshot(),
+            self._pause.snapshot(),
             self.overflows,
             self._pool.snapshot(),
         ]
@@ -488,8 +495,10 @@ class Merge(StepByStep):
                 self._wake_ns,
                 self._beat_ns,
                 passage,
+                pause,
                 self.overflows,
                 pool,
             ) = state[STREAM]
             self._passage.restore(passage)
+            self._pause.restore(pause)
             self._pool.restore(pool)

@@ -39,7 +39,7 @@ class Passage:
     """`watermark` announces; `pass_late`: late events go on, marked; else they are reported.
     `floor_ns`: an event above it is in time. It is never above the arrival clock before the end."""
 
-    __slots__ = ("_pass_late", "_pushed_ns", "_watermark", "floor_ns", "last")
+    __slots__ = ("_pass_late", "_pushed_ns", "_watermark", "floor_ns", "last", "late_by_cause")
 
     def __init__(self, watermark: Watermark, pass_late: bool) -> None:
         self._watermark = watermark
@@ -47,6 +47,7 @@ class Passage:
         self.last = (NO_REF, "", 0, 0)
         self.floor_ns = NO_REF  # the larger of the last one's time and W
         self._pushed_ns = NO_REF  # up to here events left because there was no room
+        self.late_by_cause: dict[str, int] = {}
 
     def has_passed(self, event: Event) -> bool:
         ref_ns = event.ref_time_ns
@@ -71,6 +72,7 @@ class Passage:
     def turn_away(self, feed: Feed, event: Event, cause: str, now_ns: int, step: Step) -> None:
         """It is late."""
         feed.late += 1
+        self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
         if self._pass_late:
             event.late = cause
             event.at_ns = now_ns
@@ -106,9 +108,16 @@ class Passage:
             step.released.append(said)
 
     def snapshot(self) -> Any:
-        return [list(self.last), self._pushed_ns, self._watermark.ns, self._watermark.complete_ns]
+        return [
+            list(self.last),
+            self._pushed_ns,
+            self._watermark.ns,
+            self._watermark.complete_ns,
+            self.late_by_cause.copy(),
+        ]
 
     def restore(self, state: Any) -> None:
-        last, self._pushed_ns, self._watermark.ns, self._watermark.complete_ns = state
+        last, self._pushed_ns, self._watermark.ns, self._watermark.complete_ns, causes = state
+        self.late_by_cause = dict(causes)
         self.last = (last[0], last[1], last[2], last[3])
         self.floor_ns = max(self._watermark.ns, last[0])

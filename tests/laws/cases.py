@@ -17,7 +17,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.description import parse
 from topology.description.stream import ClockConfig, MergeConfig, ReorderConfig
-from topology.event import DATA, NO_EPOCH, PROGRESS, Event
+from topology.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.merge import Merge
 from topology.operator import Operator
 from topology.reorder import Reorder
@@ -28,6 +28,7 @@ from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows
 from topology.window.config import BUILT_IN
 
+PAUSE = 3_000 * MS
 MAX_WAIT = "50ms"
 NEVER_STAMPED = 99
 
@@ -69,6 +70,18 @@ def sequenced(seed: int) -> list[Event]:
         event.offset = offset
         event.held_by = 0
     return copies(released)
+
+
+def paused(seed: int) -> list[Event]:
+    """The same with a pause of the whole log: what comes after it was kept, then all is as ever."""
+    events = sequenced(seed)
+    for place, event in enumerate(events):
+        if 3 * place >= len(events):
+            event.at_ns += PAUSE
+            event.arrival_ns += PAUSE
+        if 3 * place >= 2 * len(events) and event.kind != BLOCKED and event.kind != UNBLOCKED:
+            event.ref_time_ns += PAUSE
+    return events
 
 
 @cache
@@ -244,11 +257,13 @@ def _reorder_case(name: str, stream: Callable[[int], list[Event]] = raw, **setti
     )
 
 
-def _merge_case(name: str, **settings: Any) -> Case:
+def _merge_case(
+    name: str, stream: Callable[[int], list[Event]] = sequenced, **settings: Any
+) -> Case:
     return Case(
         f"merge, {name}",
         lambda: _merge(**settings),
-        sequenced,
+        stream,
         stamped_from=1,
         replays="max_sources" not in settings,
         max_held=settings.get("max_queued", 1 << 62),
@@ -346,6 +361,9 @@ CASES = [
     _merge_case("two queued", max_queued=2),
     _merge_case("expected sources", expected_sources=["s1", "zz"]),
     _merge_case("two sources known", max_sources=2, expected_sources=["yy", "zz"]),
+    _merge_case("after a pause", paused),
+    _merge_case("after a pause, impatient", paused, outage_wait="15ms"),
+    _merge_case("after a pause, few queued", paused, max_queued=4),
     _merge_case("misses much", miss_target="10%", idle_after="30ms"),
     _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
     _by_time_case("largest delay", MPKSlack, late="side"),

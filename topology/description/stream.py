@@ -201,6 +201,7 @@ class MergeConfig(Section):
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
     idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")
     quiet_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="quiet_after")
+    outage_wait_ns: DurationNs = Field(default=30_000_000_000, validation_alias="outage_wait")
     max_queued: Count = 1_000_000
     max_queued_bytes: SizeBytes = 256 * 2**20
     expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()

@@ -1,0 +1,103 @@
+"""Pauses of the whole log: what MERGE makes of an interval in which it heard nobody.
+
+When a broker stops, all sources fall silent together, and their producers keep what they have.
+Afterwards each sends what it kept as soon as its partition has a leader and its connection stands,
+some at once, some seconds later. None of them is idle, and none is late for having been cut off.
+
+* A *gap* is longer than a second and than `max_wait`, and nothing at all was heard in it.
+* It was a *pause* if what comes after it is older than its source's events ever are: it happened
+  in the gap and was kept. (A stream that merely has nothing to say goes on with what is new. So a
+  sparse stream is not waited for.)
+* Sources that were live when the pause began are awaited from then on, however overdue: until they
+  are heard with what is no older than usual, at most for twice as long as the pause was, and never
+  longer than `outage_wait`. Who tries again at growing distances is back by then.
+
+Time is the arrival clock. Nothing here costs anything but at a gap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.event import Event
+from topology.feed import AWAITED, BEHIND, NO_REF, Feed
+from topology.frontier import Frontier
+from topology.operator import NEVER
+
+SHORTEST_GAP_NS: Final = 1_000_000_000
+BACK_AFTER: Final = 2
+"""Sources are awaited for so many times the length of the pause."""
+
+
+class Pause:
+    """Over the feeds of a `Merge`. `outage_wait_ns` 0: no gap is a pause."""
+
+    __slots__ = (
+        "_feeds",
+        "_frontier",
+        "_idle_after_ns",
+        "_max_wait_ns",
+        "_outage_wait_ns",
+        "_since_ns",
+        "_until_ns",
+        "heard_ns",
+        "longest_silence_ns",
+    )
+
+    def __init__(
+        self,
+        feeds: dict[str, Feed],
+        frontier: Frontier,
+        max_wait_ns: int,
+        idle_after_ns: int,
+        outage_wait_ns: int,
+    ) -> None:
+        self._feeds = feeds
+        self._frontier = frontier
+        self._max_wait_ns = max_wait_ns
+        self._idle_after_ns = idle_after_ns
+        self._outage_wait_ns = outage_wait_ns
+        self.longest_silence_ns = max(SHORTEST_GAP_NS, max_wait_ns) if outage_wait_ns else NEVER
+        self.heard_ns = NEVER
+        """When something came last, kept by `Merge`; NEVER: nothing has come."""
+        self._since_ns = NEVER  # when the last gap began; NEVER: there is none to be judged
+        self._until_ns = NEVER
+
+    def begin(self, heard_ns: int, at_ns: int) -> None:
+        """There was a gap between the two."""
+        self._since_ns = heard_ns
+        self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - heard_ns))
+
+    def hear(self, feed: Feed, event: Event) -> None:
+        """Told of each event in sequence and each heartbeat that is not the plain next one, before
+        its source takes note of it."""
+        if self._since_ns != NEVER:
+            self._judge(feed, event)
+        if feed.state == AWAITED and not self._is_old(feed, event):
+            self._frontier.is_back(feed)
+
+    def _judge(self, feed: Feed, event: Event) -> None:
+        """Was the gap a pause? O(sources) if it was."""
+        since_ns = self._since_ns
+        if event.at_ns >= self._until_ns:
+            self._since_ns = NEVER
+        elif feed.last_arrival_ns <= since_ns and self._is_old(feed, event):
+            self._since_ns = NEVER
+            for each in self._feeds.values():
+                silent_ns = since_ns - each.last_arrival_ns
+                was_live = 0 <= silent_ns < self._idle_after_ns and not each.said_bye
+                if was_live and each.state != BEHIND and each.newest_ns != NO_REF:
+                    self._frontier.await_(each, self._until_ns)
+
+    def _is_old(self, feed: Feed, event: Event) -> bool:
+        """It comes later than its source's events ever do."""
+        usual_ns = self._max_wait_ns
+        if feed.warm:
+            usual_ns = max(usual_ns, feed.delays.edge_ns())
+        return event.arrival_ns - event.ref_time_ns > usual_ns
+
+    def snapshot(self) -> Any:
+        return [self.heard_ns, self._since_ns, self._until_ns, self._frontier.awaited_until_ns]
+
+    def restore(self, state: Any) -> None:
+        self.heard_ns, self._since_ns, self._until_ns, self._frontier.awaited_until_ns = state

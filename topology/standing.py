@@ -1,0 +1,68 @@
+"""How MERGE stands, for people and for metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.feed import NO_REF
+from topology.feeds import Feeds
+from topology.frontier import Frontier
+from topology.operator import Figures
+from topology.passage import Passage
+from topology.queues import Queues
+from topology.watermark import Watermark
+
+
+class Standing:
+    """Over the parts of a `Merge`; it changes none of them."""
+
+    __slots__ = ("_frontier", "_known", "_passage", "_queues", "_watermark")
+
+    def __init__(
+        self,
+        known: Feeds,
+        frontier: Frontier,
+        queues: Queues,
+        passage: Passage,
+        watermark: Watermark,
+    ) -> None:
+        self._known = known
+        self._frontier = frontier
+        self._queues = queues
+        self._passage = passage
+        self._watermark = watermark
+
+    def figures(self, now_ns: int) -> Figures:
+        """`watermark_ns` is W by announcement or by the last event, whichever is larger;
+        `awaited` are the sources that a pause of the log took away."""
+        frontier = self._frontier
+        sources = len(self._known.table)
+        figures = {
+            "sources": sources,
+            "idle": sources - frontier.live - frontier.behind,
+            "catching_up": frontier.behind,
+            "awaited": len(frontier.awaited),
+            "blocked": frontier.blocked,
+            "queued": self._queues.count,
+            "queued_bytes": self._queues.bytes,
+            "forgotten": self._known.forgotten,
+        }
+        floor_ns = self._passage.floor_ns
+        if floor_ns != NO_REF:
+            figures["watermark_ns"] = floor_ns
+            figures["watermark_lag_ns"] = now_ns - floor_ns
+        if self._watermark.complete_ns != NO_REF:
+            figures["complete_ns"] = self._watermark.complete_ns
+        return figures
+
+    def explain(self) -> dict[str, Any]:
+        """What waits, for which sources, and until when if they stay silent; and what was late
+        here, by cause."""
+        heads = self._queues.heads
+        feeds = self._known.table.items()
+        return {
+            "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
+            "wandering": sorted(source for source, feed in feeds if feed.wandered),
+            "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
+            "waits_for": self._frontier.waits_for(heads[0][0]) if heads else [],
+        }
