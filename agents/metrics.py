@@ -83,6 +83,10 @@ class Metrics:
             "query_overflows", "Events with more matches than the limit", "stage", "query"
         )
 
+        self.queries_set_aside = self._gauge(
+            "queries_set_aside", "Live queries that cannot be run", "stage"
+        )
+
         # Per stage and input partition: the shell.
         self.overtaken = self._counter(
             "tick_overtaken", "Records that a tick of the clock had passed", *_LANE

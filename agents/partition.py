@@ -418,6 +418,7 @@ class Partition:
             "alignment": self._alignment(),
             "streams": {name: chain.explain() for name, chain in self.stage.chains.items()},
             "joins": [meeting.explain() for meeting in self.stage.meetings],
+            "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
         }
 
     def _alignment(self) -> dict[str, Any] | None:

@@ -128,7 +128,7 @@ class StageProcess:
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
-        metrics = Metrics(self._registry)
+        metrics = self._metrics = Metrics(self._registry)
         self._feed = self._clock_feed(metrics, topic_ids)
         live = topology.live_queries and PATTERN in arrangement.operator_names
         self._queries = QueryFeed(brokers, topology) if live else None
@@ -221,6 +221,8 @@ class StageProcess:
             self._handler.pulse()
             if self._queries is not None:
                 self._queries.examine()
+                set_aside = self._metrics.queries_set_aside.labels(self._arrangement.stage.name)
+                set_aside.set(len(self._queries.set_aside))
             if beats % OBSERVE_EVERY == 0:
                 self._handler.observe()
                 self._look_after()

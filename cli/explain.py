@@ -62,6 +62,8 @@ def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
         if alignment is not None and part["held"]:
             lanes = ", ".join(map(str, alignment["waiting_for_lanes"]))
             lines.append(f"  waits for a word from lane {lanes}")
+        for name, wrong in sorted(part.get("queries_set_aside", {}).items()):
+            lines.append(f"  query {name} is set aside: {wrong}")
         for stream, operators in part["streams"].items():
             now_ns = part["now"]
             lines += _reorder(stream, operators.get("reorder"), now_ns, source)

@@ -161,14 +161,21 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
 
 
 def engine_of(
-    stream: str, queries: Mapping[str, Any], functions: Mapping[str, Any] | None = None
+    stream: str,
+    queries: Mapping[str, Any],
+    functions: Mapping[str, Any] | None = None,
+    known: Mapping[str, Compiled] | None = None,
 ) -> Engine:
-    """The patterns among the queries (`QueryConfig` by name); `functions` are a user's own."""
+    """The patterns among the queries (`QueryConfig` by name); `functions` are a user's own. What is
+    `known` and the same is not compiled again."""
     found = {name: query for name, query in queries.items() if query.pattern is not None}
-    compiled = [
-        Compiled(replace(query.pattern, name=name), functions=functions)
-        for name, query in found.items()
-    ]
+    compiled = []
+    for name, query in found.items():
+        pattern = replace(query.pattern, name=name)
+        before = (known or {}).get(name)
+        if before is None or before.query != pattern:
+            before = Compiled(pattern, functions=functions)
+        compiled.append(before)
     tells_final = [name for name, query in found.items() if query.finals]
     return Engine(compiled, stream, functions=functions, tells_final=tells_final)
 
@@ -275,7 +282,8 @@ class Stage(StepByStep):
         for stream, chain in self.chains.items():
             if PATTERN in chain.names:
                 mine = self._topology.queries_of(stream, queries)
-                engine = engine_of(stream, mine, self._topology.own.functions)
+                known = chain.operator(PATTERN).compiled
+                engine = engine_of(stream, mine, self._topology.own.functions, known)
                 qualities = qualities_of(mine, self._topology.streams[stream])
                 chain.operator(PATTERN).take_over(engine, qualities)
 

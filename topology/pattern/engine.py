@@ -127,6 +127,10 @@ class Engine:
         self.gone: list[Entry] = []
 
     @property
+    def compiled(self) -> dict[str, Compiled]:
+        return {wiring.query.name: wiring.query for wiring in self._wirings()}
+
+    @property
     def names(self) -> list[str]:
         return [wiring.query.name for hall in self._halls for wiring in hall.wirings]
 

@@ -33,6 +33,7 @@ from typing import Any, Final
 from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import Step
+from topology.pattern.compiled import Compiled
 from topology.pattern.engine import (
     BEFORE_ALL,
     CONFLICT,
@@ -237,6 +238,11 @@ class Pattern:
         step = Step(now_ns, released, results=list(engine.findings))
         engine.findings.clear()
         return step
+
+    @property
+    def compiled(self) -> dict[str, Compiled]:
+        """The queries it looks for, by name."""
+        return self._engine.compiled
 
     def take_over(self, engine: Engine, qualities: Mapping[str, Quality] | None = None) -> None:
         """Go on with another engine, of other queries, from where this one stands."""
