@@ -18,7 +18,9 @@ The order of things, which makes it exact:
 
 Bounds: `topology.max_batch` records, or `MAX_OUTBOX_BYTES` of payload, wait for a
 checkpoint at most, one poll's worth apart; then the partition waits for the one on its
-way.
+way. A cut costs by what changed, a few records of each of very many sources the most: after
+one that kept the loop for long, fewer records wait for the next
+(agents.cutting).
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from agents.brokers import Brokers
 from agents.changelog import Progress
 from agents.clock_feed import ClockFeed
 from agents.copy_writer import CopyWriter
+from agents.cutting import Cutting
 from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages
 from agents.inlet import Read
@@ -130,7 +133,7 @@ class Partition:
         self._copying = CopyWriter(self._copy, self._metrics.store_failed)
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
-        self._max_batch = topology.max_batch
+        self._cutting = Cutting(topology.max_batch)
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._taken = 0
@@ -233,7 +236,7 @@ class Partition:
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
         if self._is_first and batch.caught_up_at_ns is not None:
             self._tick(batch.caught_up_at_ns)
-        if self._taken >= self._max_batch or self._outbox.bytes >= MAX_OUTBOX_BYTES:
+        if self._taken >= self._cutting.records or self._outbox.bytes >= MAX_OUTBOX_BYTES:
             await self._arrived()
             self._begin_checkpoint()
         else:
@@ -344,7 +347,7 @@ class Partition:
             self._outlet.progress(now_ns, self._outbox)
         if self.next_offset is None or not (self._taken or self._outbox.records):
             return
-        with self._whole_or_nothing():
+        with self._whole_or_nothing(), self._cutting.timed(self._taken):
             checkpoint = self._cut(now_ns, self.next_offset)
         self._taken = 0
         self._last_checkpoint_s = time.monotonic()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -302,3 +304,39 @@ def test_a_folder_deleted_at_work_does_no_harm(tmp_path: Path) -> None:
     copy.close()
     assert failures
     filled(on_disk(tmp_path))
+
+
+FULL_AT_BYTES = 200_000
+WRITER = """
+import resource, sys
+from pathlib import Path
+from tests.agents import test_local_copy as room
+resource.setrlimit(resource.RLIMIT_FSIZE, (room.FULL_AT_BYTES, room.FULL_AT_BYTES))
+copy, failures = room.copy_of(room.on_disk(Path(sys.argv[1])))
+copy.load()
+for position in range(1, 60):
+    copy.move(room.changes_of(position), position)
+copy.close()
+print(*failures)
+"""
+
+
+def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
+    """A limit of the file size stands for it: what goes beyond fails."""
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split(), done.stderr
+    copied, failures = loaded(on_disk(tmp_path))
+    assert copied.state == expected(copied.position or 0)
+    assert copied.position or failures
+    filled_again, _ = copy_of(on_disk(tmp_path))
+    filled_again.load()
+    filled_again.move(changes_of(COMMITS + 60), 100)
+    filled_again.close()
+    assert loaded(on_disk(tmp_path))[0].position == 100

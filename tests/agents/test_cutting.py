@@ -1,0 +1,43 @@
+"""Examples: how many records wait for a cut, by how long the last one took."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.cutting import CUT_S, FEWEST, Cutting
+
+MAX_BATCH = 20_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "records", "then"),
+    [
+        pytest.param(0.6, 20_000, 3_333, id="too long: as many as fit"),
+        pytest.param(5.0, 20_000, FEWEST, id="never fewer than that"),
+        pytest.param(CUT_S, 20_000, 20_000, id="just in time"),
+        pytest.param(0.001, 20_000, 20_000, id="never more than the setting"),
+        pytest.param(2.0, 0, 20_000, id="a tick alone says nothing of records"),
+    ],
+)
+def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
+    cutting = Cutting(MAX_BATCH)
+    cutting.took(seconds, records)
+    assert cutting.records == then
+
+
+def test_quick_cuts_lead_back_step_by_step() -> None:
+    cutting = Cutting(MAX_BATCH)
+    cutting.took(0.6, 20_000)
+    seen = []
+    for _ in range(4):
+        cutting.took(0.01, cutting.records)
+        seen.append(cutting.records)
+    assert seen == [6_666, 13_332, 20_000, 20_000]
+    cutting.took(0.05, 20_000)  # neither long nor quick
+    assert cutting.records == 20_000
+
+
+def test_a_small_setting_is_kept() -> None:
+    cutting = Cutting(500)
+    cutting.took(3.0, 500)
+    assert cutting.records == 500
