@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock clean distclean
+.PHONY: help setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,12 +116,16 @@ LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
     --custom-compile-command "make lock" $(LOCK_ARGS)
 
 lock: $(DEV) ## requirements*.lock anew from pyproject.toml
-	@$(LOCK) pyproject.toml --output-file requirements.lock
+	@$(LOCK) pyproject.toml --extra sinks --extra files --output-file requirements.lock
 	@$(LOCK) --group build --output-file requirements-build.lock
-	@$(LOCK) pyproject.toml --extra dev --group build --constraint requirements.lock \
+	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --group build --constraint requirements.lock \
 	    --constraint requirements-build.lock --output-file requirements-dev.lock
-	@$(LOCK) pyproject.toml --extra spark --constraint requirements.lock \
+	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
+
+audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
+	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
+	    requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -42,6 +42,9 @@ MODULES: Final = {"demo": "cli.demo.show", "sync-server": "cli.sync_server"}
 SERVING: Final = frozenset({"sink", "stage", "sync-server", "worker"})
 """These run until they are told to stop, and leave with 0 then."""
 
+EXTRAS: Final = {"psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark"}
+"""What the plain installation does without, and how it is asked for."""
+
 
 class Commands(click.Group):
     """Commands are imported when used: `replay` needs no Kafka client."""
@@ -56,6 +59,19 @@ class Commands(click.Group):
             _leave_when_told()
         command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            from cli.topology_file import Refused
+
+            raise Refused(
+                f"{error.name} is not installed; pip install 'inorder[{extra}]'"
+            ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, so that help imports nothing either."""

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Final, NamedTuple
 
 import orjson
-import pyarrow as pa
-from pyarrow import parquet
 
 from cli.input_file import Form, InputError, opened
 
@@ -68,7 +66,9 @@ def read_rows(
             case Form.CSV:
                 yield from _csv_rows(raw, path, needed)
             case Form.PARQUET:
-                yield from _parquet_rows(raw, path, needed)
+                from cli.parquet_rows import parquet_rows
+
+                yield from parquet_rows(raw, path, needed)
 
 
 def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
@@ -101,7 +101,7 @@ def _skip_line(raw: IO[bytes], line: bytes) -> None:
         line = raw.readline(MAX_LINE_BYTES)
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """`path` leads into the payload, empty for a column of the line itself."""
 
     name: str
@@ -121,7 +121,7 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
         except (StopIteration, csv.Error):
             message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
             raise InputError(message) from None
-        columns = _columns(names, path, needed)
+        columns = columns_of(names, path, needed)
         while True:
             number = reader.line_num + 1
             try:
@@ -138,7 +138,7 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
         text.detach()
 
 
-def _columns(names: list[str], path: str, needed: tuple[str, ...]) -> list[_Column]:
+def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Column]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -152,19 +152,19 @@ def _columns(names: list[str], path: str, needed: tuple[str, ...]) -> list[_Colu
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:
-    payload = sorted(name for name in names if _in_payload(name))
+    payload = sorted(name for name in names if in_payload(name))
     for outer in payload:
         for inner in payload:
             if inner.startswith(f"{outer}."):
                 raise InputError(f"{path}: `{inner}` lies within `{outer}`; keep one of the two")
 
 
-def _column(name: str) -> _Column:
+def _column(name: str) -> Column:
     if name.startswith(INSIDE_PAYLOAD):
-        return _Column(name, tuple(name.split(".")[1:]), _json_or_text)
+        return Column(name, tuple(name.split(".")[1:]), _json_or_text)
     if name in INTEGER_COLUMNS:
-        return _Column(name, (), _integer_or_text)
-    return _Column(name, (), orjson.loads if name == PAYLOAD else str)
+        return Column(name, (), _integer_or_text)
+    return Column(name, (), orjson.loads if name == PAYLOAD else str)
 
 
 def _integer_or_text(cell: str) -> int | str:
@@ -178,7 +178,7 @@ def _json_or_text(cell: str) -> Any:
         return cell
 
 
-def _csv_row(number: int, cells: list[str], columns: list[_Column]) -> Row:
+def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
     values: dict[str, Any] = {}
     fault: Fault | None = None
     if len(cells) != len(columns):
@@ -196,7 +196,7 @@ def _csv_row(number: int, cells: list[str], columns: list[_Column]) -> Row:
             detail = f"column `payload` is not JSON: {wrong.msg}; quote text as JSON does"
             fault = fault or Fault("payload_not_json", detail)
         else:
-            _place(values, column, value)
+            place(values, column, value)
     return Row(number, values, fault)
 
 
@@ -205,7 +205,7 @@ def _sound(cell: str) -> str:
     return cell
 
 
-def _place(values: dict[str, Any], column: _Column, value: Any) -> None:
+def place(values: dict[str, Any], column: Column, value: Any) -> None:
     if not column.path:
         values[column.name] = value
         return
@@ -215,77 +215,9 @@ def _place(values: dict[str, Any], column: _Column, value: Any) -> None:
     inside[column.path[-1]] = value
 
 
-def _parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
-    try:
-        file = parquet.ParquetFile(raw)
-        columns = _columns(list(file.schema_arrow.names), path, needed)
-        columns = [column for column in columns if _is_known(column.name)]
-        names = [column.name for column in columns]
-        for name in names:
-            _refuse_type(file.schema_arrow.field(name), path)
-        is_instant = "ts" in names and pa.types.is_timestamp(file.schema_arrow.field("ts").type)
-        number = 0
-        for batch in file.iter_batches(batch_size=BATCH_ROWS):
-            table = pa.table({name: _cast(batch, name) for name in names})
-            for values in table.to_pylist():
-                number += 1
-                row = _parquet_row(number, values, columns)
-                yield row._replace(ts_is_instant=True) if is_instant else row
-    except pa.ArrowException as wrong:
-        reason = str(wrong).splitlines()[0][:200]
-        raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None
+def is_known(name: str) -> bool:
+    return name in TEXT_COLUMNS | INTEGER_COLUMNS or in_payload(name)
 
 
-def _parquet_row(number: int, values: dict[str, Any], columns: list[_Column]) -> Row:
-    found: dict[str, Any] = {}
-    fault: Fault | None = None
-    for column in columns:
-        value = values[column.name]
-        if value is None:
-            continue
-        if column.name == PAYLOAD and isinstance(value, str):
-            try:
-                value = orjson.loads(value)
-            except orjson.JSONDecodeError as wrong:
-                detail = f"column `payload` is not JSON: {wrong.msg}; use a struct or JSON text"
-                fault = Fault("payload_not_json", detail)
-                continue
-        _place(found, column, value)
-    return Row(number, found, fault)
-
-
-def _is_known(name: str) -> bool:
-    return name in TEXT_COLUMNS | INTEGER_COLUMNS or _in_payload(name)
-
-
-def _in_payload(name: str) -> bool:
+def in_payload(name: str) -> bool:
     return name == PAYLOAD or name.startswith(INSIDE_PAYLOAD)
-
-
-def _cast(batch: Any, name: str) -> Any:
-    column = batch.column(name)
-    if name in TIME_COLUMNS and pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-    if name in TEXT_COLUMNS and pa.types.is_integer(column.type):
-        return column.cast(pa.string())
-    return column
-
-
-def _refuse_type(field: Any, path: str) -> None:
-    if _in_payload(field.name) and not _is_json(field.type):
-        remedy = "cast it to a number, text or a struct of these"
-        raise InputError(f"{path}: column `{field.name}` of type {field.type} is no JSON; {remedy}")
-    if not _in_payload(field.name) and pa.types.is_nested(field.type):
-        remedy = "write one value per row"
-        raise InputError(f"{path}: column `{field.name}` is of type {field.type}; {remedy}")
-
-
-def _is_json(type_: Any) -> bool:
-    types = pa.types
-    if types.is_struct(type_):
-        return all(_is_json(field.type) for field in type_)
-    if types.is_list(type_) or types.is_large_list(type_) or types.is_dictionary(type_):
-        return _is_json(type_.value_type)
-    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_null)
-    text = (types.is_string, types.is_large_string)
-    return any(check(type_) for check in plain + text)

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def command(
     topology = load(topology_path, redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(kafka_path)
+    if topology.state == "redis":
+        import_module("agents.state.redis")  # whose extra is missed now or never
     settings = ProcessSettings(
         brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s
     )

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal
 
 from agents.state.memory import MemoryStore
-from agents.state.redis import RedisStore, connect
 from agents.state.rocksdb import RocksdbStore
 from agents.state.store import Store, StoreName
 
@@ -22,7 +21,8 @@ def open_store(
 ) -> Store:
     """The copy of `name`; ValueError where its place is not given.
 
-    RocksDB may raise StoreLocked or StoreUnavailable here, Redis only when it is asked.
+    RocksDB may raise StoreLocked or StoreUnavailable here, Redis only when it is asked. Redis
+    needs the extra `sinks`, and is imported only then.
     """
     if kind == "rocksdb":
         if directory is None:
@@ -31,6 +31,8 @@ def open_store(
     if kind == "redis":
         if redis_url is None:
             raise ValueError("state: redis needs a server; give its address, redis://HOST:PORT/0")
+        from agents.state.redis import RedisStore, connect
+
         return RedisStore(connect(redis_url), name)
     if kind == "memory":
         return MemoryStore(name)

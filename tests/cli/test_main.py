@@ -14,6 +14,7 @@ from cli.main import COMMANDS, HIDDEN, main
 from tests.cli.invoking import TOPOLOGY, inorder
 
 ROOT = Path(__file__).parents[2]
+EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 
 
@@ -139,3 +140,43 @@ def test_the_embedded_broker_is_the_workers_alone(
 def test_only_the_worker_offers_the_embedded_broker() -> None:
     offering = [name for name in COMMANDS if "`embedded`" in inorder(name, "--help").out]
     assert offering == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent", "extra"),
+    [
+        (("sink", "postgres", "--postgres", "host=h"), "psycopg", "sinks"),
+        (("sink", "redis", "--redis", "redis://h"), "redis", "sinks"),
+        (("sink", "files", "--folder", "out"), "pyarrow", "files"),
+        (("replay", "{folder}/rows.parquet"), "pyarrow", "files"),
+        (("stage", "--name", "reorder", "--state-dir", "x"), "redis", "sinks"),
+    ],
+    ids=lambda each: "-".join(each) if isinstance(each, tuple) else None,
+)
+def test_a_command_whose_extra_is_not_installed_says_which(
+    arguments: tuple[str, ...], absent: str, extra: str, tmp_path: Path
+) -> None:
+    """And everything else, the other commands among it, is imported without it."""
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(f"{TOPOLOGY}state: redis\n")
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    if arguments[0] == "sink":
+        arguments += ("--brokers", "127.0.0.1:1", "--topic", "results")
+    else:
+        arguments += ("--topology", str(topology))
+    if arguments[0] == "stage":
+        arguments += ("--brokers", "127.0.0.1:1")
+    gone = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS_ONLY})); import cli.main"
+    run = f"cli.main.main({[each.format(folder=tmp_path) for each in arguments]})"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{gone}; {run}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip() == (
+        f"Error: {absent} is not installed; pip install 'inorder[{extra}]'"
+    )

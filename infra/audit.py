@@ -1,0 +1,71 @@
+"""Known faults of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
+
+Exit 1 where there are some, each named with the version that mends it. A package that could
+not be looked up is said loudly and is no failure: the database was not reached, which says
+nothing of the package.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+TIMEOUT_S: Final = 300.0
+ASK_TIMEOUT_S: Final = 15
+
+
+def main() -> None:
+    program, *locks = sys.argv[1:]
+    bad = False
+    for lock in locks:
+        faults, told = judged(lock, asked(program, lock))
+        bad |= faults
+        print("\n".join(told), file=sys.stderr)
+    sys.exit(bad)
+
+
+def asked(program: str, lock: str) -> dict[str, Any] | None:
+    """What pip-audit says of a lock; None where it came to no answer."""
+    options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off"]
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        command = [program, "--requirement", lock, *options, "--timeout", str(ASK_TIMEOUT_S)]
+        try:
+            subprocess.run(
+                [*command, "--format", "json", "--output", str(answer)],
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            found: dict[str, Any] = json.loads(answer.read_text())
+        except (subprocess.TimeoutExpired, OSError, ValueError):
+            return None
+    return found
+
+
+def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
+    """Whether there are known faults, and what to tell."""
+    packages = answer["dependencies"] if answer else []
+    skipped = [each["name"] for each in packages if "skip_reason" in each]
+    told = [
+        f"{lock}: {each['name']} {each['version']}: {fault['id']}, mended in"
+        f" {', '.join(fault['fix_versions']) or 'no version yet'}"
+        for each in packages
+        for fault in each.get("vulns", ())
+    ]
+    faults = bool(told)
+    if len(skipped) == len(packages):
+        told.append(f"NOT AUDITED: {lock}: the database of known faults could not be asked")
+    elif skipped:
+        told.append(f"NOT AUDITED: {lock}: {', '.join(skipped)} could not be looked up")
+    elif not faults:
+        told.append(f"{lock}: no known faults in {len(packages)} packages")
+    return faults, told
+
+
+if __name__ == "__main__":
+    main()

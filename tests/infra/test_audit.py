@@ -1,0 +1,47 @@
+"""Examples: what is told of an audit, and that no answer is not taken for a good one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.audit import asked, judged
+
+SOUND = {"name": "lark", "version": "1.2", "vulns": []}
+SKIPPED = {"name": "msgspec", "skip_reason": "not found"}
+FAULTY = {
+    "name": "aiohttp",
+    "version": "3.9",
+    "vulns": [{"id": "CVE-1", "fix_versions": ["3.9.4"]}, {"id": "CVE-2", "fix_versions": []}],
+}
+
+
+@pytest.mark.parametrize(
+    ("packages", "bad", "told"),
+    [
+        ([SOUND], False, ["x.lock: no known faults in 1 packages"]),
+        ([SOUND, SKIPPED], False, ["NOT AUDITED: x.lock: msgspec could not be looked up"]),
+        (
+            [SKIPPED],
+            False,
+            ["NOT AUDITED: x.lock: the database of known faults could not be asked"],
+        ),
+        ([], False, ["NOT AUDITED: x.lock: the database of known faults could not be asked"]),
+        (
+            [FAULTY, SOUND],
+            True,
+            [
+                "x.lock: aiohttp 3.9: CVE-1, mended in 3.9.4",
+                "x.lock: aiohttp 3.9: CVE-2, mended in no version yet",
+            ],
+        ),
+    ],
+)
+def test_what_is_told(packages: list[dict[str, Any]], bad: bool, told: list[str]) -> None:
+    assert judged("x.lock", {"dependencies": packages}) == (bad, told)
+
+
+def test_a_program_that_gives_no_answer() -> None:
+    assert asked("true", "x.lock") is None
+    assert judged("x.lock", None)[1][0].startswith("NOT AUDITED")
