@@ -16,7 +16,7 @@ Where all three are one the session is sure. Without errors they always are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from topology.operator import Plain
@@ -90,26 +90,15 @@ Cores = list[Core]
 
 def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
     """Joined by reference times, in their order."""
-    return _joined(sorted(cores, key=head_of), gap_ns, first_of, last_of)
-
-
-def envelopes_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
-    """Joined in some world."""
-    return _joined(sorted(cores, key=lower_of), gap_ns, lower_of, upper_of)
-
-
-def _joined(
-    cores: Cores, gap_ns: int, begin: Callable[[Core], int], end: Callable[[Core], int]
-) -> list[Cores]:
     rows: list[Cores] = []
     reach_ns = 0
-    for core in cores:
-        if rows and begin(core) <= reach_ns:
+    for core in sorted(cores, key=head_of):
+        if rows and core.first <= reach_ns:
             rows[-1].append(core)
-            reach_ns = max(reach_ns, end(core) + gap_ns)
+            reach_ns = max(reach_ns, core.last + gap_ns)
         else:
             rows.append([core])
-            reach_ns = end(core) + gap_ns
+            reach_ns = core.last + gap_ns
     return rows
 
 
@@ -122,19 +111,3 @@ def together(cores: Sequence[Core]) -> Cells:
 
 def head_of(core: Core) -> Any:
     return core.head
-
-
-def first_of(core: Core) -> Any:
-    return core.first
-
-
-def last_of(core: Core) -> Any:
-    return core.last
-
-
-def lower_of(core: Core) -> Any:
-    return core.lower
-
-
-def upper_of(core: Core) -> Any:
-    return core.upper

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from topology.operator import Plain
@@ -11,6 +11,7 @@ from topology.window.cells import Cells, Makers, add, copied, dumped
 from topology.window.edge import EdgeEvent, loaded
 from topology.window.frontier import FOR_EVER, NOT_YET
 from topology.window.numbers import packed, unpacked
+from topology.window.telling import Told
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -21,7 +22,7 @@ class Counted:
     `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
     been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
     the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
-    Of windows before `told` all have been told; `shown` are the revisions of those not final.
+    Of windows before `told` all have been told; `shown` is what was said of those not final.
     `anew_from`: the first window to look at."""
 
     __slots__ = (
@@ -53,7 +54,7 @@ class Counted:
         self.floor: Place = (NOT_YET, "", 0, 0)
         self.error_ns = 0
         self.told = 0
-        self.shown: dict[int, int] = {}
+        self.shown: dict[int, Told] = {}
         self.anew_from = 0
         self.dirty = False
 
@@ -104,15 +105,33 @@ class Counted:
         """Whether its events certainly come after all before them and before all behind."""
         start = number * self.size - self.folded
         least_ns = min(earliest(event) for event in self.members(number))
-        before = [latest(event) for event in self.kept[: max(0, start)]]
+        before_ns = self.before_ns
         if self.has_folded(number):
             least_ns = min(least_ns, self.least_ns)
         else:
-            before.append(self.latest_ns)
-        behind = [earliest(event) for event in self.kept[start + self.size :]]
-        return max([self.before_ns, *before]) <= least_ns and self.latest(number) <= min(
-            behind, default=FOR_EVER
+            before_ns = max(before_ns, self.latest_ns)
+        latest_ns = self.latest(number)
+        return (
+            before_ns <= least_ns
+            and all(latest(event) <= least_ns for event in self._before(max(0, start), least_ns))
+            and all(latest_ns <= earliest(event) for event in self._behind(start, latest_ns))
         )
+
+    def _before(self, start: int, least_ns: int) -> Iterator[EdgeEvent]:
+        """Those kept before the place that may have been after that instant."""
+        for at in range(start - 1, -1, -1):
+            event = self.kept[at]
+            if event.ref_time_ns + self.error_ns + 1 <= least_ns:
+                return
+            yield event
+
+    def _behind(self, start: int, latest_ns: int) -> Iterator[EdgeEvent]:
+        """Those behind the window that begins at the place, which may have been before then."""
+        for at in range(start + self.size, len(self.kept)):
+            event = self.kept[at]
+            if event.ref_time_ns - self.error_ns - 1 >= latest_ns:
+                return
+            yield event
 
     def passed(self, time_ns: int) -> int:
         """How many of the kept, from the first on, were certainly before."""
@@ -145,7 +164,7 @@ class Counted:
             [event.dump() for event in self.kept],
             [packed(part) for part in self.floor],
             self.told,
-            sorted(self.shown.items()),
+            [[number, *told] for number, told in sorted(self.shown.items())],
             self.anew_from,
         ]
 
@@ -164,7 +183,7 @@ def restored(state: Plain, size: int, makers: Makers) -> Counted:
     counted.kept = [loaded(event) for event in kept]
     counted.floor = (unpacked(floor[0]), floor[1], floor[2], floor[3])
     counted.told = told
-    counted.shown = dict(shown)
+    counted.shown = {number: Told(*told) for number, *told in shown}
     counted.anew_from = anew_from
     return counted
 

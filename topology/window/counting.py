@@ -32,7 +32,7 @@ from topology.window.frontier import Frontier
 from topology.window.journal import Journal, Part
 from topology.window.measure import Measure
 from topology.window.reading import Values
-from topology.window.telling import NEW, Teller
+from topology.window.telling import Teller
 
 COUNTED: Final = "count"
 
@@ -138,14 +138,13 @@ class Counting:
     def _tell(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
-        revision = counted.shown.get(number, NEW)
         cells = counted.cells_of(number, self._makers)
         is_apart = counted.is_apart(number)
-        self._teller.tell(
+        told = self._teller.tell(
             key,
             number,
             (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
-            revision,
+            counted.shown.get(number),
             self._measure.plain(cells) if is_apart else self._measure.blurred(cells, ()),
             is_closed=latest_ns <= self._frontier.closed_ns,
             is_final=is_final,
@@ -153,7 +152,7 @@ class Counting:
         if is_final:
             counted.shown.pop(number, None)
         else:
-            counted.shown[number] = revision + 1
+            counted.shown[number] = told
         self._note(key, counted)
 
     @property

@@ -122,7 +122,6 @@ class Windows:
         for event in events:
             if event.at_ns > self._now_ns:
                 self._pass_time(event.at_ns)
-                self._teller.now_ns = self._now_ns
             if event.kind == DATA:
                 self._take(event)
             elif event.kind == WATERMARK:
@@ -138,7 +137,7 @@ class Windows:
     def on_time(self, now_ns: int) -> Step:
         if now_ns >= self._now_ns:
             self._pass_time(now_ns + 1)
-            self._now_ns = now_ns
+            self._now_ns = self._teller.now_ns = now_ns
         return self._step(now_ns, [])
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
@@ -156,7 +155,6 @@ class Windows:
 
     def on_end(self, now_ns: int) -> Step:
         first = self.on_time(now_ns)
-        self._teller.now_ns = self._now_ns
         if self._promise is not None:
             self._promise.end(now_ns)
         self._frontier.end()
@@ -195,7 +193,7 @@ class Windows:
             else:
                 self._keep_promise(due_ns)
                 self._windows.settle()
-        self._now_ns = until_ns
+        self._now_ns = self._teller.now_ns = until_ns
 
     def _next_due_ns(self) -> int:
         if self._promise is None:

@@ -7,13 +7,16 @@ No event is kept: what is kept are cores (`core`), one for each session where ti
 
 Where they are not, values are of the session by reference time; `low` and `high` hold for the
 true session that holds its first core, whichever other cores of the envelope belong to it.
-A session is told anew when one near enough to be part of it has changed and closed, too.
+A session is told anew when one near enough to be part of it has changed and closed, too, if that
+changes what is known of it.
 
-Bounds: `max_windows` cores, given up and refused as with `spans`; `max_edge_events` cores a
-key: beyond, its sessions are told by reference time alone from there on. What comes for a
-session that is final, or alone at a time that is, is counted in `expired`.
+Bounds: `max_windows` cores, given up and refused as with `spans`; `max_edge_events` cores an
+envelope: beyond, its sessions are told by reference time alone from there on. Counted in `expired`
+is what comes by reference time before the final frontier and near no session that is kept, or
+where sessions of its key lie that are final: it would open one that overlaps them.
 
-Cost per event O(aggregates), out of order O(cores of the key); per session told O(cores).
+Cost per event O(aggregates), out of order O(cores of the envelope + log envelopes of the key); per
+session told O(cores of the envelope).
 """
 
 from __future__ import annotations
@@ -24,16 +27,17 @@ from typing import Any, Final
 from topology.operator import Plain
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
-from topology.window.core import Core, Cores, envelopes_of, head_of, sessions_of, together
+from topology.window.core import Core, Cores, sessions_of, together
 from topology.window.due import Due
-from topology.window.frontier import Frontier
+from topology.window.frontier import NOT_YET, Frontier
 from topology.window.journal import Journal, Part
 from topology.window.measure import Measure, Measured
 from topology.window.reading import Values
-from topology.window.telling import NEW, Teller
-from topology.window.track import Track, restored
+from topology.window.telling import Teller
+from topology.window.track import Envelope, Track, lower_of_envelope, restored
 
-TRACK: Final = "session"
+ENVELOPE: Final = "session"
+PASSED: Final = "passed"
 
 
 class Sessions:
@@ -66,69 +70,69 @@ class Sessions:
         error_ns = event.error_ns if self._heeds_errors else 0
         ref_ns = event.ref_time_ns
         track = self._tracks.get(key)
-        if track is not None and error_ns == 0 and track.is_exact and track.cores:
-            newest = track.cores[-1]
-            if newest.last <= ref_ns <= newest.last + self._gap_ns:
+        if track is not None and error_ns == 0:
+            envelope = track.envelopes[-1]
+            newest = envelope.cores[-1]
+            if envelope.is_exact and newest.last <= ref_ns <= newest.last + self._gap_ns:
                 # The plain case: one more of the session that is going on.
-                newest.last = newest.upper = newest.ends = ref_ns
+                newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
                 newest.is_fresh = True
                 add(newest.cells, values, event)
-                self._touch(key, track)
+                self._touch(key, track, envelope)
                 return
-        if track is None or not self._is_near(track, ref_ns):
-            if ref_ns + error_ns + self._gap_ns < self._frontier.final_ns:
-                self.expired += 1
-                return
+        is_near = False
+        if track is not None:
+            near = track.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
+            is_near = near.start < near.stop
+        if (track is not None and ref_ns <= track.passed_ns) or (
+            not is_near and ref_ns < self._frontier.final_ns
+        ):
+            self.expired += 1
+            return
+        if not is_near:
             if self.count >= self._config.max_windows:
                 self._make_room()
             if self.count >= self._config.max_windows:
                 self.refused += 1
                 return
             track = self._tracks.setdefault(key, Track())
+        assert track is not None
         head = ref_ns, event.source, event.epoch, event.seq
-        self._join(key, track, Core(head, error_ns, self._makers.of_one(values, event)))
+        self._put(key, track, Core(head, error_ns, self._makers.of_one(values, event)))
 
-    def _is_near(self, track: Track, ref_ns: int) -> bool:
-        gap_ns = self._gap_ns
-        return any(core.first - gap_ns <= ref_ns <= core.last + gap_ns for core in track.cores)
-
-    def _join(self, key: str, track: Track, core: Core) -> None:
-        """Take the core in, with all that it joins for sure."""
-        track.is_exact = track.is_exact and core.lower == core.upper
-        before = len(track.cores)
-        apart = track.cores
-        while True:
-            rest: Cores = []
-            for other in apart:  # each is asked once: what it brings widens the core
-                if other.joins(core, self._gap_ns):
-                    core.take(other)
-                else:
-                    rest.append(other)
-            if len(rest) == len(apart):
-                break
-            apart = rest
-        track.cores = sorted([*apart, core], key=head_of)
-        if len(track.cores) > self._config.max_edge_events and not track.is_exact:
-            self._blur(track)
-        self.count += len(track.cores) - before
-        self._touch(key, track)
+    def _put(self, key: str, track: Track, core: Core) -> None:
+        """Into the envelope that it belongs to; those that it joins are one from here on."""
+        near = track.near(core.lower, core.upper, self._gap_ns)
+        joined = track.envelopes[near]
+        before = 0
+        for each in joined:
+            before += len(each.cores)
+            track.fresh.pop(each, None)
+            self.journal.note(ENVELOPE, each.lower, key)
+            each.dirty = False
+        if joined:
+            envelope = joined[0]
+            for other in joined[1:]:
+                envelope.absorb(other)
+            envelope.take(core, self._gap_ns)
+        else:
+            envelope = Envelope(core)
+        track.envelopes[near] = [envelope]
+        if len(envelope.cores) > self._config.max_edge_events and not envelope.is_exact:
+            envelope.blur(self._gap_ns)
+        self.count += len(envelope.cores) - before
+        self._touch(key, track, envelope)
         self._due.add(key, core.last + self._gap_ns)
         self._due_final.add(key, core.upper + self._gap_ns)
 
-    def _blur(self, track: Track) -> None:
-        track.is_blurred = True
-        merged: Cores = []
-        for session in sessions_of(track.cores, self._gap_ns):
-            for core in session[1:]:
-                session[0].take(core)
-            merged.append(session[0])
-        track.cores = merged
-
-    def _touch(self, key: str, track: Track) -> None:
+    def _touch(self, key: str, track: Track, envelope: Envelope) -> None:
         self._touched[key] = None
+        track.fresh[envelope] = None
+        envelope.is_touched = True
         if self._config.early_ns:
+            envelope.is_news = True
             self._fresh[key] = None
-        self._note(key, track)
+        self._note(key, envelope)
 
     def _make_room(self) -> None:
         """Give up the sessions that have been closed for longest."""
@@ -160,53 +164,54 @@ class Sessions:
 
     def _settle_keys(self, keys: Sequence[str]) -> None:
         for key in keys:
+            self._touched.pop(key, None)
             track = self._tracks.get(key)
-            if track is None:
-                continue
-            if self._touched.pop(key, self) is None:
-                self._note(key, track)
-            self._settle_key(key, track)
-            if not any(core.is_fresh for core in track.cores):
-                self._see(key, track)
+            for envelope in track.in_order() if track is not None else ():
+                if envelope.is_touched:
+                    envelope.is_touched = False
+                    self._note(key, envelope)
+                self._settle_envelope(key, envelope)
+                if track is not None and not envelope.is_fresh:
+                    del track.fresh[envelope]
+                    envelope.is_news = False
+            if track is not None and not any(envelope.is_news for envelope in track.fresh):
+                self._fresh.pop(key, None)
 
-    def _settle_key(self, key: str, track: Track) -> None:
+    def _settle_envelope(self, key: str, envelope: Envelope) -> None:
         closed_ns = self._frontier.closed_ns
-        envelopes = envelopes_of(track.cores, self._gap_ns)
-        self._retract_moved(key, track)
-        for envelope in envelopes:
-            sessions = sessions_of(envelope, self._gap_ns)
-            ends = [max(core.last for core in session) + self._gap_ns for session in sessions]
-            all_closed = max(ends) < closed_ns
-            stirred = all_closed and any(core.is_fresh for core in envelope)
-            for session, end_ns in zip(sessions, ends, strict=True):
-                if end_ns >= closed_ns:
-                    self._due.add(key, end_ns)
-                elif stirred or any(core.is_fresh for core in session):
-                    self._tell(key, track, session, envelope, is_closed=True)
+        sessions = sessions_of(envelope.cores, self._gap_ns)
+        self._retract_moved(key, envelope, sessions)
+        ends = [self._end_of(session) for session in sessions]
+        is_stirred = max(ends) < closed_ns and envelope.is_fresh
+        for session, end_ns in zip(sessions, ends, strict=True):
+            if end_ns >= closed_ns:
+                self._due.add(key, end_ns)
+            elif is_stirred or any(core.is_fresh for core in session):
+                self._tell(key, envelope, session, is_closed=True)
 
-    def _retract_moved(self, key: str, track: Track) -> None:
+    def _end_of(self, session: Cores) -> int:
+        return max(core.last for core in session) + self._gap_ns
+
+    def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
         """What was told of sessions that are part of another now."""
-        if not track.shown:
+        if not envelope.shown:
             return
-        starts = {session[0].first for session in sessions_of(track.cores, self._gap_ns)}
-        for start_ns in sorted(track.shown.keys() - starts):
-            revision, end_ns = track.shown.pop(start_ns)
-            self._teller.retract(key, start_ns, (start_ns, end_ns), revision)
-            self._note(key, track)
+        starts = {session[0].first for session in sessions}
+        for start_ns in sorted(envelope.shown.keys() - starts):
+            told, end_ns = envelope.shown.pop(start_ns)
+            self._teller.retract(key, start_ns, (start_ns, end_ns), told)
+            self._note(key, envelope)
 
-    def _tell(
-        self, key: str, track: Track, session: Cores, envelope: Cores, *, is_closed: bool
-    ) -> None:
-        start_ns = session[0].first
-        end_ns = max(core.last for core in session) + self._gap_ns
-        revision, _ = track.shown.get(start_ns, (NEW, 0))
+    def _tell(self, key: str, envelope: Envelope, session: Cores, *, is_closed: bool) -> None:
+        start_ns, end_ns = session[0].first, self._end_of(session)
+        before, _ = envelope.shown.get(start_ns, (None, 0))
         is_final = self._is_final(envelope)
-        self._teller.tell(
+        told = self._teller.tell(
             key,
             start_ns,
             (start_ns, end_ns),
-            revision,
-            self._measured(track, session, envelope),
+            before,
+            self._measured(envelope, session),
             is_closed=is_closed,
             is_final=is_final,
         )
@@ -214,23 +219,23 @@ class Sessions:
             for core in session:
                 core.is_fresh = False
         if is_final:
-            track.shown.pop(start_ns, None)
+            envelope.shown.pop(start_ns, None)
         else:
-            track.shown[start_ns] = revision + 1, end_ns
-        self._note(key, track)
+            envelope.shown[start_ns] = told, end_ns
+        self._note(key, envelope)
 
-    def _measured(self, track: Track, session: Cores, envelope: Cores) -> Measured:
-        if track.is_blurred:
+    def _measured(self, envelope: Envelope, session: Cores) -> Measured:
+        if envelope.is_blurred:
             return self._measure.blurred(together(session), ())
-        if len(envelope) == 1:
+        if len(envelope.cores) == 1:
             return self._measure.plain(session[0].cells)
-        possibles = [core.cells for core in envelope if core is not session[0]]
+        possibles = [core.cells for core in envelope.cores if core is not session[0]]
         return self._measure.groups(together(session), session[0].cells, possibles)
 
-    def _note(self, key: str, track: Track) -> None:
-        if self.journal.is_kept and not track.dirty:
-            track.dirty = True
-            self.journal.note(TRACK, 0, key)
+    def _note(self, key: str, envelope: Envelope) -> None:
+        if self.journal.is_kept and not envelope.dirty:
+            envelope.dirty = True
+            self.journal.note(ENVELOPE, envelope.lower, key)
 
     @property
     def has_fresh(self) -> bool:
@@ -239,23 +244,22 @@ class Sessions:
 
     def tell_early(self) -> None:
         for key in sorted(self._fresh):
-            track = self._tracks[key]
-            self._retract_moved(key, track)
-            for envelope in envelopes_of(track.cores, self._gap_ns):
-                for session in sessions_of(envelope, self._gap_ns):
+            for envelope in self._tracks[key].in_order():
+                if not envelope.is_news:
+                    continue
+                envelope.is_news = False
+                self._note(key, envelope)
+                sessions = sessions_of(envelope.cores, self._gap_ns)
+                self._retract_moved(key, envelope, sessions)
+                for session in sessions:
                     if any(core.is_fresh for core in session):
-                        self._tell(key, track, session, envelope, is_closed=False)
-            self._see(key, track)
-
-    def _see(self, key: str, track: Track) -> None:
-        if self._fresh.pop(key, self) is None:
-            self._note(key, track)
+                        self._tell(key, envelope, session, is_closed=False)
+        self._fresh.clear()
 
     # -- forgetting --------------------------------------------------------------------------------
 
-    def _is_final(self, envelope: Cores) -> bool:
-        upper_ns = max(core.upper for core in envelope)
-        return upper_ns + self._gap_ns < self._frontier.final_ns
+    def _is_final(self, envelope: Envelope) -> bool:
+        return envelope.upper + self._gap_ns < self._frontier.final_ns
 
     def _retire(self) -> None:
         for key in sorted(self._due_final.take_before(self._frontier.final_ns)):
@@ -263,20 +267,24 @@ class Sessions:
                 self._retire_key(key, self._tracks[key])
 
     def _retire_key(self, key: str, track: Track) -> None:
-        kept: Cores = []
-        for envelope in envelopes_of(track.cores, self._gap_ns):
+        gone = 0
+        for envelope in track.envelopes:
             if not self._is_final(envelope):
-                kept += envelope
-                self._due_final.add(key, max(core.upper for core in envelope) + self._gap_ns)
-                continue
-            for session in sessions_of(envelope, self._gap_ns):
-                if session[0].first in track.shown and self._config.finals:
-                    self._tell(key, track, session, envelope, is_closed=True)
-                track.shown.pop(session[0].first, None)
-            self.count -= len(envelope)
-        track.cores = sorted(kept, key=head_of)
-        self._note(key, track)
-        if not track.cores:
+                self._due_final.add(key, envelope.upper + self._gap_ns)
+                break
+            gone += 1
+            sessions = sessions_of(envelope.cores, self._gap_ns)
+            for session in sessions:
+                if session[0].first in envelope.shown and self._config.finals:
+                    self._tell(key, envelope, session, is_closed=True)
+            track.passed_ns = max(track.passed_ns, self._end_of(sessions[-1]))
+            track.fresh.pop(envelope, None)
+            self.count -= len(envelope.cores)
+            self.journal.note(ENVELOPE, envelope.lower, key)
+        if gone:
+            del track.envelopes[:gone]
+            self.journal.note(PASSED, 0, key)
+        if not track.envelopes:
             del self._tracks[key]
             self._fresh.pop(key, None)
 
@@ -292,36 +300,51 @@ class Sessions:
         }
 
     def parts(self) -> Iterable[Part]:
-        for key in self._tracks:
-            yield TRACK, 0, key
+        for key, track in self._tracks.items():
+            for envelope in track.envelopes:
+                yield ENVELOPE, envelope.lower, key
+            if track.passed_ns > NOT_YET:
+                yield PASSED, 0, key
 
     def dump(self, part: Part) -> Plain:
         """Now that it is saved."""
-        track = self._tracks.get(part[2])
-        if track is not None:
-            track.dirty = False
+        envelope = self._find(part)
+        if envelope is not None:
+            envelope.dirty = False
         return self.peek(part)
 
     def peek(self, part: Part) -> Plain:
         """None if the part is gone."""
-        key = part[2]
-        track = self._tracks.get(key)
-        if track is None:
-            return None
-        return [track.dump(), key in self._touched, key in self._fresh]
+        if part[0] == PASSED:
+            track = self._tracks.get(part[2])
+            return None if track is None or track.passed_ns == NOT_YET else track.passed_ns
+        envelope = self._find(part)
+        return None if envelope is None else envelope.dump()
+
+    def _find(self, part: Part) -> Envelope | None:
+        track = self._tracks.get(part[2])
+        return None if track is None or part[0] == PASSED else track.find(part[1])
 
     def load(self, part: Part, state: Plain) -> None:
-        key = part[2]
-        known, is_touched, is_fresh = state
-        track = self._tracks[key] = restored(known, self._makers)
-        self.count += len(track.cores)
-        if is_touched:
-            self._touched[key] = None
-        if is_fresh:
-            self._fresh[key] = None
-        for core in track.cores:
+        kind, _, key = part
+        track = self._tracks.setdefault(key, Track())
+        if kind == PASSED:
+            track.passed_ns = state
+            return
+        envelope = restored(state, self._makers)
+        track.envelopes.append(envelope)
+        self.count += len(envelope.cores)
+        if envelope.is_fresh:
+            track.fresh[envelope] = None
+            if envelope.is_touched:
+                self._touched[key] = None
+            if envelope.is_news:
+                self._fresh[key] = None
+        for core in envelope.cores:
             self._due.add(key, core.last + self._gap_ns)
             self._due_final.add(key, core.upper + self._gap_ns)
 
     def loaded(self) -> None:
         """All parts and the frontier are there."""
+        for track in self._tracks.values():
+            track.envelopes.sort(key=lower_of_envelope)

@@ -32,7 +32,7 @@ from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Values
 from topology.window.slices import Slices
-from topology.window.telling import NEW, Teller
+from topology.window.telling import Teller, Told
 
 PANE: Final = "pane"
 SHOWN: Final = "shown"
@@ -56,7 +56,7 @@ class Spans:
         self._heeds_errors = config.uncertainty != IGNORE
         self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
 
-        self._shown: dict[int, dict[str, int]] = {}
+        self._shown: dict[int, dict[str, Told]] = {}
         self._touched: dict[tuple[int, str], None] = {}
         self._closed_ns = NOT_YET
         self._told_ns = NOT_YET  # the latest end of a window that was told
@@ -204,12 +204,11 @@ class Spans:
         if measured is None:
             return
         is_final = end_ns <= self._frontier.final_ns
-        revision = self._shown.get(start_ns, {}).get(key, NEW)
-        self._teller.tell(
+        told = self._teller.tell(
             key,
             start_ns,
             (start_ns, end_ns),
-            revision,
+            self._shown.get(start_ns, {}).get(key),
             measured,
             is_closed=is_closed,
             is_final=is_final,
@@ -220,11 +219,11 @@ class Spans:
             if start_ns not in self._shown:
                 self._shown[start_ns] = {}
                 self._agenda.expect_final(start_ns)
-            self._shown[start_ns][key] = revision + 1
+            self._shown[start_ns][key] = told
             self.journal.note(SHOWN, start_ns, key)
 
     def _forget(self, start_ns: int, key: str) -> None:
-        if self._shown.get(start_ns, {}).pop(key, NEW) != NEW:
+        if self._shown.get(start_ns, {}).pop(key, None) is not None:
             self.journal.note(SHOWN, start_ns, key)
 
     # -- forgetting --------------------------------------------------------------------------------
@@ -280,7 +279,8 @@ class Spans:
             pane = self._panes.get(number, key)
             return None if pane is None else pane.dump()
         if kind == SHOWN:
-            return self._shown.get(number, {}).get(key)
+            told = self._shown.get(number, {}).get(key)
+            return None if told is None else list(told)
         return 1 if (number, key) in self._touched else None
 
     def load(self, part: Part, state: Plain) -> None:
@@ -288,7 +288,7 @@ class Spans:
         if kind == PANE:
             self._panes.put(number, key, restored(state, self._makers))
         elif kind == SHOWN:
-            self._shown.setdefault(number, {})[key] = state
+            self._shown.setdefault(number, {})[key] = Told(*state)
         else:
             self._touched[number, key] = None
 

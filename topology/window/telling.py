@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
 from topology.result import (
     CONFIRMED,
     EMIT,
@@ -16,13 +19,20 @@ from topology.window.frontier import Frontier
 from topology.window.measure import Measured
 from topology.window.numbers import scalar_of
 
-NEW = -1
-"""The revision before the first."""
+DIGEST_BYTES: Final = 6
+
+
+class Told(NamedTuple):
+    """What was said of a window last: its revision, and all else by digest."""
+
+    revision: int
+    digest: int
 
 
 class Teller:
     """Confirmed is what is sure, closed, and touched by no gap and no waiver that the frontier
-    knows of. `results` waits for whoever takes it."""
+    knows of. What says nothing that was not said before is not told again. `results` waits for
+    whoever takes it."""
 
     def __init__(self, stream: str, config: WindowConfig, frontier: Frontier) -> None:
         self._stream = stream
@@ -41,31 +51,36 @@ class Teller:
         key: str,
         number: int,
         span_ns: tuple[int, int],
-        revision: int,
+        before: Told | None,
         measured: Measured,
         *,
         is_closed: bool,
         is_final: bool,
-    ) -> None:
-        """`number` stands for the window among those of its key; `revision` is the last one
-        told, NEW for none."""
-        if revision == NEW:
-            op = EMIT
+    ) -> Told:
+        """`number` stands for the window among those of its key; `before` is what was told of it
+        last."""
+        is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
+        confidence = CONFIRMED if is_sure else UNCERTAIN
+        digest = _digest(span_ns, measured, confidence, is_final)
+        if before is not None and before.digest == digest:
+            return before
+        if before is None:
+            op, revision = EMIT, 0
             self.emitted += 1
         else:
-            op = UPDATE
+            op, revision = UPDATE, before.revision + 1
             self.updated += 1
-        is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
-        result = self._result(key, number, span_ns, revision + 1, op)
+        result = self._result(key, number, span_ns, revision, op)
         result.final = is_final
-        result.confidence = CONFIRMED if is_sure else UNCERTAIN
+        result.confidence = confidence
         result.values, result.low, result.high = measured.values, measured.low, measured.high
         self.results.append(result)
+        return Told(revision, digest)
 
-    def retract(self, key: str, number: int, span_ns: tuple[int, int], revision: int) -> None:
+    def retract(self, key: str, number: int, span_ns: tuple[int, int], told: Told) -> None:
         """The window is no more: its events belong to another. That is final."""
         self.retracted += 1
-        result = self._result(key, number, span_ns, revision + 1, RETRACT)
+        result = self._result(key, number, span_ns, told.revision + 1, RETRACT)
         result.final = True
         self.results.append(result)
 
@@ -87,3 +102,9 @@ class Teller:
             {},
             key=told_key,
         )
+
+
+def _digest(*said: Any) -> int:
+    """Equal for what is equal; the same in every run."""
+    digest = blake2b(repr(said).encode(), digest_size=DIGEST_BYTES).digest()
+    return int.from_bytes(digest, "big")

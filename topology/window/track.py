@@ -1,36 +1,148 @@
-"""What is known of the sessions of one key."""
+"""What is known of the sessions of one key: their envelopes, apart from each other.
+
+Whatever an event changes lies within one envelope, those that it joins taken together (`core`). So
+each is told, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+
 from topology.operator import Plain
 from topology.window.cells import Makers
-from topology.window.core import Cores, loaded
+from topology.window.core import Core, Cores, head_of, sessions_of
+from topology.window.core import loaded as core_loaded
+from topology.window.frontier import NOT_YET
+from topology.window.telling import Told
+
+Shown = dict[int, tuple[Told, int]]
+
+
+class Envelope:
+    """`cores` by their first event, possibly from `lower` to `upper`. `shown`: what was told and is
+    not final, with its end, by start. `is_exact`: no time of it has an error, so there is one core.
+    `is_blurred`: there were too many. `is_news`: it has changed since it was told early;
+    `is_touched`: in the instant that is not over."""
+
+    __slots__ = (
+        "cores",
+        "dirty",
+        "is_blurred",
+        "is_exact",
+        "is_news",
+        "is_touched",
+        "lower",
+        "shown",
+        "upper",
+    )
+
+    def __init__(self, core: Core) -> None:
+        self.cores: Cores = [core]
+        self.lower = core.lower
+        self.upper = core.upper
+        self.shown: Shown = {}
+        self.is_exact = core.lower == core.upper
+        self.is_blurred = False
+        self.is_news = False
+        self.is_touched = False
+        self.dirty = False
+
+    def absorb(self, other: Envelope) -> None:
+        """An event has come that possibly joins the two."""
+        self.cores = sorted([*self.cores, *other.cores], key=head_of)
+        self.lower = min(self.lower, other.lower)
+        self.upper = max(self.upper, other.upper)
+        self.shown |= other.shown
+        self.is_exact = self.is_exact and other.is_exact
+        self.is_blurred = self.is_blurred or other.is_blurred
+        self.is_news = self.is_news or other.is_news
+        self.is_touched = self.is_touched or other.is_touched
+
+    def take(self, core: Core, gap_ns: int) -> None:
+        """With all that it joins for sure."""
+        self.is_exact = self.is_exact and core.lower == core.upper
+        apart = self.cores
+        while True:
+            rest: Cores = []
+            for other in apart:  # each is asked once: what it brings widens the core
+                if other.joins(core, gap_ns):
+                    core.take(other)
+                else:
+                    rest.append(other)
+            if len(rest) == len(apart):
+                break
+            apart = rest
+        self.cores = sorted([*apart, core], key=head_of)
+        self.lower = min(self.lower, core.lower)
+        self.upper = max(self.upper, core.upper)
+
+    def blur(self, gap_ns: int) -> None:
+        """By reference time alone from here on."""
+        self.is_blurred = True
+        merged: Cores = []
+        for session in sessions_of(self.cores, gap_ns):
+            for core in session[1:]:
+                session[0].take(core)
+            merged.append(session[0])
+        self.cores = merged
+
+    @property
+    def is_fresh(self) -> bool:
+        """Something of it has changed since it was told."""
+        return any(core.is_fresh for core in self.cores)
+
+    def dump(self) -> Plain:
+        shown = [[start, *told, end] for start, (told, end) in sorted(self.shown.items())]
+        cores = [core.dump() for core in self.cores]
+        return [cores, shown, self.is_exact, self.is_blurred, self.is_news, self.is_touched]
+
+
+def restored(state: Plain, makers: Makers) -> Envelope:
+    cores, shown, is_exact, is_blurred, is_news, is_touched = state
+    first, *others = [core_loaded(core, makers) for core in cores]
+    envelope = Envelope(first)
+    for other in others:
+        envelope.absorb(Envelope(other))
+    envelope.shown = {
+        start: (Told(revision, digest), end) for start, revision, digest, end in shown
+    }
+    envelope.is_exact, envelope.is_blurred = is_exact, is_blurred
+    envelope.is_news, envelope.is_touched = is_news, is_touched
+    return envelope
 
 
 class Track:
-    """One key. `cores` by their first event; `shown`: revision and end of what was told and
-    is not final, by start. `is_exact`: no time of it has an error. `is_blurred`: there were
-    too many cores."""
+    """One key. `envelopes` in their order; `fresh` are those with something to be told, open ones
+    too. `passed_ns`: up to there lie sessions that are final and gone."""
 
-    __slots__ = ("cores", "dirty", "is_blurred", "is_exact", "shown")
+    __slots__ = ("envelopes", "fresh", "passed_ns")
 
     def __init__(self) -> None:
-        self.cores: Cores = []
-        self.shown: dict[int, tuple[int, int]] = {}
-        self.is_exact = True
-        self.is_blurred = False
-        self.dirty = False
+        self.envelopes: list[Envelope] = []
+        self.fresh: dict[Envelope, None] = {}
+        self.passed_ns = NOT_YET
 
-    def dump(self) -> Plain:
-        shown = [[start, *told] for start, told in sorted(self.shown.items())]
-        cores = [core.dump() for core in self.cores]
-        return [cores, shown, self.is_exact, self.is_blurred]
+    def near(self, lower_ns: int, upper_ns: int, gap_ns: int) -> slice:
+        """The envelopes that what lies there possibly joins."""
+        first = bisect_left(self.envelopes, lower_ns - gap_ns, key=upper_of_envelope)
+        after = bisect_right(self.envelopes, upper_ns + gap_ns, key=lower_of_envelope)
+        return slice(first, max(first, after))
+
+    def find(self, lower_ns: int) -> Envelope | None:
+        """That which begins there."""
+        at = bisect_left(self.envelopes, lower_ns, key=lower_of_envelope)
+        if at < len(self.envelopes) and self.envelopes[at].lower == lower_ns:
+            return self.envelopes[at]
+        return None
+
+    def in_order(self) -> list[Envelope]:
+        """The fresh ones."""
+        return sorted(self.fresh, key=lower_of_envelope)
 
 
-def restored(state: Plain, makers: Makers) -> Track:
-    cores, shown, is_exact, is_blurred = state
-    track = Track()
-    track.cores = [loaded(core, makers) for core in cores]
-    track.shown = {start: (revision, end) for start, revision, end in shown}
-    track.is_exact, track.is_blurred = is_exact, is_blurred
-    return track
+def lower_of_envelope(envelope: Envelope) -> int:
+    return envelope.lower
+
+
+def upper_of_envelope(envelope: Envelope) -> int:
+    return envelope.upper

@@ -1,0 +1,166 @@
+"""Laws: what is final, when it is told, and what is not worth telling."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.told import copies
+from tests.topology.window.streams import MS, disordered, event, sorted_events, watermark
+from tests.topology.window.test_examples import COUNT, told, v, windows
+from tests.topology.window.test_truth import config_of, every_kind
+from tests.topology.window.truth import last_word
+from topology.description.stream import MergeConfig
+from topology.event import DATA, Event
+from topology.merge import Merge
+from topology.result import RETRACT
+from topology.window import WindowConfig, Windows
+
+SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
+
+
+def waking(rng: Random) -> list[Event]:
+    """Three sources, each as sure as it is; now and then nothing comes of one for a while."""
+    events = []
+    for source, error_ms in (("a", 0), ("b", 6), ("c", 25)):
+        at_ms = 0
+        held_until_ns = 0
+        for seq in range(40):
+            at_ms += rng.choice((1, 2, 5, 9))
+            one = event(source, seq, at_ms, {"v": 1}, error_ms=error_ms)
+            if rng.random() < 0.1:
+                held_until_ns = one.ref_time_ns + rng.randrange(40, 120) * MS
+            arrival_ns = max(held_until_ns, one.ref_time_ns + rng.randrange(4) * MS)
+            one.arrival_ns = one.at_ns = arrival_ns
+            events.append(one)
+    events.sort(key=lambda one: one.at_ns)
+    for offset, one in enumerate(events):
+        one.offset = offset
+    return events
+
+
+def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
+    """All sources are known; an idle one has an error that nobody waits for."""
+    finals = 0
+    for seed in SEEDS:
+        known = ("a", "b", "c")
+        config = MergeConfig(max_wait_ns=10 * MS, idle_after_ns=30 * MS, expected_sources=known)
+        merge = Merge("default", config, heartbeat_ns=5 * MS)
+        operator = windows("tumbling", ms=10, outputs=COUNT, finals=True)
+        final: set[int] = set()
+        for one in waking(Random(seed)):
+            for out in merge.on_batch([one], one.at_ns).released:
+                if out.kind == DATA:
+                    for start_ns in final:
+                        after = out.ref_time_ns - out.error_ns >= start_ns + 10 * MS
+                        assert after or out.ref_time_ns + out.error_ns < start_ns
+                results: list[Any] = list(operator.on_batch([out], out.at_ns).results)
+                final |= {result.start_ns for result in results if result.final}
+        finals += len(final)
+    assert finals > 20
+
+
+def test_a_straggler_next_to_a_final_session_is_expired() -> None:
+    operator = windows("session", ms=10)
+    results = told(operator, v("a", 0, 5, 1), watermark(30, 20, 20), watermark(31, 21, 21))
+    assert [result.final for result in results] == [True]
+    assert not told(operator, v("b", 0, 14, 1, at_ms=32, late="gap"), watermark(60, 60, 60))
+    assert operator.figures()["expired"] == 1
+
+
+def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
+    expired = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of("session", keyed=False, correct_for_ns=30 * MS)
+        events = sorted_events(rng, 80)
+        stream = disordered(rng, copies(events), late=0.3)
+        operator = Windows("default", config)
+        results: list[Any] = []
+        for one in stream:
+            results += operator.on_batch([one], one.at_ns).results
+        results += operator.on_end(stream[-1].at_ns).results
+        sessions = sorted((each.start_ns, each.end_ns) for each in last_word(results))
+        for before, after in pairwise(sessions):
+            assert before[1] < after[0], f"seed {seed}"
+        counted = sum(each.values["n"] for each in last_word(results))
+        assert counted + operator.figures()["expired"] == len(events), f"seed {seed}"
+        expired += operator.figures()["expired"]
+    assert expired
+
+
+def everything(results: list[Any]) -> list[Any]:
+    return [
+        (r.at_ns, r.id, r.op, r.revision, r.final, r.confidence, r.start_ns, repr(r.values))
+        for r in results
+    ]
+
+
+@every_kind
+def test_cuts_change_nothing_where_room_is_short(kind: str) -> None:
+    """Finals are told in the middle of an instant then."""
+    given_up = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        bounds: dict[str, Any] = {"max_windows": 4, "max_recount": 3}
+        config = config_of(kind, keyed=True, finals=True, **bounds)
+        stream = disordered(rng, sorted_events(rng, 60), late=0.2)
+        for one in stream:
+            one.at_ns = one.arrival_ns = one.at_ns // (7 * MS) * 7 * MS
+        found = []
+        for sizes in ((1,), (1, 2, 9), (len(stream),)):
+            operator = Windows("default", config)
+            results: list[Any] = []
+            todo = copies(stream)
+            while todo:
+                size = rng.choice(sizes)
+                batch, todo = todo[:size], todo[size:]
+                now_ns = todo[0].at_ns if todo else batch[-1].at_ns
+                results += operator.on_batch(batch, now_ns).results
+            results += operator.on_end(stream[-1].at_ns).results
+            found.append(everything(results))
+            given_up += operator.figures()["given_up"] + operator.figures()["expired"]
+        assert found[0] == found[1] == found[2], f"seed {seed}"
+    assert given_up
+
+
+@every_kind
+@pytest.mark.parametrize("errors", [(0,), (0, 2, 20)])
+def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -> None:
+    updates = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        config = config_of(kind, keyed=False, finals=seed % 2 == 0, early_ns=5 * MS)
+        config = WindowConfig(
+            **{name: getattr(config, name) for name in config.__slots__}
+            | {"outputs": config.outputs[3:4]}
+        )
+        events = sorted_events(rng, 60)
+        for one in events:
+            one.error_ns = rng.choice(errors) * MS
+        operator = Windows("default", config)
+        stream = disordered(rng, events, late=0.4)
+        results: list[Any] = []
+        for one in stream:
+            results += operator.on_batch([one], one.at_ns).results
+        results += operator.on_end(stream[-1].at_ns).results
+        last: dict[str, Any] = {}
+        for result in results:
+            values = repr((result.values, result.low, result.high))
+            span = result.start_ns, result.end_ns
+            said = (values, span, result.final, result.confidence, result.op == RETRACT)
+            assert last.get(result.id) != said, f"seed {seed}"
+            last[result.id] = said
+            updates += result.revision > 0
+    assert updates or kind == "count"
+
+
+def test_an_event_that_changes_no_value_makes_no_update() -> None:
+    operator = windows("tumbling", ms=10)
+    assert len(told(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), v("a", 9, 13, 5))) == 1
+    assert told(operator, v("b", 0, 3, None, at_ms=13, late="gap"), v("a", 2, 14, 5)) == []
+    assert operator.figures()["updated"] == 0
