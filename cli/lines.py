@@ -38,7 +38,15 @@ from typing import IO, Any, Final, NamedTuple
 from cli.input_file import InputError
 from cli.rows import NEEDED, NEEDED_BY_TIME, Fault, Row, read_rows
 from topology import rfc3339
-from topology.clock.sample import MAX_OFFSET_NS, MAX_SERVER, ROUND, Declared, Sample, read_word
+from topology.clock.sample import (
+    MAX_DECLARED_ERROR_NS,
+    MAX_OFFSET_NS,
+    MAX_SERVER,
+    ROUND,
+    Declared,
+    Sample,
+    read_word,
+)
 from topology.description import Topology
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
@@ -85,6 +93,7 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 _SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
 _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 
+DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 SHOWN_CHARS: Final = 40
 
 
@@ -255,7 +264,7 @@ class LineReader:
         withdrawn = not sampled and "offset" in row.values and row.values["offset"] is None
         keys = ROUND if sampled else ("at",) if withdrawn else ("at", "offset", "error")
         for key in keys:
-            bound = MAX_OFFSET_NS if key in ("offset", "error") else MAX_INT64
+            bound = DECLARED_BOUNDS.get(key, MAX_INT64)
             number = look.integer(key, 0 if key == "error" else -bound, bound)
             if number is None and key not in look.unread:
                 detail = f"`{key}` is missing; write t1, t2, t3 and t4, or at, offset and error"

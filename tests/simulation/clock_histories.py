@@ -7,8 +7,9 @@ and what the path's kind adds; they get lost, and reports come twice or overtake
 
 `run` feeds the model and holds its interval against the truth, for stamps in the past, now,
 before the next sync and long after. It does so where the model can know: not between a
-step that nobody tells of and its discovery, and with a lying server only while the honest
-ones are most of those that have an answer.
+step that nobody tells of and its discovery, and with a lying server, where the model is not
+told how many there are (`servers`), only while the honest ones are most of those that have an
+answer. `head_start`: in every burst the liar answers so many rounds before the others do.
 """
 
 from __future__ import annotations
@@ -147,6 +148,7 @@ class Plan:
     lie: str = ""
     steps: int = 0
     told: str = ""
+    head_start: int = 0
     bursts: int = 5
     period_ns: int = 60 * S
 
@@ -201,8 +203,10 @@ def history(random: Random, plan: Plan) -> tuple[TrueClock, list[Sample], list[i
     ends: list[int] = []
     for burst in range(plan.bursts):
         at_ns = START_NS + burst * plan.period_ns
-        for _ in range(4 if burst else 10):
+        for turn in range(plan.head_start + (4 if burst else 10)):
             for server in servers:
+                if turn < plan.head_start and server.name != liar:
+                    continue
                 sample = server.exchange(clock, at_ns + random.randrange(MS))
                 if sample is not None:
                     samples += told(sample, clock, plan) * random.choice((1, 1, 1, 2))
@@ -231,6 +235,7 @@ class Trial:
         self.model = MeasuredClock(config)
         self.thesis = ThesisClock(config)
         self.outcome = Outcome()
+        self._told_how_many = config.servers >= self.plan.servers
         self._segment = 0
         self._jumps = 0
         self._unsure = False
@@ -277,7 +282,7 @@ class Trial:
             return None
         if self._unsure or self._jumps != self.model.jumps:
             return None
-        if self.plan.lie and not self.answered():
+        if self.plan.lie and not self._told_how_many and not self.answered():
             return None
         stamp_ns = clock.shows(tau_ns)
         cell = self.model.cell(stamp_ns)

@@ -15,14 +15,15 @@ from typing import Final
 
 import pytest
 
-from tests.simulation.clock_histories import LIES, PATHS, Outcome, Plan, plan_of, run
+from tests.simulation.clock_histories import CONFIG, LIES, PATHS, Outcome, Plan, plan_of, run
+from topology.description.stream import ClockConfig
 
 HISTORIES: Final = 1_500 * int(os.environ.get("INORDER_SEEDS", "1"))
 CHUNK: Final = 50
 
 
-def judge(seed: int, plan: Plan | None = None) -> Outcome:
-    outcome = run(seed, plan)
+def judge(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> Outcome:
+    outcome = run(seed, plan, config)
     told = plan or plan_of(Random(seed))
     assert outcome.violations == 0, f"seed {seed}: {outcome.violations} violations in {told}"
     assert outcome.undiscovered == 0, f"seed {seed}: a step was not seen in {told}"
@@ -48,6 +49,16 @@ def test_a_lying_server_among_three(lie: str) -> None:
     outcomes = [judge(seed, Plan(servers=3, lie=lie)) for seed in range(10)]
     if lie in ("shift", "drift"):
         assert sum(outcome.falsetickers for outcome in outcomes) > 0
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_lying_server_with_a_head_start_never_decides_alone(lie: str, steps: int) -> None:
+    """The model knows that there are three, and is held against the truth at every moment."""
+    config = ClockConfig(max_error_ns=1 << 62, servers=3)
+    plan = Plan(servers=3, lie=lie, head_start=5, steps=steps, told="segment", kind="lossy")
+    outcomes = [judge(seed, plan, config) for seed in range(10)]
+    assert sum(outcome.checks for outcome in outcomes) > 100
 
 
 @pytest.mark.parametrize("told", ["mono", "segment", ""])

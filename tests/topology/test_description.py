@@ -84,6 +84,8 @@ def test_defaults() -> None:
         "activation_ns": 10**9,
         "broker_slack_ns": 10**9,
         "passive_floor_ns": 40_000_000,
+        "servers": 1,
+        "mend_above_ns": 500 * 10**6,
         "jump_min_ns": 10**9,
     }
     assert stream.merge.model_dump() == {

@@ -16,6 +16,9 @@ CELL_BITS: Final = 30
 CELL_NS: Final = 1 << CELL_BITS
 """1.07 s: long beside an event, short beside the wander of a clock."""
 
+WIDEST_NS: Final = (1 << 63) - 1
+"""No error is stated larger; it has to fit the header `err`."""
+
 UNSYNCED: Final = "unsynced"
 """Too few rounds, or the error has grown beyond `max_error`: the clock is not known."""
 SYNCED: Final = "synced"

@@ -28,7 +28,7 @@ MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
 Place = tuple[int, int]
-"""(arrival, offset in the topic) of a sample."""
+"""(arrival, offset in the topic) of a sample or a declared offset."""
 
 
 class Track:
@@ -153,8 +153,8 @@ class DriftTable:
                 self.forgotten += 1
 
 
-def place_of(sample: Sample) -> Place:
-    return sample.arrival_ns, sample.offset
+def place_of(word: Sample | Declared) -> Place:
+    return word.arrival_ns, word.offset
 
 
 def in_force(declared: Declared) -> tuple[int, int, int]:

@@ -1,10 +1,15 @@
 """All that samples say about the clock of one source.
 
-Every sync server has its own *view* (`topology.clock.server_view`). One view answers for
-itself. Of several, less than half of the servers heard in this segment may be false.
+Every sync server has its own *view* (`topology.clock.server_view`). Where there is one server,
+its view answers for itself. Of several, less than half may be false; how many there are is what
+`servers` says, or the number of those heard within `stale_after`, if that is more. Until most of
+them have an answer there is none: one that lies and is quicker than the others does not decide
+alone. Where those that speak are too few, those that have fallen silent answer too, from what they
+said, with the error grown since (holdover).
+
 Views that no majority agrees with are falsetickers and left out; the bounds of the others
-are combined so that they hold whichever are false, even where a false one overlaps the
-true (`topology.clock.marzullo`). So one lying server of three moves no bound to where the
+are combined so that they hold whichever are false, even where a false one overlaps the true
+(`topology.clock.marzullo`). So one lying server of three moves no bound to where the
 other two say the offset cannot be. Where views that have an answer reach no majority, the
 clock is `suspect` and the answer spans them all.
 
@@ -25,10 +30,11 @@ A *segment* of the clock ends
 
 Samples of a segment that is over are late: `late` counts them, they change nothing.
 
-`cell` states: `unsynced` if no view has three good rounds, or the error exceeds
-`max_error` in the cell; `stale`, `suspect` as the views say; else `synced`. The offset is the
-best guess among what is possible (`topology.clock.polygon`; of several views, the median
-guess), the error reaches to the farther end of the possible, rounded outward to whole ns.
+`cell` states: `unsynced` if no view, or not the views of most servers, have three good rounds,
+or the error exceeds `max_error` in the cell; `stale`, `suspect` as the views say; else `synced`.
+The offset is the best guess among what is possible (`topology.clock.polygon`; of several views,
+the median guess), the error reaches to the farther end of the possible, rounded outward to
+whole ns.
 
 Bounds: `MAX_SERVERS` views; past that the one longest without a sample gives way.
 Cost per source: O(bounds) a sample, O(views x corners) a cell.
@@ -42,9 +48,9 @@ from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_sta
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, Round, ServerView, Span
+from topology.description.stream import MAX_SERVERS
 from topology.operator import Plain
 
-MAX_SERVERS: Final = 8
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""
 MAX_TURNAROUND_NS: Final = 1_000_000_000
@@ -67,6 +73,7 @@ class MeasuredClock:
         "_mono_told_ns",
         "_outvoted",
         "_past_false",
+        "_servers",
         "_told_segment",
         "_told_since_ns",
         "_views",
@@ -79,6 +86,7 @@ class MeasuredClock:
     def __init__(self, config: Any) -> None:
         self._limits = Limits(config)
         self._max_error_ns: int = config.max_error_ns
+        self._servers: int = config.servers
         self._views: dict[str, ServerView] = {}
         self._arrivals_ns: dict[str, int] = {}
         self._jumped: list[str] = []
@@ -248,11 +256,13 @@ class MeasuredClock:
         """The cell that holds `ts_ns`, before, within or long after the rounds."""
         start_ns = cell_start(ts_ns)
         present = self._present()
+        servers = max(self._servers, len(present))
         spans = [view.span(start_ns) for view in present.values() if view.answers]
-        if not spans:
+        if len(spans) < majority(servers):
+            spans = [view.span(start_ns) for view in self._views.values() if view.answers]
+        if len(spans) < majority(servers):
             return Cell(start_ns, UNSYNCED)
-        heard = sum(view.heard for view in present.values())
-        span = spans[0] if len(spans) == 1 else combined(spans, (heard - 1) // 2)
+        span = spans[0] if len(spans) == 1 else combined(spans, (servers - 1) // 2)
         cell = cell_over(start_ns, span)
         if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._max_error_ns:
             cell.state = UNSYNCED

@@ -10,13 +10,36 @@ it. Arrival is the broker's clock, which thus becomes the reference.
 The edge: of every `BIN_NS` of the source's time the third smallest reading (one reading may
 be anything; while there are fewer, the smallest); the smallest of all bins, each carried on by
 `max_skew`. A bound is never forgotten, so after an outage, when all that comes has waited
-long, the edge is where it was, and no backlog is taken for a clock set back.
+long, the edge is where it was, and no backlog is taken for a clock set back. How far the
+three smallest lie apart says how well the quickest is known: the lower bound gives way by
+twice as much.
 
-Which offset in [U - F, U]: a clock is not corrected without evidence that it is wrong. 0, if
-it lies inside; else the middle, and in between a steady passage, so that a source near
-the edge does not leap to and fro by F / 2. The error reaches to the farther end.
+Which offset: a clock is not corrected without evidence that it is wrong, and what is mended
+must be wider than what is not known. A late event may have a clock that is behind, or have
+taken long; an early one can only have a clock that is ahead. So
 
-Cost: O(1) an event and a cell; six numbers a source.
+* ahead (U < 0): by up to F nothing is done; beyond, the middle of [U - F, U], after a steady
+  passage, so that a source near the edge does not leap to and fro;
+* behind: nothing is done unless the edge is *settled* and U - F above `mend_above`; then the
+  middle, until U falls below half of `mend_above`.
+
+The edge is settled when `SMALLEST` readings within F of one another, and none that is lower by
+more, lie `SETTLED_AFTER_NS` of arrivals apart. So the readings of a backlog, which fall as it
+is drained, and those of old data that is played quicker or slower than it happened, move
+no clock. Nothing tells old data played at its own pace from a clock that is behind.
+
+The error reaches to the farther end. Where a clock is left alone, that is U: it may be right, or
+as far behind as that. Where it is moved, the quickest events may have taken `mend_above`
+rather than F, for so much is not held against a clock that is left alone; and if it is ahead and
+nothing has settled, `UNSETTLED_NS` more, for the first events of a source may have waited.
+
+What arrives later than that, and has not settled, is taken for old: its source is believed, give
+or take `mend_above`. (Every window of a backlog of an hour would otherwise have to reckon
+with the events of two.) So until an edge has settled the bound holds for right clocks and for
+those that are behind by at most `UNSETTLED_NS`; afterwards for all whose quickest events take
+at most `mend_above`.
+
+Cost: O(1) an event and a cell; twelve numbers a source.
 """
 
 from __future__ import annotations
@@ -29,6 +52,12 @@ BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
 """How many of the smallest readings of a bin are kept; the largest of them counts."""
 
+SETTLED_AFTER_NS: Final = 2_000_000_000
+UNSETTLED_NS: Final = 10_000_000_000
+GIVEN_UP_NS: Final = 30_000_000_000
+GIVEN_UP_AFTER: Final = 16
+"""After both, in arrivals and in readings, a level that others did not come near is given up."""
+
 EARLIEST: Final = -(1 << 63)
 ALL: Final = 1 << 64
 """Larger than any reading."""
@@ -36,29 +65,76 @@ ALL: Final = 1 << 64
 BILLION: Final = 1_000_000_000
 
 
+class Level:
+    """Looks for readings that agree, over long enough, on where the edge is."""
+
+    __slots__ = ("_near", "_reading_ns", "_seen", "_since_ns", "_width_ns", "settled_ns")
+
+    def __init__(self, width_ns: int) -> None:
+        self._width_ns = width_ns
+        self._reading_ns = self._since_ns = self._near = self._seen = 0
+        self.settled_ns: int | None = None
+        """The reading they agreed on last."""
+
+    def bears(self, edge_ns: int) -> bool:
+        """Whether they have agreed on this edge, or on one that is higher."""
+        return self.settled_ns is not None and edge_ns <= self.settled_ns + self._width_ns
+
+    def note(self, arrival_ns: int, reading_ns: int) -> bool:
+        """True if that settles it."""
+        above_ns = reading_ns - self._reading_ns
+        lasts_ns = arrival_ns - self._since_ns
+        stale = lasts_ns > GIVEN_UP_NS and self._seen >= GIVEN_UP_AFTER
+        if not self._near or above_ns < -self._width_ns or stale:
+            self._reading_ns, self._since_ns = reading_ns, arrival_ns
+            self._near = self._seen = 1
+            return False
+        self._seen += 1
+        if above_ns > self._width_ns:
+            return False
+        self._near += 1
+        if self._near < SMALLEST or lasts_ns < SETTLED_AFTER_NS:
+            return False
+        self.settle(self._reading_ns)
+        return True
+
+    def settle(self, reading_ns: int) -> None:
+        self.settled_ns = reading_ns
+        self._near = 0
+
+    def snapshot(self) -> list[Any]:
+        return [self._reading_ns, self._since_ns, self._near, self._seen, self.settled_ns]
+
+    def restore(self, state: list[Any]) -> None:
+        self._reading_ns, self._since_ns, self._near, self._seen, self.settled_ns = state
+
+
 class OneWay:
     """`note` every event whose reading is below `notable_ns` or its stamp at or after
-    `bin_end_ns`: no other changes anything."""
+    `bin_end_ns`: no other changes anything. `mends`: the clock is taken to be behind."""
 
     __slots__ = (
         "_bin_start_ns",
         "_carried",
         "_floor_ns",
+        "_level",
         "_max_skew_ppb",
+        "_mend_above_ns",
         "_smallest",
+        "_watches",
         "bin_end_ns",
+        "mends",
         "notable_ns",
+        "width_ns",
     )
 
-    def __init__(self, floor_ns: int, max_skew_ppb: int) -> None:
+    def __init__(self, floor_ns: int, max_skew_ppb: int, mend_above_ns: int) -> None:
         self._floor_ns = floor_ns
         self._max_skew_ppb = max_skew_ppb
-        self._carried: tuple[int, int] | None = None
-        """(time, reading) of the bin, before the open one, whose bound is the smallest."""
-        self._smallest: list[int] = []
-        self._bin_start_ns = 0
-        self.notable_ns = ALL
-        self.bin_end_ns = 0
+        self._mend_above_ns = mend_above_ns
+        self.width_ns = max(floor_ns, mend_above_ns)
+        """Of what is possible of a clock that is wrong."""
+        self.begin_anew()
 
     @property
     def has_begun(self) -> bool:
@@ -66,12 +142,31 @@ class OneWay:
         return bool(self._smallest)
 
     def begin_anew(self) -> None:
-        self._carried = None
-        self._smallest = []
+        self._carried: tuple[int, int, int] | None = None
+        """(time, reading, apart) of the bin, before the open one, whose bound is the smallest."""
+        self._smallest: list[int] = []
+        self._level = Level(self._floor_ns)
+        self.mends = False
+        self._watches = False
         self.notable_ns = ALL
         self.bin_end_ns = self._bin_start_ns = 0
 
+    def settle(self) -> None:
+        """The readings noted so far are known to agree."""
+        self._level.settle(self._reading())
+        self._judge()
+
     def note(self, ts_ns: int, reading_ns: int) -> bool:
+        """True if the answer may have changed."""
+        moved = self._lower(ts_ns, reading_ns)
+        if moved:
+            self._judge()
+        if self._watches and self._level.note(ts_ns + reading_ns, reading_ns):
+            self._judge()
+            return True
+        return moved
+
+    def _lower(self, ts_ns: int, reading_ns: int) -> bool:
         """True if the edge may have moved."""
         if ts_ns >= self.bin_end_ns or not self._smallest:
             self._begin_bin(ts_ns)
@@ -83,67 +178,86 @@ class OneWay:
         smallest.append(reading_ns)
         smallest.sort()
         del smallest[SMALLEST:]
-        if len(smallest) == SMALLEST:
-            self.notable_ns = smallest[-1]
         return True
 
     def _begin_bin(self, ts_ns: int) -> None:
         if self._smallest:
             middle_ns = self._bin_start_ns + BIN_NS // 2
             if self._reading() <= self._carried_to(middle_ns):
-                self._carried = (middle_ns, self._reading())
+                self._carried = (middle_ns, self._reading(), self._apart())
         self._smallest = []
-        self.notable_ns = ALL
         self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
+
+    def _judge(self) -> None:
+        """What the edge says of the clock, and whether it matters that it is not settled."""
+        edge_ns, _, _ = self.edge(self._bin_start_ns)
+        behind = edge_ns - self._floor_ns > self._mend_above_ns
+        settled = self._level.bears(edge_ns)
+        if edge_ns <= self._mend_above_ns // 2:
+            self.mends = False
+        elif behind and settled:
+            self.mends = True
+        self._watches = not settled and (behind or edge_ns < -self._floor_ns)
+        full = len(self._smallest) == SMALLEST and not self._watches
+        self.notable_ns = self._smallest[-1] if full else ALL
 
     def _carried_to(self, ts_ns: int) -> int:
         if self._carried is None:
             return ALL
-        at_ns, edge_ns = self._carried
+        at_ns, edge_ns, _ = self._carried
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
         """Of the bin that is open."""
         return self._smallest[-1] if len(self._smallest) == SMALLEST else self._smallest[0]
 
-    def edge(self, ts_ns: int) -> tuple[int, int]:
-        """U at this time, and how far off it may be through drift, up or down."""
+    def _apart(self) -> int:
+        return self._reading() - self._smallest[0]
+
+    def edge(self, ts_ns: int) -> tuple[int, int, int]:
+        """U at this time, how far the smallest readings lie apart, and how far off U may be
+        through drift, up or down."""
         # The open bin is read as it stands: carried, U would climb and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
-        edge_ns = self._reading()
         carried_ns = self._carried_to(ts_ns)
-        if self._carried is not None and carried_ns < edge_ns:
-            edge_ns, unsure_ns = carried_ns, 2 * (carried_ns - self._carried[1])
-        return edge_ns, unsure_ns
+        if self._carried is not None and carried_ns < self._reading():
+            return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
+        return self._reading(), self._apart(), unsure_ns
 
     def cell(self, ts_ns: int) -> Cell:
         """Offset and error, constant over the cell; at least one event has been noted."""
         start_ns = cell_start(ts_ns)
-        upper_ns, unsure_ns = self.edge(start_ns)
+        upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
         unsure_ns += CELL_NS * self._max_skew_ppb // BILLION + 1
-        lower_ns = upper_ns - self._floor_ns
-        offset_ns = believed(lower_ns, upper_ns)
+        if self.mends:
+            offset_ns = upper_ns - self._floor_ns // 2
+        else:
+            offset_ns = believed(upper_ns, self._floor_ns)
+        width_ns = self.width_ns if offset_ns else self._floor_ns
+        lower_ns = upper_ns - width_ns - 2 * apart_ns
+        if offset_ns < 0 and not self._level.bears(upper_ns):
+            lower_ns -= UNSETTLED_NS
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
+        if not offset_ns and upper_ns > UNSETTLED_NS:
+            error_ns = self.width_ns
         return Cell(start_ns, UNSYNCED, offset_ns, error_ns)
 
     def snapshot(self) -> list[Any]:
         carried = None if self._carried is None else list(self._carried)
-        return [self._bin_start_ns, self._smallest[:], carried]
+        level = self._level.snapshot()
+        return [self._bin_start_ns, self._smallest[:], carried, self.mends, level]
 
     def restore(self, state: list[Any]) -> None:
-        self._bin_start_ns, self._smallest, carried = state
+        self._bin_start_ns, self._smallest, carried, self.mends, level = state
         self.bin_end_ns = self._bin_start_ns + BIN_NS if self._smallest else 0
-        self._carried = None if carried is None else (carried[0], carried[1])
-        full = len(self._smallest) == SMALLEST
-        self.notable_ns = self._smallest[-1] if full else ALL
+        self._carried = None if carried is None else (carried[0], carried[1], carried[2])
+        self._level.restore(level)
+        if self._smallest:
+            self._judge()
 
 
-def believed(lower_ns: int, upper_ns: int) -> int:
-    """The offset taken where it may be anything in [lower, upper]; steady in both."""
-    half_ns = (upper_ns - lower_ns) // 2
-    if lower_ns > 0:
-        return lower_ns + min(half_ns, lower_ns)
-    if upper_ns < 0:
-        return upper_ns - min(half_ns, -upper_ns)
-    return 0
+def believed(upper_ns: int, floor_ns: int) -> int:
+    """The offset of a clock that is not taken to be behind: 0 unless it is ahead by more than
+    the floor, and then steadily to the middle of [upper - floor, upper]."""
+    return min(0, max(upper_ns - floor_ns // 2, 2 * (upper_ns + floor_ns)))

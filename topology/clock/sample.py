@@ -19,6 +19,8 @@ SANE_NS: Final = (1 << 63) - (1 << 40)
 """292 years: two clocks are less apart, so that their difference fits 64 bits."""
 MAX_OFFSET_NS: Final = 1 << 62
 """146 years: no declared offset is larger."""
+MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
+"""An hour: who knows no better does not know the offset."""
 
 ROUND: Final = ("t1", "t2", "t3", "t4")
 MAX_SERVER: Final = 64
@@ -90,8 +92,8 @@ def read_word(
         return Declared(source, at_ns, None, 0, arrival_ns, offset)
     if not (_is_int64(offset_ns) and _is_int64(error_ns) and error_ns >= 0):
         return "offset and error are no integers of 64 bits, or error is negative"
-    if abs(offset_ns) > MAX_OFFSET_NS or error_ns > MAX_OFFSET_NS:
-        return "offset or error is beyond 146 years"
+    if abs(offset_ns) > MAX_OFFSET_NS or error_ns > MAX_DECLARED_ERROR_NS:
+        return "offset is beyond 146 years, or error beyond an hour"
     return Declared(source, at_ns, offset_ns, error_ns, arrival_ns, offset)
 
 

@@ -318,11 +318,6 @@ class ServerView:
         self.jumps = 0
 
     @property
-    def heard(self) -> bool:
-        """In the clock's present segment."""
-        return self.belief.newest is not None
-
-    @property
     def answers(self) -> bool:
         return self.belief.rounds >= GOOD_ROUNDS
 

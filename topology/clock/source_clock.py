@@ -31,19 +31,40 @@ NOTHING_HEARD: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = Cell(0, UNSYNCED)
 NO_CELL.end_ns = 0
 
+NOTHING: Final = ""
+DECLARED: Final = "declared"
+MEASURED: Final = "measured"
+POLICY: Final = "policy"
+"""What the stamps of a segment rest on."""
+
 Vote = tuple[int, int]
 """(stamp, reading) of an event that contradicts the clock."""
+
+
+class Tally:
+    """Of all sources: how many the policy `estimate` has moved, and by how much at most."""
+
+    __slots__ = ("moved", "moved_ns")
+
+    def __init__(self) -> None:
+        self.moved = 0
+        self.moved_ns = 0
 
 
 class SourceClock:
     """`ref_time_ns` is the last reference time given, `segment` the one in force."""
 
     __slots__ = (
+        "_base_ns",
         "_config",
         "_declared",
+        "_ground",
         "_heard",
         "_measured_segment",
         "_one_way",
+        "_refuted",
+        "_steady_ns",
+        "_tally",
         "_trusting",
         "bin_end_ns",
         "broken",
@@ -54,9 +75,11 @@ class SourceClock:
         "least_reading_ns",
         "measured",
         "model_dirty",
+        "moved_ns",
         "notable_ns",
         "proven",
         "ref_time_ns",
+        "refuted_ns",
         "segment",
         "source",
         "stamp_dirty",
@@ -70,9 +93,10 @@ class SourceClock:
         "watched",
     )
 
-    def __init__(self, source: str, config: Any, track: Track) -> None:
+    def __init__(self, source: str, config: Any, track: Track, tally: Tally) -> None:  # noqa: PLR0915
         self.source = source
         self._config = config
+        self._tally = tally
         self.track = track
         self.track_version = -1
         self.due_ns = NEVER
@@ -93,15 +117,27 @@ class SourceClock:
         """Neither straying nor any votes."""
         self._heard: Place = NOTHING_HEARD
         self._declared: list[int] | None = None
+        self._refuted: Place = NOTHING_HEARD
+        """The declared offset that its events have refuted."""
+        self._ground, self._base_ns = NOTHING, 0
+        """What the stamps rest on, and the offset when the segment began."""
+        self.moved_ns = 0
+        """How far the policy has moved it at most."""
         self.measured: Any = None
         self._measured_segment = 0
         self._trusting = config.unsynced == "trust"
+        self._steady_ns = config.passive_floor_ns if config.unsynced == "estimate" else 0
+        """An estimate that moves by so little is the same one."""
         self._one_way: OneWay | None = None
         if config.unsynced == "estimate":
-            self._one_way = OneWay(config.passive_floor_ns, config.max_skew_ppb)
+            self._one_way = OneWay(
+                config.passive_floor_ns, config.max_skew_ppb, config.mend_above_ns
+            )
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
-        """A smaller reading contradicts the clock."""
+        """With a smaller reading the event would lie too far after its arrival."""
+        self.refuted_ns = SINCE_EVER
+        """A smaller reading contradicts the clock: no error explains it."""
         self.notable_ns = SINCE_EVER
         self.bin_end_ns = FOR_EVER
         """A smaller reading, or a stamp at or after this, may move the edge."""
@@ -111,8 +147,7 @@ class SourceClock:
         """There is a line that its events can leave."""
         self.state = ""
         """That the last event met; "" before the first."""
-        self.stamp_dirty = False
-        self.model_dirty = True
+        self.stamp_dirty, self.model_dirty = False, True
 
     def busy(self) -> bool:
         return False
@@ -133,8 +168,8 @@ class SourceClock:
         if declared:
             word = declared[-1]
             self._declared = None
-            if word.offset_ns is not None:
-                self._declared = [word.offset_ns, word.error_ns]
+            if word.offset_ns is not None and place_of(word) != self._refuted:
+                self._declared = [word.offset_ns, word.error_ns, *place_of(word)]
         self.due_ns = self._next_due()
         if news or declared:
             self.watched = True
@@ -169,15 +204,28 @@ class SourceClock:
         if one_way is not None and not one_way.has_begun:
             one_way.note(ts_ns, reading_ns)
             self._settle_notable(one_way)
-        self.cell = self._cell_of(ts_ns)
+        self._use(ts_ns)
         return self.cell
 
-    def _cell_of(self, ts_ns: int) -> Cell:
+    def _use(self, ts_ns: int) -> None:
+        """The cell of this stamp; a segment begins where its ground is another one."""
+        ground, cell = self._grounds(ts_ns)
+        self.cell = cell
+        moved_ns = abs(cell.offset_ns - self._base_ns)
+        moved = ground != MEASURED and moved_ns > (ground == POLICY and self._steady_ns)
+        if ground != self._ground or moved:
+            if self._ground:
+                self.segment += 1
+            self._ground, self._base_ns = ground, cell.offset_ns
+            self.model_dirty = True
+
+    def _grounds(self, ts_ns: int) -> tuple[str, Cell]:
         slack_ns = self._config.broker_slack_ns
         if self._declared is not None:
-            offset_ns, error_ns = self._declared
-            self.least_reading_ns = offset_ns - error_ns - slack_ns
-            return everlasting(SYNCED, offset_ns, error_ns)
+            offset_ns, error_ns = self._declared[:2]
+            self.least_reading_ns = offset_ns - slack_ns
+            self.refuted_ns = self.least_reading_ns - error_ns
+            return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
             cell: Cell = self.measured.cell(ts_ns)
             # Where the policy would be to trust it, what was measured once is more than its word.
@@ -186,9 +234,10 @@ class SourceClock:
                     self.proven = True
                     self.broken = False
                     self.model_dirty = True
-                self.least_reading_ns = lowest(cell) - slack_ns
-                return cell
-        return self._unsynced_cell(ts_ns)
+                self.least_reading_ns = highest(cell) - slack_ns
+                self.refuted_ns = min(self.least_reading_ns, lowest(cell) - slack_ns)
+                return MEASURED, cell
+        return POLICY, self._unsynced_cell(ts_ns)
 
     def _unsynced_cell(self, ts_ns: int) -> Cell:
         one_way = self._one_way
@@ -198,19 +247,34 @@ class SourceClock:
             cell.state = state
             if cell.start_ns < self.unsettled_until_ns:
                 cell.error_ns = max(cell.error_ns, cell.offset_ns)
-            self.least_reading_ns = one_way.edge(cell.start_ns)[0] - self._config.jump_min_ns
+            edge_ns = one_way.edge(cell.start_ns)[0]
+            if not one_way.mends:  # it may be right: what comes quicker is no contradiction
+                edge_ns = min(edge_ns, 0)
+            self.least_reading_ns = self.refuted_ns = edge_ns - self._config.jump_min_ns
+            if abs(cell.offset_ns) > self.moved_ns:
+                self._count_move(abs(cell.offset_ns))
             return cell
         self.least_reading_ns = -self._config.max_ahead_ns if self._trusting else FOR_EVER
+        self.refuted_ns = self.least_reading_ns
         if self.measured is None:
             return everlasting(state, 0, 0)
         return Cell(cell_start(ts_ns), state)
 
+    def _count_move(self, moved_ns: int) -> None:
+        tally = self._tally
+        tally.moved += not self.moved_ns
+        tally.moved_ns = max(tally.moved_ns, moved_ns)
+        self.moved_ns = moved_ns
+        self.model_dirty = True
+
     def note(self, ts_ns: int, reading_ns: int) -> Cell:
         """A reading that may move the edge."""
         one_way = self._one_way
-        if one_way is not None and one_way.note(ts_ns, reading_ns):
+        if one_way is not None:
+            moved = one_way.note(ts_ns, reading_ns)
             self._settle_notable(one_way)
-            self.cell = self._cell_of(ts_ns)
+            if moved:
+                self._use(ts_ns)
         return self.cell
 
     def _settle_notable(self, one_way: OneWay) -> None:
@@ -273,7 +337,22 @@ class SourceClock:
         return True
 
     def _jump(self) -> None:
-        """What was known is dropped; the votes are the first readings of the new clock."""
+        """What was believed is dropped; of what was measured or estimated, the votes are the
+        first readings of the new clock."""
+        self._ground = NOTHING  # the segment has begun already
+        if self._declared is not None:
+            self.broken = not self.proven
+            self._refuted = (self._declared[2], self._declared[3])
+            self._declared = None
+        else:
+            self._begin_anew()
+        self.votes = []
+        self.straying = False
+        self.steady = True
+        self.cell = NO_CELL
+        self.model_dirty = True
+
+    def _begin_anew(self) -> None:
         if self.measured is not None:
             self.broken = self.broken or self.proven
             self.proven = False
@@ -284,12 +363,9 @@ class SourceClock:
             one_way.begin_anew()
             for ts_ns, reading_ns in self.votes:
                 one_way.note(ts_ns, reading_ns)
+            if not self.straying or self.votes[-1][1] < 0:
+                one_way.settle()  # else a backlog may be drained, and the clock right
             self._settle_notable(one_way)
-        self.votes = []
-        self.straying = False
-        self.steady = True
-        self.cell = NO_CELL
-        self.model_dirty = True
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -334,6 +410,8 @@ class SourceClock:
             self.broken,
             self.proven,
             self.unsettled_until_ns,
+            [self._ground, self._base_ns, self.moved_ns],
+            list(self._refuted),
             None if self.measured is None else [self._config.model, self.measured.snapshot()],
             None if self._one_way is None else self._one_way.snapshot(),
         ]
@@ -351,8 +429,13 @@ class SourceClock:
         self.votes = [(ts_ns, reading_ns) for ts_ns, reading_ns in votes]
         self.steady = not self.votes and not self.straying
         (arrival_ns, offset), self._declared, self.broken, self.proven, *more = model
-        self.unsettled_until_ns, measured, one_way = more
+        self.unsettled_until_ns, ground, refuted, measured, one_way = more
         self._heard = (arrival_ns, offset)
+        self._ground, self._base_ns, self.moved_ns = ground
+        self._refuted = (refuted[0], refuted[1])
+        if self.moved_ns:
+            self._tally.moved += 1
+            self._tally.moved_ns = max(self._tally.moved_ns, self.moved_ns)
         if self._config.sync == "none":
             measured = self._declared = None
             self.proven = False
@@ -374,6 +457,11 @@ def everlasting(state: str, offset_ns: int, error_ns: int) -> Cell:
     cell = Cell(SINCE_EVER, state, offset_ns, error_ns)
     cell.end_ns = FOR_EVER
     return cell
+
+
+def highest(cell: Cell) -> int:
+    """The largest offset used in the cell."""
+    return max(cell.offset_ns, cell.offset_at(cell.end_ns - 1))
 
 
 def lowest(cell: Cell) -> int:

@@ -20,18 +20,25 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
 * Monotone within a source: a reference time below the one before is raised to it, and
   what was added goes into the error. An event that is late already is stamped as it
   stands and raises nothing.
-* An event contradicts the clock if it would have happened more than `broker_slack` after
-  it arrived (of a synced source), if its reading is below the edge by more than `jump_min`,
-  or if its stamp has fallen by more than `jump_min` in the order of sequence. It is stamped
-  by its own arrival, with the one-way error, or dead where the policy is `reject`. The
-  `JUMP_VOTES`th in a row that agrees with the others makes it a jump of the clock: what was
-  known is dropped, and the source is `broken` until it has synced again. No other source is
-  touched by any of this.
-* One that comes quicker than all before, and still not before its stamp, may be the end of a
-  backlog of a clock that is right: its error reaches back to its stamp, and so do those of
-  what follows for `SETTLE_NS`.
-* `segment` counts up whenever the ground of the stamps is a new one: distances within a
-  segment are as sure as the clock is, those across are not.
+* No reference time lies further after its arrival than `broker_slack` where the offset was
+  declared or measured, `jump_min` under `estimate`, `max_ahead` under `trust`. So a source
+  whose offset was wrong recovers as soon as another one holds.
+* Where the error of a declared or measured offset explains that the event seems to lie further
+  ahead, it is put `broker_slack` after its arrival: what is possible of its interval ends there.
+* An event contradicts the clock if even so it would have happened more than `broker_slack`
+  after it arrived, if under `estimate` its reading is more than `jump_min` below the edge (of a
+  clock that is left alone: below 0), or if its stamp has fallen by more than `jump_min` in
+  the order of sequence. It is stamped by its own arrival, with the one-way error, or dead
+  where the policy is `reject`. The `JUMP_VOTES`th in a row that agrees with the others makes
+  it a jump of the clock: the declared offset in force, or else what was measured or estimated,
+  is dropped, and the source is `broken` until it has synced again or another offset is
+  declared. No other source is touched by any of this.
+* An event of a clock that was mended which comes quicker than all before, and still not before
+  its stamp, may be the end of a backlog of a clock that is right: its error reaches back to its
+  stamp, and so do those of what follows for `SETTLE_NS`.
+* `segment` counts up whenever the ground of the stamps is a new one (declared, measured, the
+  policy; another declared offset, an estimate that moves by more than `passive_floor`):
+  distances within a segment are as sure as the clock is, those across are not.
 
 Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
 source, at most `max_sources`; past that the longest quiet one is forgotten, counted in
@@ -43,9 +50,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.clock.cell import CELL_BITS, STATES
+from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable
-from topology.clock.source_clock import SourceClock
+from topology.clock.source_clock import SourceClock, Tally
 from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.operator import NEVER, Changes, Figures, State
 from topology.outcome import Step, dead_letter
@@ -84,6 +91,9 @@ class Clock:
         self._dirty: list[SourceClock] = []
         self._gone: list[str] = []
         self._states = dict.fromkeys(STATES, 0)
+        self._tally = Tally()
+        self._width_ns = max(config.passive_floor_ns, config.mend_above_ns)
+        """What an event may take, of a source whose clock is known to be wrong."""
         self.forgotten = 0
         self.contradicted = 0
         self.jumps = 0
@@ -119,7 +129,7 @@ class Clock:
                 if cell.state != clock.state:
                     self._recount(clock, cell.state)
             if reading_ns < clock.least_reading_ns:
-                if self._contradicts(clock, event, step):
+                if self._beyond(clock, event, step):
                     self._keep_monotone(clock, event)
                     released.append(event)
                 continue
@@ -151,7 +161,7 @@ class Clock:
         below_ns = clock.ref_time_ns - event.ref_time_ns
         if below_ns > 0:
             event.ref_time_ns += below_ns
-            event.error_ns += below_ns
+            event.error_ns = min(event.error_ns + below_ns, WIDEST_NS)
         clock.ref_time_ns = event.ref_time_ns
 
     def _wavers(self, clock: SourceClock, ts_ns: int, reading_ns: int) -> bool:
@@ -166,31 +176,45 @@ class Clock:
             return True
         return False
 
-    def _contradicts(self, clock: SourceClock, event: Event, step: Step) -> bool:
-        """The event would have happened after it arrived, or its source is refused. True if
-        it is stamped all the same."""
-        ahead_ns = event.ts_ns - event.arrival_ns
+    def _beyond(self, clock: SourceClock, event: Event, step: Step) -> bool:
+        """The event would lie too far after its arrival, or its source is refused. True if it
+        is stamped all the same."""
+        reading_ns = event.arrival_ns - event.ts_ns
+        if reading_ns >= clock.refuted_ns:
+            self._hold_back(clock, event)
+            return True
         if clock.is_known or self._config.unsynced == "estimate":
             self.contradicted += 1
-            if not event.late and clock.strays(event.ts_ns, -ahead_ns):
+            if not event.late and clock.strays(event.ts_ns, reading_ns):
                 self.jumps += 1
         if self._config.unsynced == "reject":
             self._refuse(event, step, "unsynced", UNSYNCED_DETAIL)
             return False
         if self._config.unsynced == "trust":
-            if ahead_ns > self._config.max_ahead_ns:
-                self._refuse(event, step, "ahead", AHEAD_DETAIL.format(ahead_ns))
+            if -reading_ns > self._config.max_ahead_ns:
+                self._refuse(event, step, "ahead", AHEAD_DETAIL.format(-reading_ns))
                 return False
             event.ref_time_ns = event.ts_ns
             event.error_ns = 0
         else:
-            floor_ns = self._config.passive_floor_ns
-            event.ref_time_ns = event.arrival_ns - floor_ns // 2
-            event.error_ns = floor_ns - floor_ns // 2
+            early_ns = self._config.passive_floor_ns // 2
+            event.ref_time_ns = event.arrival_ns - early_ns
+            event.error_ns = self._width_ns - early_ns
             if event.ts_ns < event.ref_time_ns:  # the clock may be right, and those before late
                 event.error_ns = max(event.error_ns, event.ref_time_ns - event.ts_ns)
         event.segment = clock.segment
         return True
+
+    def _hold_back(self, clock: SourceClock, event: Event) -> None:
+        """Its error explains that it seems to be later than it can be: what is possible of its
+        interval ends `broker_slack` after its arrival, and there it is put."""
+        cell, ts_ns = clock.cell, event.ts_ns
+        event.ref_time_ns = event.arrival_ns + self._config.broker_slack_ns
+        over_ns = ts_ns + cell.offset_at(ts_ns) - event.ref_time_ns
+        event.error_ns = max(0, cell.error_at(ts_ns) - over_ns)
+        if clock.straying and not event.late:
+            clock.returns()
+        event.segment = clock.segment
 
     def _recount(self, clock: SourceClock, state: str) -> None:
         if clock.state:
@@ -206,7 +230,7 @@ class Clock:
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = SourceClock(source, self._config, self._table.use(source))
+        clock = SourceClock(source, self._config, self._table.use(source), self._tally)
         self._sources[source] = clock
         self._quiet.note(source, arrival_ns)
         clock.last_arrival_ns = arrival_ns
@@ -236,6 +260,8 @@ class Clock:
         return {
             "sources": len(self._sources),
             **self._states,
+            "moved": self._tally.moved,
+            "moved_ns": self._tally.moved_ns,
             "contradicted": self.contradicted,
             "jumps": self.jumps,
             "forgotten": self.forgotten,
@@ -285,7 +311,7 @@ class Clock:
             if not key.startswith(STAMP):
                 continue
             source = key[len(STAMP) :]
-            clock = SourceClock(source, self._config, self._table.use(source))
+            clock = SourceClock(source, self._config, self._table.use(source), self._tally)
             clock.restore(stamp, state[MODEL + source])
             if clock.state:
                 self._states[clock.state] += 1

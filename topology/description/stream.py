@@ -129,6 +129,8 @@ class ReorderConfig(Section):
         return self
 
 
+MAX_SERVERS: Final = 8
+"""Time servers whose rounds are kept for a source."""
 MAX_SKEW_PPB: Final = 10_000_000
 """A clock that runs one per cent wrong is no clock."""
 
@@ -141,6 +143,7 @@ class ClockConfig(Section):
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
     max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
     max_behind_ns: PositiveNs = Field(default=MAX_INT, validation_alias="max_behind")
+    servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
     max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
     sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
     stale_after_ns: PositiveNs = Field(default=180_000_000_000, validation_alias="stale_after")
@@ -151,6 +154,7 @@ class ClockConfig(Section):
     activation_ns: DurationNs = Field(default=1_000_000_000, validation_alias="activation")
     broker_slack_ns: DurationNs = Field(default=1_000_000_000, validation_alias="broker_slack")
     passive_floor_ns: PositiveNs = Field(default=40_000_000, validation_alias="passive_floor")
+    mend_above_ns: DurationNs = Field(default=500_000_000, validation_alias="mend_above")
     jump_min_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="jump_min")
 
     @model_validator(mode="after")

@@ -18,10 +18,10 @@ from tests.topology.clock.rounds import (
     round_at,
 )
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, UNSYNCED
-from topology.clock.measured import MAX_SERVERS
 from topology.clock.polygon import MAX_BOUNDS
 from topology.clock.sample import Sample
 from topology.clock.server_view import MAX_DOUBTED
+from topology.description.stream import MAX_SERVERS
 
 HOUR = 3_600 * S
 
@@ -56,6 +56,55 @@ def test_three_different_rounds_are_an_answer() -> None:
     assert clock.cell(AT).state == UNSYNCED
     clock.add(third)
     assert clock.cell(AT).state == SYNCED
+
+
+def test_one_of_several_servers_alone_is_no_answer() -> None:
+    """It lies by two seconds and is the quickest."""
+    liar = burst(AT, 2 * S, server="a", n=10)
+    others = [burst(AT + S, server=name, n=2) for name in "bc"]
+    told, seen = model(servers=3), model()
+    for sample in liar:
+        told.add(sample)
+        seen.add(sample)
+    assert told.cell(AT).state == UNSYNCED
+    for sample in (each for pair in zip(*others, strict=True) for each in pair):
+        told.add(sample)
+        seen.add(sample)
+    assert (told.cell(AT).state, seen.cell(AT).state) == (UNSYNCED, UNSYNCED)
+    for name in "bc":
+        for sample in burst(AT + 2 * S, server=name, n=3):
+            told.add(sample)
+            seen.add(sample)
+    for clock in (told, seen):
+        low_ns, high_ns = interval(clock, AT + 2 * S)
+        assert clock.cell(AT + 2 * S).state == SYNCED
+        assert low_ns <= 0 <= high_ns < 20 * MS
+
+
+def test_of_two_that_disagree_neither_is_believed() -> None:
+    clock = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(servers=3))
+    assert clock.cell(AT).state == UNSYNCED  # the span of both is wider than `max_error`
+    wide = fed(burst(AT, 2 * S, server="a") + burst(AT, server="b"), model(max_error_ns=HOUR))
+    assert wide.cell(AT).state == SUSPECT
+    low_ns, high_ns = interval(wide, AT)
+    assert low_ns <= 0 < 2 * S <= high_ns
+
+
+def test_when_most_servers_fall_silent_what_they_said_holds_over() -> None:
+    names = "abc"
+    first = [sample for name in names for sample in burst(AT, server=name, n=10)]
+    alone = [
+        sample for minute in range(1, 12) for sample in burst(AT + minute * 60 * S, server="a")
+    ]
+    clock = fed(first + alone, model(servers=3, max_error_ns=HOUR))
+    late_ns = AT + 11 * 60 * S
+    cell = clock.cell(late_ns)
+    assert cell.state in (SYNCED, STALE)
+    low_ns, high_ns = interval(clock, late_ns)
+    assert low_ns <= 0 <= high_ns
+    assert high_ns - low_ns > 50 * MS  # ten minutes at 250 ppm less three, on the silent ones' word
+    assert fed(first + alone, model(servers=3)).cell(late_ns).state == UNSYNCED
+    assert fed(first + alone, model()).cell(late_ns).state == SYNCED  # nobody said three
 
 
 def test_states_as_the_rounds_grow_old() -> None:

@@ -10,10 +10,11 @@ from topology.clock.one_way import BIN_NS, OneWay, believed
 
 MS = 1_000_000
 FLOOR = 40 * MS
+MEND_ABOVE = 500 * MS
 
 
 def noted(*readings: tuple[int, int], skew_ppb: int = 100_000) -> OneWay:
-    one_way = OneWay(FLOOR, skew_ppb)
+    one_way = OneWay(FLOOR, skew_ppb, MEND_ABOVE)
     for ts, reading in readings:
         one_way.note(ts * MS, reading * MS)
     return one_way
@@ -52,7 +53,7 @@ def test_what_is_said_not_to_matter_does_not() -> None:
 
 def test_a_restored_one_answers_alike() -> None:
     one_way = noted((0, 50), (1, 60), (2, 55), (11_000, 70))
-    again = OneWay(FLOOR, 100_000)
+    again = OneWay(FLOOR, 100_000, MEND_ABOVE)
     again.restore(one_way.snapshot())
     assert again.snapshot() == one_way.snapshot()
     assert again.edge(12_000 * MS) == one_way.edge(12_000 * MS)
@@ -63,25 +64,43 @@ OFFSETS = st.integers(-(10**12), 10**12)
 
 
 @given(upper=OFFSETS, floor=st.integers(2, 10**9))
-def test_the_believed_offset_is_possible_and_zero_where_it_may_be(upper: int, floor: int) -> None:
-    lower = upper - floor
-    offset = believed(lower, upper)
-    assert lower <= offset <= upper
-    if lower <= 0 <= upper:
+def test_a_clock_is_ahead_by_more_than_is_unknown_or_left_alone(upper: int, floor: int) -> None:
+    offset = believed(upper, floor)
+    if upper >= -floor:
         assert offset == 0
-    if lower > floor or upper < -floor:
-        assert abs(2 * offset - lower - upper) <= 1  # far off: the middle
+    else:
+        assert upper - floor <= offset < 0
+    if upper < -3 * floor:
+        assert offset == upper - floor // 2  # far off: the middle
 
 
 @given(upper=OFFSETS, by=st.integers(0, 1_000))
 def test_it_moves_at_most_twice_as_far_as_the_edge(upper: int, by: int) -> None:
-    first = believed(upper - 10**7, upper)
-    second = believed(upper + by - 10**7, upper + by)
+    first, second = believed(upper, 10**7), believed(upper + by, 10**7)
     assert 0 <= second - first <= 2 * by
 
 
+def test_a_clock_that_is_behind_is_mended_when_readings_agree_for_two_seconds() -> None:
+    readings = [(100 * i, 5_000 + i % 30) for i in range(20)]
+    assert not noted(*readings).mends
+    assert noted(*readings, (2_000, 5_000)).mends
+
+
+def test_readings_that_fall_or_rise_move_no_clock() -> None:
+    """A backlog that is drained at twice the pace at which it arose, and old data that is
+    played at half the pace at which it happened."""
+    assert not noted(*((100 * i, 60_000 - 50 * i) for i in range(1_000))).mends
+    assert not noted(*((100 * i, 60_000 + 100 * i) for i in range(1_000))).mends
+
+
+def test_a_clock_is_left_alone_again_only_where_little_is_left_to_mend() -> None:
+    settled = [(100 * i, 1_000) for i in range(30)]
+    assert noted(*settled, *((3_000 + i, 300) for i in range(3))).mends
+    assert not noted(*settled, *((3_000 + i, 240) for i in range(3))).mends
+
+
 @given(
-    offset=st.integers(-(10**10), 10**10),
+    offset=st.integers(-9 * 10**9, 9 * 10**9),
     skew_ppm=st.integers(-90, 90),
     delays=st.lists(st.integers(0, 40), min_size=5, max_size=60),
     every=st.integers(1, 20_000),
@@ -89,7 +108,7 @@ def test_it_moves_at_most_twice_as_far_as_the_edge(upper: int, by: int) -> None:
 def test_the_true_offset_lies_inside_where_delays_stay_below_the_floor(
     offset: int, skew_ppm: int, delays: list[int], every: int
 ) -> None:
-    one_way = OneWay(FLOOR, 100_000)
+    one_way = OneWay(FLOOR, 100_000, MEND_ABOVE)
     for i, delay in enumerate(delays):
         ts_ns = i * every * MS
         true_ns = offset + ts_ns * skew_ppm // 1_000_000

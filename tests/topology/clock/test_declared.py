@@ -1,0 +1,203 @@
+"""Examples for declared offsets that are wrong: they hurt their source little, others never.
+
+A time is a number of milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from topology.clock import Clock
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
+from topology.description.stream import ClockConfig
+from topology.event import Event
+from topology.outcome import Malformed
+
+MS = 1_000_000
+S = 1_000
+HOUR = 3_600 * S
+NOW = 1_700_000_000 * S
+POLICIES = ("estimate", "trust", "reject")
+HUGE = 1 << 62
+
+
+def clock(unsynced: Any, *words: Declared | Sample) -> Clock:
+    table = DriftTable()
+    for word in words:
+        table.add(word)
+    return Clock(ClockConfig(unsynced=unsynced), 10, table)
+
+
+def declared(offset_ns: int | None, error_ns: int = 0, at: int = 0, place: int = 1) -> Declared:
+    return Declared("s", at * MS, offset_ns, error_ns, at * MS, place)
+
+
+def steady(count: int, source: str = "s", since: int = NOW) -> list[Event]:
+    """Right clocks, five ms on the way, ten events a second."""
+    return [
+        Event(
+            "default",
+            source,
+            0,
+            seq,
+            (since + 100 * seq) * MS,
+            (since + 100 * seq + 5) * MS,
+            offset=seq,
+        )
+        for seq in range(count)
+    ]
+
+
+def stamped(operator: Clock, events: Iterable[Event]) -> tuple[list[Event], list[Malformed]]:
+    out, dead = [], []
+    for each in events:
+        step = operator.on_batch([each], each.at_ns)
+        out += [event for event in step.released if not event.kind]
+        dead += [report for report in step.reports if isinstance(report, Malformed)]
+    return out, dead
+
+
+@pytest.mark.parametrize("unsynced", POLICIES)
+@pytest.mark.parametrize(
+    ("offset_ns", "error_ns"),
+    [
+        (HUGE, HUGE),
+        (HUGE, 0),
+        (-HUGE, HUGE),
+        (HOUR * MS, HOUR * MS),
+        (HOUR * MS, 0),
+        (2 * S * MS, 10 * S * MS),
+        (-HUGE, 0),
+    ],
+)
+def test_no_reference_time_lies_after_its_arrival_whatever_is_declared(
+    unsynced: Any, offset_ns: int, error_ns: int
+) -> None:
+    operator = clock(unsynced, declared(offset_ns, error_ns))
+    out, dead = stamped(operator, steady(50))
+    assert len(out) + len(dead) == 50
+    assert all(each.ref_time_ns <= each.arrival_ns + S * MS for each in out)
+    assert {each.reason for each in dead} <= {"unsynced", "behind"}
+    if unsynced != "reject":
+        assert not dead
+
+
+@pytest.mark.parametrize("unsynced", ["estimate", "trust"])
+def test_a_declared_offset_that_events_refute_is_dropped(unsynced: Any) -> None:
+    """Three in a row say that it is wrong; until then they are stamped by the policy."""
+    operator = clock(unsynced, declared(HOUR * MS))
+    out, _ = stamped(operator, steady(20))
+    assert operator.jumps == 1
+    assert [each.ref_time_ns for each in out[3:]] == [each.ts_ns for each in out[3:]]
+    assert operator.explain()["clocks"][0]["state"] == "broken"
+
+
+def test_an_offset_that_its_error_explains_is_held_back_to_what_is_possible() -> None:
+    """Two seconds ahead by its word, give or take ten: at most a second after the arrival, and
+    the error reaches as far down as before."""
+    operator = clock("estimate", declared(2 * S * MS, 10 * S * MS))
+    out, _ = stamped(operator, steady(5))
+    for each in out:
+        assert each.ref_time_ns == each.arrival_ns + S * MS
+        assert each.ref_time_ns - each.error_ns == each.ts_ns - 8 * S * MS
+    assert operator.contradicted == operator.jumps == 0
+
+
+@pytest.mark.parametrize("unsynced", ["estimate", "trust"])
+def test_after_a_withdrawal_a_source_recovers_in_a_segment_of_its_own(unsynced: Any) -> None:
+    words = (declared(HOUR * MS, HOUR * MS), declared(None, at=NOW + 2 * S, place=2))
+    out, dead = stamped(clock(unsynced, *words), steady(60))
+    assert (len(out), dead) == (60, [])
+    before, after = out[:20], out[20:]
+    assert {each.segment for each in before}.isdisjoint(each.segment for each in after)
+    # The reference times of a source never fall: a second ahead is made up for in a second.
+    assert all(each.ref_time_ns == each.ts_ns for each in after[12:])
+    for each in after:
+        assert abs(each.ref_time_ns - each.ts_ns) <= each.error_ns
+
+
+def test_a_word_of_the_same_offset_begins_no_segment_and_another_does() -> None:
+    words = (
+        declared(-7 * MS, MS),
+        declared(-7 * MS, 2 * MS, at=NOW + S, place=2),
+        declared(-8 * MS, 2 * MS, at=NOW + 2 * S, place=3),
+    )
+    out, _ = stamped(clock("trust", *words), steady(30))
+    assert [each.segment for each in out] == [0] * 20 + [1] * 10
+
+
+@pytest.mark.parametrize("unsynced", POLICIES)
+def test_other_sources_are_not_touched(unsynced: Any) -> None:
+    words = (declared(HUGE, HUGE), declared(HUGE, 0, place=2))
+    mixed = [each for pair in zip(steady(30), steady(30, "t"), strict=True) for each in pair]
+    out, _ = stamped(clock(unsynced, *words), mixed)
+    alone, _ = stamped(clock(unsynced), steady(30, "t"))
+
+    def told(events: list[Event]) -> list[tuple[int, int, int]]:
+        return [(e.ref_time_ns, e.error_ns, e.segment) for e in events if e.source == "t"]
+
+    assert told(out) == told(alone)
+
+
+def test_a_state_remembers_which_word_was_refuted() -> None:
+    first = clock("estimate", declared(HOUR * MS))
+    events = steady(40)
+    stamped(first, events[:20])
+    again = clock("estimate", declared(HOUR * MS))
+    again.restore(first.snapshot(), ())
+    assert again.snapshot() == first.snapshot()
+    out, _ = stamped(again, events[20:])
+    assert [each.ref_time_ns for each in out] == [each.ts_ns for each in out]
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"),
+    [
+        (MAX_OFFSET_NS + 1, 0),
+        (-MAX_OFFSET_NS - 1, 0),
+        (0, MAX_DECLARED_ERROR_NS + 1),
+        (HUGE, HUGE),
+        (0, -1),
+    ],
+)
+def test_a_word_beyond_the_bounds_is_none(offset: int, error: int) -> None:
+    assert isinstance(read_word("s", {"at": 0, "offset": offset, "error": error}, 0, 0), str)
+
+
+EXTREMES = (-(1 << 63), -(1 << 62), -1, 0, 1, NOW * MS, 1 << 62, (1 << 63) - 1)
+
+
+@pytest.mark.parametrize("unsynced", POLICIES)
+@pytest.mark.parametrize("model", ["polygon", "thesis"])
+def test_extreme_stamps_rounds_and_words_leave_numbers_of_64_bits(
+    unsynced: Any, model: Any
+) -> None:
+    """Every event leaves or is dead; what leaves can be written and read."""
+    for ahead in EXTREMES:
+        table = DriftTable()
+        for i, behind in enumerate(EXTREMES):
+            times = (ahead, behind, behind, ahead)
+            table.add(Sample("s", *times, NOW * MS + i, i))
+            for j in range(3):
+                t1 = max(-(1 << 63), ahead - 5)
+                table.add(Sample("s", t1, behind, behind, ahead, NOW * MS + 10 * i + j, i))
+        for i, offset in enumerate(EXTREMES):
+            if abs(offset) <= MAX_OFFSET_NS:
+                at = (NOW + 2 * S + 50 * i) * MS
+                table.add(Declared("s", at, offset, MAX_DECLARED_ERROR_NS, at, i))
+        operator = Clock(ClockConfig(unsynced=unsynced, model=model), 10, table)
+        events = []
+        for seq in range(100):
+            ts_ns = EXTREMES[seq * 7 % len(EXTREMES)]
+            arrival_ns = (NOW + 50 * seq) * MS
+            events.append(Event("default", "s", 0, seq, ts_ns, arrival_ns, offset=seq))
+        out, dead = stamped(operator, events)
+        assert len(out) + len(dead) == 100
+        for each in out:
+            assert -(1 << 63) <= each.ref_time_ns <= each.arrival_ns + HOUR * MS
+            assert 0 <= each.error_ns < 1 << 63
+            assert 0 <= each.segment < 1 << 63
