@@ -101,6 +101,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "unsynced": "What an event of a source that has not synced gets.",
         "max_ahead": "A trusted stamp further after its arrival is dead.",
         "max_behind": "An event whose time lies further before its arrival is dead.",
+        "servers": "How many time servers a source syncs with: most of them have to agree.",
         "max_error": "A source less sure than that counts as unsynced.",
         "sync_window": "How long a round of time sync counts.",
         "stale_after": "Without a good round for so long the error grows.",
@@ -110,7 +111,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "granularity": "Of the source's clock and the server's.",
         "activation": "From a sample's arrival until it applies.",
         "broker_slack": "How far the broker's clock may be off before an event refutes its source.",
-        "passive_floor": "The longest that the quickest events may take (`estimate`).",
+        "passive_floor": "The longest that the quickest events usually take (`estimate`).",
+        "mend_above": "A clock that is behind by less is left alone (`estimate`).",
         "jump_min": "What counts as a jump seen in events.",
     },
     "MergeConfig": {
