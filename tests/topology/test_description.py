@@ -94,6 +94,7 @@ def test_defaults() -> None:
         "max_wait_ns": 500_000_000,
         "idle_after_ns": 2 * 10**9,
         "quiet_after_ns": 30 * 10**9,
+        "outage_wait_ns": 30 * 10**9,
         "max_queued": 1_000_000,
         "max_queued_bytes": 256 * 2**20,
         "expected_sources": (),

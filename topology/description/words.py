@@ -121,6 +121,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "max_wait": "No source is waited for longer.",
         "idle_after": "A source silent for so long holds nobody back; above the silences it keeps.",
         "quiet_after": "Every source silent for so long: the watermark follows the clock.",
+        "outage_wait": "How long at most sources are awaited after a pause of the log.",
         "max_queued": "Events queued of a stream; at the bound order gives way, counted.",
         "max_queued_bytes": "The same in bytes.",
         "expected_sources": "Sources that are waited for before they were first heard.",
