@@ -107,13 +107,7 @@ class Merge(StepByStep):
         expected = tuple(config.expected_sources)
         self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
-        self._pause = Pause(
-            self._feeds,
-            self._frontier,
-            self._max_wait_ns,
-            self._idle_after_ns,
-            0 if self._thesis else config.outage_wait_ns,
-        )
+        self._pause = Pause(self._feeds, self._frontier, config)
         self._standing = Standing(
             self._known, self._frontier, self._queues, self._passage, self._watermark
         )
@@ -284,7 +278,7 @@ class Merge(StepByStep):
         if feed.state != AWAITED:  # what was kept through a pause tells nothing of other times
             feed.sample(event.arrival_ns - ref_ns, self._pool)
         self._follow(feed, event, event.ref_time_ns)
-        if self._passage.has_passed(event):
+        if ref_ns < feed.newest_ns or self._passage.has_passed(event):
             cause = self._passage.cause(feed, event)
             feed.newest_ns = max(feed.newest_ns, ref_ns)
             if feed.state != AWAITED:

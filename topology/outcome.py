@@ -28,14 +28,18 @@ MERGE_WAIT = "merge_wait"
 MERGE_BEHIND = "merge_behind"
 MERGE_PAUSE = "merge_pause"
 MERGE_FULL = "merge_full"
+MERGE_CLOCK = "merge_clock"
 BEYOND_MEMORY = "beyond_memory"
 BEFORE_START = "before_start"
 OLD_EPOCH = "old_epoch"
 
-AT_MERGE = frozenset({MERGE_IDLE, MERGE_NEW, MERGE_WAIT, MERGE_BEHIND, MERGE_PAUSE, MERGE_FULL})
+AT_MERGE = frozenset(
+    {MERGE_IDLE, MERGE_NEW, MERGE_WAIT, MERGE_BEHIND, MERGE_PAUSE, MERGE_FULL, MERGE_CLOCK}
+)
 """Others had passed its time: its source was idle, had never been heard, was waited for too short,
 was late with the event before, came back from a pause of the whole log; or the bound on what may
-wait was reached. docs/operators/merge.md says what to do about each."""
+wait was reached. Or its time is below that of the event before it of its own source.
+docs/operators/merge.md says what to do about each."""
 
 CAUSES = AT_MERGE | {GAP, OVERTAKEN}
 """What the header `late` can say."""

@@ -1,10 +1,13 @@
 """How far MERGE has let events go, and which events come too late for it.
 
 An event is *passed* when it is below the last one that left unmarked, in the total order, or below
-an announced watermark. Passed and late are one thing here; the causes say why others were let pass:
+an announced watermark. Such events are late, and so is one whose time falls within its source:
+CLOCK sees to it that times do not, but past `max_sources` it forgets the clock of a source that is
+still known here. The causes say why others were let pass:
 
 | cause | what was so |
 |---|---|
+| `merge_clock` | none of these: its time is below that of the event before it of its own source |
 | `merge_full` | the bound on what may wait was reached: others had to leave, or it had to |
 | `merge_behind` | its source was catching up: the event before was late too |
 | `merge_new` | its source had never been heard |
@@ -24,6 +27,7 @@ from topology.feed import AWAITED, BEHIND, NO_REF, OUT, Feed
 from topology.frontier import Bound
 from topology.outcome import (
     MERGE_BEHIND,
+    MERGE_CLOCK,
     MERGE_FULL,
     MERGE_IDLE,
     MERGE_NEW,
@@ -57,6 +61,8 @@ class Passage:
 
     def cause(self, feed: Feed, event: Event) -> str:
         """Why it was passed; asked before its source is taken for catching up."""
+        if not self.has_passed(event):
+            return MERGE_CLOCK
         if event.ref_time_ns <= self._pushed_ns:
             return MERGE_FULL
         if feed.state == BEHIND:

@@ -30,7 +30,8 @@ BACK_AFTER: Final = 2
 
 
 class Pause:
-    """Over the feeds of a `Merge`. `outage_wait_ns` 0: no gap is a pause."""
+    """Over the feeds of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor under
+    the thesis's rule."""
 
     __slots__ = (
         "_feeds",
@@ -44,20 +45,15 @@ class Pause:
         "longest_silence_ns",
     )
 
-    def __init__(
-        self,
-        feeds: dict[str, Feed],
-        frontier: Frontier,
-        max_wait_ns: int,
-        idle_after_ns: int,
-        outage_wait_ns: int,
-    ) -> None:
+    def __init__(self, feeds: dict[str, Feed], frontier: Frontier, config: Any) -> None:
         self._feeds = feeds
         self._frontier = frontier
-        self._max_wait_ns = max_wait_ns
-        self._idle_after_ns = idle_after_ns
-        self._outage_wait_ns = outage_wait_ns
-        self.longest_silence_ns = max(SHORTEST_GAP_NS, max_wait_ns) if outage_wait_ns else NEVER
+        self._max_wait_ns: int = config.max_wait_ns
+        self._idle_after_ns: int = config.idle_after_ns
+        self._outage_wait_ns: int = config.outage_wait_ns
+        self.longest_silence_ns = max(SHORTEST_GAP_NS, self._max_wait_ns)
+        if not self._outage_wait_ns or config.wait == "thesis":
+            self.longest_silence_ns = NEVER
         self.heard_ns = NEVER
         """When something came last, kept by `Merge`; NEVER: nothing has come."""
         self._since_ns = NEVER  # when the last gap began; NEVER: there is none to be judged

@@ -225,6 +225,10 @@ def _merge(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge
     )
 
 
+def _chained_merge() -> Merge:
+    return Merge("default", MergeConfig(max_wait_ns=50 * MS), position=3, heartbeat_ns=0)
+
+
 def _topology(more: str = "") -> Any:
     text = f"""
 streams:
@@ -408,14 +412,19 @@ CASES = [
             [
                 ("reorder", _reorder()),
                 ("clock", _clock()),
-                (
-                    "merge",
-                    Merge("default", MergeConfig(max_wait_ns=50 * MS), position=3, heartbeat_ns=0),
-                ),
+                ("merge", _chained_merge()),
             ]
         ),
         raw,
         stamped_from=3,
+        several_operators=True,
+    ),
+    Case(
+        "chain, clocks forgotten",
+        lambda: Chain([("reorder", _reorder()), ("clock", _clock(1)), ("merge", _chained_merge())]),
+        raw,
+        stamped_from=3,
+        replays=False,
         several_operators=True,
     ),
     Case(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
+import pytest
+
 from tests.topology.merge_oracle import MS
-from tests.topology.test_merge import event, operator, play, told
-from topology.event import BLOCKED, BYE, HEARTBEAT
+from tests.topology.test_merge import Table, event, operator, play, told
+from topology.chain import Chain
+from topology.clock import Clock
+from topology.description.stream import ClockConfig, MergeConfig
+from topology.event import BLOCKED, BYE, DATA, HEARTBEAT
+from topology.merge import Merge
 from topology.outcome import AT_MERGE, CAUSES, GAP
 
 
@@ -131,6 +139,50 @@ def test_a_source_never_heard() -> None:
         operator(),
         [(1, "a", 0, 1, []), (2, "b", 0, 0, ["a0 at 1", "b0 at 2 (late merge_new)"])],
     )
+
+
+def test_one_whose_time_falls_within_its_source() -> None:
+    """CLOCK forgot its clock, as there were too many sources; MERGE holds an event of it yet."""
+    table: Table = [
+        (5, "b", 0, 5, []),
+        (10, "a", 0, 10, ["b0 at 5"]),
+        (11, "a", 1, 8, ["a1 at 11 (late merge_clock)"]),
+        (12, "a", 2, 9, ["a2 at 12 (late merge_clock)"]),
+        (13, "a", 3, 12, []),
+        (60, None, ["a0 at 60"]),
+        (62, None, ["a3 at 62"]),
+    ]
+    play(operator(), table)
+    before, after = operator(), operator()
+    play(before, table[:4])
+    after.restore(before.snapshot(), before.held())
+    play(after, table[4:])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_past_max_sources_each_source_stays_in_sequence(seed: int) -> None:
+    """Three sources whose stamps are raised by CLOCK where they fall, and one clock remembered."""
+    rng = Random(seed)
+    chain = Chain(
+        [
+            ("clock", Clock(ClockConfig(unsynced="trust"), 1)),
+            ("merge", Merge("default", MergeConfig(), position=2)),
+        ]
+    )
+    at, seqs, newest, last = 1_000, Counter[str](), Counter[str](), (0, "", 0)
+    for _ in range(300):
+        at += rng.choice((0, 1, 3))
+        source = rng.choice("abc")
+        one = event(at, source, seqs[source], at - rng.choice((0, 5, 40)))
+        one.ts_ns = one.ref_time_ns
+        seqs[source] += 1
+        for left in chain.on_batch([one], one.arrival_ns).released:
+            key = (left.ref_time_ns, left.source, left.seq)
+            if left.kind == DATA and not left.late:
+                assert left.seq >= newest[left.source]
+                assert key > last
+                newest[left.source], last = left.seq + 1, key
+    assert sum(newest.values()) > 100
 
 
 def test_every_cause_is_known_by_one_short_word() -> None:
