@@ -9,7 +9,14 @@
 # The process is the container's first and ends on SIGTERM after a last checkpoint:
 # give it 30 seconds. /var/lib/inorder holds local copies of state and may be lost.
 
-FROM python:3.12-bookworm AS build
+# A release names its base images by digest, so that the same source makes the same image: ask
+# `docker buildx imagetools inspect IMAGE` for the digest, and give it as
+#   --build-arg PYTHON_SLIM=python:3.12-slim-bookworm@sha256:…
+# and PYTHON_FULL likewise. By default they are the tags, which move.
+ARG PYTHON_FULL=python:3.12-bookworm
+ARG PYTHON_SLIM=python:3.12-slim-bookworm
+
+FROM ${PYTHON_FULL} AS build
 WORKDIR /src
 
 COPY requirements.lock ./
@@ -24,9 +31,10 @@ RUN INORDER_COMPILE=1 pip wheel --no-cache-dir --no-deps --no-build-isolation --
     && /opt/inorder/bin/pip install --no-cache-dir --no-deps /dist/*.whl \
     && /opt/inorder/bin/pip uninstall --yes pip
 
-FROM python:3.12-slim-bookworm
+FROM ${PYTHON_SLIM}
 RUN useradd --uid 10001 --user-group --no-log-init --create-home --home-dir /var/lib/inorder inorder
 COPY --from=build /opt/inorder /opt/inorder
+COPY LICENSE NOTICE /usr/share/doc/inorder/
 ENV PATH=/opt/inorder/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -122,6 +122,7 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	    --constraint requirements-build.lock --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
+	@$(PY) -m infra.notice
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
 	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \

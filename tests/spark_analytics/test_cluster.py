@@ -85,7 +85,7 @@ def test_every_place_of_the_image_agrees() -> None:
     dockerfile = (FOLDER / "Dockerfile").read_text()
     spec = yaml.safe_load(MANIFESTS[0].read_text())["spec"]
     assert spec["sparkVersion"] == infra.spark.VERSION
-    assert f"FROM apache/spark:{infra.spark.VERSION}-" in dockerfile
+    assert f"ARG SPARK=apache/spark:{infra.spark.VERSION}-" in dockerfile
     assert spec["mainApplicationFile"] == f"local:///opt/inorder/{package.APPLICATION}"
     assert f"cli/spark_application.py {package.APPLICATION}" in dockerfile
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)

@@ -1,0 +1,50 @@
+"""The list in NOTICE of what the image holds, from requirements.lock: `python -m infra.notice`.
+
+Every package that the lock pins and this environment has, with the licence that its metadata
+names; those that are for another platform only are named without. `make lock` runs it.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+BEGIN: Final = "Python packages in the image:\n"
+ELSEWHERE: Final = "see its own files"
+LONGEST: Final = 60
+"""A licence's name; what is longer is its text."""
+
+
+def main() -> None:
+    notice = ROOT / "NOTICE"
+    kept = notice.read_text().partition(BEGIN)[0]
+    lines = [f"  {name}: {licence(name)}\n" for name in pinned()]
+    notice.write_text("".join([kept, BEGIN, "\n", *lines]))
+
+
+def pinned() -> list[str]:
+    """The packages of requirements.lock."""
+    return re.findall(r"^([a-z0-9][a-z0-9.-]*)==", (ROOT / "requirements.lock").read_text(), re.M)
+
+
+def licence(name: str) -> str:
+    try:
+        about = metadata(name).json
+    except PackageNotFoundError:
+        return ELSEWHERE
+    said = about.get("license_expression") or about.get("license") or ""
+    if isinstance(said, str) and said and "\n" not in said and len(said) <= LONGEST:
+        return said
+    found = [
+        each.rpartition("::")[2].strip()
+        for each in about.get("classifier", ())
+        if each.startswith("License ::")
+    ]
+    return " / ".join(found) or ELSEWHERE
+
+
+if __name__ == "__main__":
+    main()

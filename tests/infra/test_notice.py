@@ -1,0 +1,18 @@
+"""Examples: NOTICE names what the image redistributes."""
+
+from __future__ import annotations
+
+import re
+
+from infra.notice import BEGIN, ROOT, licence, pinned
+
+
+def test_every_package_of_the_image_is_named() -> None:
+    listed = (ROOT / "NOTICE").read_text().partition(BEGIN)[2]
+    assert re.findall(r"^  (\S+): \S", listed, re.M) == pinned(), "run: python -m infra.notice"
+    assert "psycopg-binary" in pinned()
+
+
+def test_a_licence_is_a_name_and_not_a_text() -> None:
+    assert licence("psycopg") == "LGPL-3.0-only"
+    assert licence("no-such-package") == "see its own files"
