@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "dev": "Broker, topics and worker in one command, to try things on.",
     "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
+    "init": "Write a first topology file for recorded events or a topic.",
     "match": "Find patterns in recorded events.",
     "produce": "Publish recorded events with the header contract.",
     "query": "Add and remove patterns while workers run.",

@@ -98,11 +98,20 @@ class Plausibility:
         """What looks wrong, and what to write."""
         return [word for stream, seen in self._seen.items() for word in self._words(stream, seen)]
 
-    def _words(self, stream: str, seen: _Seen) -> Iterator[str]:
-        unit = self._unit(stream)
+    def units(self) -> dict[str, str]:
+        """Of each stream whose `ts` looks like another unit than its own: that unit."""
+        likely = {stream: self._likely_unit(stream, seen) for stream, seen in self._seen.items()}
+        return {stream: unit for stream, unit in likely.items() if unit is not None}
+
+    def _likely_unit(self, stream: str, seen: _Seen) -> str | None:
         likely = _likely(seen.ts, seen.as_it_is, seen.in_unit)
         if likely is None and not seen.as_it_is:
-            likely = self._by_rate(unit, seen)
+            likely = self._by_rate(self._unit(stream), seen)
+        return likely
+
+    def _words(self, stream: str, seen: _Seen) -> Iterator[str]:
+        unit = self._unit(stream)
+        likely = self._likely_unit(stream, seen)
         if likely is not None:
             remedy = f"streams: {{{stream}: {{headers: {{ts_unit: {likely}}}}}}}"
             yield (
