@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,3 +95,40 @@ def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> Non
     answer = inorder("dev", "--topology", tmp_path / "bad.yaml")
     assert answer.code == 2
     assert "streams.default.colour" in answer.err
+
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def readme_commands() -> tuple[str, list[str]]:
+    """What the README has run in the first terminal, behind `make setup`, and in the second."""
+    section = README.read_text().partition("## Your first events")[2]
+    first, second = re.findall(r"^```\n(.*?)^```", section, re.M | re.S)[:2]
+    setup, serve = first.splitlines()
+    assert setup == "make setup"
+    return serve, second.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+def test_the_first_minutes_of_the_readme(tmp_path: Path) -> None:
+    """As written, but for the port where somebody else has it, and the folder of the programs."""
+    require(infra.kafka.jars.missing())
+    serve, commands = readme_commands()
+    program, *options = serve.split()
+    assert program == ".venv/bin/inorder"
+    assert options.pop(0) == "dev"
+    programs = f"{Path(sys.executable).parent}/"
+    with dev(tmp_path, *options) as (_, brokers):
+        for command in commands:
+            command = command.replace(".venv/bin/", programs)
+            done = subprocess.run(
+                ["bash", "-c", command.replace("127.0.0.1:9092", brokers)],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=READY_TIMEOUT_S,
+                check=False,
+            )
+            assert done.returncode == 0, (command, done.stderr)
+    assert [json.loads(line)["seq"] for line in done.stdout.splitlines()] == [0, 1, 2]
