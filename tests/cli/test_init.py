@@ -38,8 +38,9 @@ def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
     replayed = inorder("replay", "--topology", folder / "t.yaml", folder / "events.jsonl", "--json")
     assert replayed.code == 0, replayed.err
     assert "WARNING" not in replayed.err
-    assert replayed.summary["late"] == 0
     (stream,) = parse(answer.out).streams.values()
+    if stream.clock.unsynced == "trust":  # an estimate takes some events before it moves a clock
+        assert replayed.summary["late"] == 0
     return stream
 
 

@@ -104,7 +104,7 @@ def _describe(described: Document, section: type[Section]) -> None:
     for name, field in section.model_fields.items():
         key = key_of(name, field)
         entry = described["properties"][key]
-        entry["description"] = WORDS[section.__name__][key]
+        entry["description"] = WORDS.get(section.__name__, {}).get(key, "")
         entry.pop("default", None)
         default = default_of(name, field)
         if default not in (None, "", {}):
