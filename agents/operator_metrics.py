@@ -32,6 +32,8 @@ TEXTS: Final = {
     "clock_unsynced": "Sources whose clock was not known: the policy `unsynced` held",
     "clock_suspect": "Sources whose newest rounds contradict the older, undecided yet",
     "clock_broken": "Sources whose events have refuted their clock, and not synced since",
+    "clock_moved": "Sources whose clock was moved by arrivals alone (`unsynced: estimate`)",
+    "clock_moved_ns": "How far it moved one of them at most",
     "clock_contradicted": "Events that contradicted the clock of their source",
     "clock_jumps": "Jumps of a clock that events have shown",
     "clock_forgotten": "Sources forgotten at a bound",

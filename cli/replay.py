@@ -93,6 +93,8 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
         raise SystemExit(1) from None
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
     warn_of(summary)
+    if (moved := summary.estimated()) is not None:
+        click.echo(moved, err=True)
     click.echo(summary.json() if as_json else summary.table(), err=True)
     if summary.all_dead:
         raise SystemExit(Exit.NOTHING_USABLE)
@@ -150,7 +152,13 @@ def replayed(
         summary.said(step)
         yield step
     summary.holds(event for event in stage.waiting() if event.kind == DATA)
-    summary.left_out(stage.figures(stream) for stream in topology.streams)
+    figures = [stage.figures(stream) for stream in topology.streams]
+    summary.left_out(figures)
+    summary.clocks(
+        each
+        for each, stream in zip(figures, topology.streams.values(), strict=True)
+        if stream.clock.unsynced == "estimate"
+    )
 
 
 def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:

@@ -27,6 +27,7 @@ from topology.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 BALANCE: Final = ("event", "late", "duplicate", "dead", "held")
 COUNTED: Final = ("in", *BALANCE, "gaps")
 NS_PER_MS: Final = 1e6
+NS_PER_S: Final = 1e9
 
 
 MOST_DEAD: Final = 0.5
@@ -73,6 +74,7 @@ class Summary:
         self._waits_ns = array("q")
         self._late_by_cause: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
+        self._moved: Counter[str] = Counter()
         self._dead: dict[str, DeadReason] = {}
         self._queries: dict[str, Counter[str]] = {}
         self._seconds = 0.0
@@ -142,6 +144,14 @@ class Summary:
                 if value and operator in LOOKING and reason in UNUSED:
                     self._left_out[f"{operator}: {UNUSED[reason]}"] += value
 
+    def clocks(self, figures: Iterable[Mapping[str, int]]) -> None:
+        """What `unsynced: estimate` has done, by the figures of each stream."""
+        for each in figures:
+            self._moved["known"] += each.get("clock_sources", 0)
+            self._moved["sources"] += each.get("clock_moved", 0)
+            self._moved["events"] += each.get("clock_contradicted", 0)
+            self._moved["by_ns"] = max(self._moved["by_ns"], each.get("clock_moved_ns", 0))
+
     def took(self, seconds: float, cpu_seconds: float) -> None:
         self._seconds = seconds
         self._cpu_seconds = cpu_seconds
@@ -202,6 +212,18 @@ class Summary:
             f" {first.detail}"
         )
 
+    def estimated(self) -> str | None:
+        """In one line, where clocks were moved by arrivals alone; None where none was."""
+        moved = self._moved
+        if not moved["sources"] and not moved["events"]:
+            return None
+        return (
+            f"clock: {moved['sources']:,} of {moved['known']:,} sources were moved, by at most"
+            f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} events by themselves, since"
+            " their arrivals showed wrong clocks (unsynced: estimate); where stamps are right, as in"
+            " old data, write clock: {unsynced: trust}"
+        )
+
     def document(self) -> dict[str, Any]:
         totals = self.totals()
         return {
@@ -213,6 +235,7 @@ class Summary:
             "seconds": round(self._seconds, 6),
             **({"late_by_cause": self.late_by_cause()} if self._late_by_cause else {}),
             **({"results": self.results()} if self._queries else {}),
+            **({"moved": self._moved_document()} if self.estimated() else {}),
             **({"dead_reasons": self._dead_document()} if self._dead else {}),
             **({"left_out": dict(sorted(self._left_out.items()))} if self._left_out else {}),
             "sources": {
@@ -220,6 +243,10 @@ class Summary:
                 for source, counts in sorted(self.sources.items())
             },
         }
+
+    def _moved_document(self) -> dict[str, Any]:
+        by_ms = self._moved["by_ns"] / NS_PER_MS
+        return {"sources": self._moved["sources"], "by_ms": by_ms, "events": self._moved["events"]}
 
     def _dead_document(self) -> dict[str, dict[str, Any]]:
         return {

@@ -117,3 +117,37 @@ def test_absurd_times_end_as_one_thing_each(tmp_path: Path, unsynced: str, seed:
         if line["kind"] == "event":
             assert -(1 << 63) <= line["ref_time"] < 1 << 63
             assert 0 <= line["error"] < 1 << 63
+
+
+def test_a_replay_says_in_one_line_what_estimate_did_and_why(tmp_path: Path) -> None:
+    right = steady(100, "a", "b")
+    told = replayed(tmp_path, "{}", right)
+    assert "clock:" not in told.err
+    assert "moved" not in told.summary
+    behind = [
+        {**line, "ts": line["ts"] - 7 * S} if line["source"] == "b" else line for line in right
+    ]
+    told = replayed(tmp_path, "{}", behind)
+    (line,) = [line for line in told.err.splitlines() if line.startswith("clock:")]
+    assert "1 of 2 sources were moved, by at most 6.985 s" in line
+    assert "write clock: {unsynced: trust}" in line
+    assert told.summary["moved"] == {"sources": 1, "by_ms": 6985.0, "events": 0}
+    trusted = replayed(tmp_path, "{unsynced: trust}", behind)
+    assert "clock:" not in trusted.err
+
+
+def test_old_data_played_in_a_hurry_keeps_its_stamps(tmp_path: Path) -> None:
+    """Ten minutes of last year within six seconds: as under `trust`, but for the stated error."""
+    old = [
+        {**line, "arrival": NOW + 365 * 86_400 * S + at * MS}
+        for at, line in enumerate(steady(600, "a", "b"))
+    ]
+    estimated = replayed(tmp_path, "{}", old, QUERIES.split("  ab")[0])
+    trusted = replayed(tmp_path, "{unsynced: trust}", old)
+    keys = ("source", "seq", "ref_time", "late", "at")
+
+    def events(answer: Answer) -> list[list[Any]]:
+        return [[line[k] for k in keys] for line in answer.lines if line["kind"] == "event"]
+
+    assert events(estimated) == events(trusted)
+    assert "clock:" not in estimated.err
