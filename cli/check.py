@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +15,12 @@ from rich.tree import Tree
 
 from agents.topics import declared
 from cli.own import bringing
+from cli.own_read import reading
 from cli.topology_file import Refused, load
 from topology.description import QueryConfig, Topology, reference
 from topology.pattern.check import check
+from topology.pattern.syntax import Call, Query
+from topology.pattern.walk import expressions, walk
 
 SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
 
@@ -23,27 +28,32 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
 @click.command("check")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of such files, for editors.")
 @click.option("--defaults", is_flag=True, help="Print the file with every key filled in.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
+)
 @click.argument("path", metavar="[FILE]", required=False)
-def command(schema: bool, defaults: bool, path: str | None) -> None:
+def command(schema: bool, defaults: bool, trust: bool, path: str | None) -> None:
     """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""
     if schema:
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
         click.echo(text)
     elif defaults:
-        click.echo(filled(path), nl=False)
+        click.echo(filled(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
     else:
-        Console().print(drawn(path, load(path)))
+        Console().print(drawn(path, load(path, runs_functions=trust)))
 
 
-def filled(path: str | None) -> str:
+def filled(path: str | None, trust: bool = False) -> str:
     """The file, or the smallest there is, with every key that may stand beside what it says."""
     if path is None:
         return reference.filled(SMALLEST)
-    load(path)  # so that what is wrong is told with its line
+    load(path, runs_functions=trust)  # so that what is wrong is told with its line
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    return reference.filled(document, bringing(Path(path).parent))
+    return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
 
 
 def drawn(path: str, topology: Topology) -> Tree:
@@ -74,4 +84,24 @@ def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if query.pattern is None:
         return []
     found = check(query.pattern, functions=topology.own.functions)
-    return [f"{warning.code}: {warning.message}" for warning in found]
+    return [f"{warning.code}: {warning.message}" for warning in found] + [
+        f"W_ARITY: `{call.function}` is called with {len(call.arguments)} values; it takes {takes}"
+        for call, takes in misfits(query.pattern, topology.own.functions)
+    ]
+
+
+def misfits(
+    query: Query, functions: Mapping[str, Callable[..., Any]]
+) -> Iterator[tuple[Call, str]]:
+    """Calls of a user's own functions that do not fit, and what these take."""
+    for expression in expressions(query):
+        for call in walk(expression):
+            if isinstance(call, Call) and call.function in functions:
+                try:
+                    signature = inspect.signature(functions[call.function])
+                except (TypeError, ValueError):
+                    continue  # one that does not tell
+                try:
+                    signature.bind(*call.arguments)
+                except TypeError:
+                    yield call, str(signature).replace(", /", "").replace("=None", "=…")

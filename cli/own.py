@@ -34,7 +34,7 @@ def bring(path: Path) -> Own:
             "write functions = {'distance': distance}",
         )
     for name, found in aggregates.items():
-        _check_name(path, name, BUILT_IN)
+        check_name(path, name, BUILT_IN)
         if not isinstance(found, Function):
             raise OwnRefused(
                 f"{path}: the aggregate {name!r} is no topology.window.Function",
@@ -42,7 +42,7 @@ def bring(path: Path) -> Own:
             )
         _check_begins(path, name, found)
     for name, found in functions.items():
-        _check_name(path, name, FUNCTIONS)
+        check_name(path, name, FUNCTIONS)
         if not callable(found):
             raise OwnRefused(f"{path}: {name!r} cannot be called", "give a function")
     return Own(aggregates, functions)
@@ -84,7 +84,7 @@ def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _check_name(path: Path, name: Any, taken: Any) -> None:
+def check_name(path: Path, name: Any, taken: Any) -> None:
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         raise OwnRefused(f"{path}: {name!r} is no name", "use letters, digits and _")
     if name in taken:

@@ -219,9 +219,9 @@ class Summary:
             return None
         return (
             f"clock: {moved['sources']:,} of {moved['known']:,} sources were moved, by at most"
-            f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} events by themselves, since"
-            " their arrivals showed wrong clocks (unsynced: estimate); where stamps are right, as in"
-            " old data, write clock: {unsynced: trust}"
+            f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} events by themselves, as"
+            " arrivals showed wrong clocks (unsynced: estimate); where stamps are right, as in old"
+            " data, write clock: {unsynced: trust}"
         )
 
     def document(self) -> dict[str, Any]:

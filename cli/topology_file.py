@@ -9,6 +9,7 @@ import click
 
 from agents.exits import Exit
 from cli.own import bringing
+from cli.own_read import reading
 from topology.description import Topology, TopologyError, parse
 
 EMBEDDED: Final = "embedded"
@@ -21,18 +22,20 @@ class Refused(click.ClickException):
     exit_code = Exit.REFUSED
 
 
-def load(path: str, redis: str | None = None) -> Topology:
+def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
     """The topology; `Refused` names every problem with its path and remedy.
 
-    `redis` stands for the file's `redis:`, which may hold a password.
+    `redis` stands for the file's `redis:`, which may hold a password. The file that `functions:`
+    names is run, or else read only (`cli.own_read`): then the topology can be looked at.
     """
+    bring = (bringing if runs_functions else reading)(Path(path).parent)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise Refused(f"{path}: {reason}; give a topology file in YAML") from error
     try:
-        topology = parse(text, bringing(Path(path).parent))
+        topology = parse(text, bring)
     except TopologyError as error:
         raise Refused(f"{path}:\n{error}") from error
     return topology if redis is None else topology.model_copy(update={"redis": redis})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agents.topics import declared
 from tests.cli.invoking import TOPOLOGY, inorder
 from topology.description import parse
@@ -57,3 +59,97 @@ def test_a_query_that_no_stage_runs_is_told(tmp_path: Path) -> None:
     assert "no stage runs it" not in inorder("check", path).out
     path = written(tmp_path, TOPOLOGY + queries + "stages: [reorder, merge]\n")
     assert "no stage runs it: add window to `stages`" in inorder("check", path).out
+
+
+FORMULAS = """\
+import pathlib
+pathlib.Path(__file__).with_name("was_run").touch()
+from topology.window import Function
+def distance(a, b, *, scale=1):
+    return abs(a - b)
+aggregates = {"spread": Function(list, list, list)}
+functions = {"distance": distance, "double": lambda a: 2 * a}
+functions["half"] = half = distance
+"""
+OWN = """\
+streams: {default: {}}
+functions: formulas.py
+queries:
+  s: {window: tumbling 1s, aggregate: {s: spread(payload.v)}}
+  far: {pattern: "PATTERN SEQ(A a, A b) WHERE distance(a.v, b.v) >= double(b.v) WITHIN 1 s"}
+"""
+
+
+def with_functions(folder: Path, formulas: str = FORMULAS, topology: str = OWN) -> Path:
+    (folder / "formulas.py").write_text(formulas)
+    return written(folder, topology)
+
+
+def test_the_file_of_functions_is_read_and_not_run(tmp_path: Path) -> None:
+    path = with_functions(tmp_path, FORMULAS.replace("half = ", ""))
+    for options in ([], ["--defaults"]):
+        answer = inorder("check", *options, path)
+        assert (answer.code, answer.err) == (0, "")
+    assert not (tmp_path / "was_run").exists()
+    assert inorder("check", "--trust", path).code == 0
+    assert (tmp_path / "was_run").exists()
+
+
+def test_names_that_the_file_does_not_define_are_told_all_the_same(tmp_path: Path) -> None:
+    path = with_functions(tmp_path, FORMULAS.replace("half = ", "").replace('"spread"', '"width"'))
+    answer = inorder("check", path)
+    assert answer.code == 2
+    assert "`spread` is not an aggregate" in answer.err
+
+
+def test_a_call_with_too_many_values_is_told(tmp_path: Path) -> None:
+    path = with_functions(
+        tmp_path, FORMULAS.replace("half = ", ""), OWN.replace("double(b.v)", "double(a.v, b.v)")
+    )
+    for options in ([], ["--trust"]):
+        told = " ".join(inorder("check", *options, path).out.split())
+        assert "W_ARITY: `double` is called with 2 values; it takes (a)" in told
+        assert "`distance`" not in told
+
+
+@pytest.mark.parametrize(
+    "formulas",
+    [
+        "from elsewhere import functions",
+        "from elsewhere import *",
+        "functions = {}; functions.update(x=abs)",
+        "functions = {name: abs for name in 'xy'}",
+        "functions = {**more}",
+        "if True:\n    functions = {'x': abs}",
+        "functions = {'x': abs}\nfunctions |= {'y': abs}",
+        "functions = make()",
+        "def functions(): pass",
+        "for functions in (): pass",
+    ],
+)
+def test_names_that_only_running_would_tell_ask_for_trust(tmp_path: Path, formulas: str) -> None:
+    answer = inorder("check", with_functions(tmp_path, formulas))
+    assert answer.code == 2
+    assert "only running the file tells its names" in answer.err
+    assert "--trust" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("formulas", "words"),
+    [
+        ("functions = {", "is no Python (SyntaxError"),
+        ("functions = []", "`functions` is no mapping"),
+        ("x = 1", "defines neither `aggregates` nor `functions`"),
+        ("functions = {'abs': abs}", "'abs' is built in"),
+        ("functions = {'a b': abs}", "'a b' is no name"),
+        ("functions = {3: abs}", "3 is no name"),
+        ("functions = {'x': 3}", "'x' cannot be called"),
+        ("functions = dict(x=abs)", "`spread` is not an aggregate"),
+    ],
+)
+def test_what_can_be_seen_without_running_is_refused_as_by_a_worker(
+    tmp_path: Path, formulas: str, words: str
+) -> None:
+    answer = inorder("check", with_functions(tmp_path, formulas))
+    assert answer.code == 2
+    assert words in answer.err

@@ -142,7 +142,7 @@ def test_old_data_played_in_a_hurry_keeps_its_stamps(tmp_path: Path) -> None:
         {**line, "arrival": NOW + 365 * 86_400 * S + at * MS}
         for at, line in enumerate(steady(600, "a", "b"))
     ]
-    estimated = replayed(tmp_path, "{}", old, QUERIES.split("  ab")[0])
+    estimated = replayed(tmp_path, "{}", old, QUERIES.split("  ab", maxsplit=1)[0])
     trusted = replayed(tmp_path, "{unsynced: trust}", old)
     keys = ("source", "seq", "ref_time", "late", "at")
 
