@@ -34,7 +34,7 @@ import click
 from benchmarks.tables import Page, Table, thousands
 from infra.embedded import EmbeddedBroker
 from producers.sync.answering import ANSWERED, REPORTED, Answerer
-from producers.sync.keys import Key, KeyRing
+from producers.sync.keys import GivenKey, Key, KeyRing
 from producers.sync.packet import KIND_AT, NO_SEAL, REPORT, REQ, RSP, SIZE, Packet, body, parse
 from producers.sync.publishing import TopicPublishing
 from producers.sync.reason import Reason
@@ -50,7 +50,9 @@ CLOSED: Final = ServerLimits(rate_per_s=1e-6, burst=1)
 TOPIC: Final = "clock.offsets"
 LOOPBACK: Final = "127.0.0.1"
 SECRETS: Final = [bytes([number]) * 32 for number in range(1, SOURCES + 1)]
-RING: Final = "\n".join(f"{at} {secret.hex()} s{at}" for at, secret in enumerate(SECRETS, 1))
+RING: Final = KeyRing.holding(
+    GivenKey(at, secret, [f"s{at}"]) for at, secret in enumerate(SECRETS, 1)
+)
 KEYS: Final = [Key(at, secret) for at, secret in enumerate(SECRETS, 1)]
 
 
@@ -76,7 +78,7 @@ def report(response: bytes) -> bytes:
 
 
 def without_socket(exchanges: int, *, whole: bool) -> Figure:
-    answerer = Answerer(KeyRing.parse(RING), lambda _: True, max_reports=exchanges)
+    answerer = Answerer(RING, lambda _: True, max_reports=exchanges)
     asked = [request(number) for number in range(exchanges)]
     began_s = time.process_time()
     replies = [answerer.answer(raw, time.time_ns()).reply for raw in asked]
@@ -169,7 +171,7 @@ def serve(pipe: Connection, limits: ServerLimits, brokers: str | None) -> None:
     publishing = TopicPublishing(brokers, TOPIC, "bench") if brokers else None
     take: Callable[[Packet], bool] = publishing.take if publishing else lambda _: True
     turn: Callable[[], object] = publishing.turn if publishing else lambda: None
-    keys = KeyRing.parse(RING)
+    keys = RING
     server = SyncServer(LOOPBACK, 0, keys, take, limits=limits, on_turn=turn)
     pipe.send(server.address[1])
     began_s = time.process_time()

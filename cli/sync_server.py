@@ -44,7 +44,7 @@ log = logging.getLogger("inorder.sync")
     "--keys",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Lines of: KEY-ID HEX-SECRET [SOURCE ...].",
+    help="TOML, a table each: [[key]], id, secret (hex), sources.",
 )
 @click.option("--auth", type=click.Choice(["none"]), help="Let everybody in, on any address.")
 @click.option(

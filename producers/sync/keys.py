@@ -1,18 +1,17 @@
 """Who may speak for which source: the key file, and signatures.
 
-A line of the file, the same on the server's side and the source's:
+The file is TOML, the same on the server's side and the source's, a table for each key:
 
-    KEY-ID  HEX-SECRET  [SOURCE ...]      # a comment
+    [[key]]
+    id = 7
+    secret = "HEX"
+    sources = ["press-7", "press 8"]
 
-KEY-ID is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
-(`openssl rand -hex 32`). The sources it is for follow, in quotes where they hold blanks;
-without any it is a *group key*: for every source that no other line names. A source may
-have several keys, the last one is what it uses itself; so keys are exchanged without a
-gap: add, distribute, remove. Who holds a group key can speak for any source of the group.
-
-A comment begins with a `#` that is the first of its line or has a blank on both sides; one
-in quotes belongs to a name. Any other is refused: to read `1 SECRET #5` as a comment would
-make a group key of a source's own.
+`id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
+(`openssl rand -hex 32`). Without `sources` it is a *group key*: for every source that no other
+key names. A source may have several keys, the last one in the file is what it uses itself; so
+keys are exchanged without a gap: add, distribute, remove. Who holds a group key can speak for
+any source of the group.
 
 A signature is HMAC-SHA-256 of the packet's first 160 bytes, its first 16 bytes kept.
 
@@ -23,11 +22,12 @@ for networks in which that is so anyway.
 from __future__ import annotations
 
 import hmac
-import re
-import shlex
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Annotated, Final, NamedTuple, Self
+
+import msgspec
 
 from producers.sync.packet import BODY_SIZE, MAX_UINT32, NO_KEY, NO_SEAL, source_fault
 
@@ -36,9 +36,8 @@ MIN_SECRET_BYTES: Final = 16
 MAX_SECRET_BYTES: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
 
-_BLANKS: Final = " \t"
-_QUOTED: Final = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\"""")
-"""What shlex takes as it stands."""
+FORM: Final = '[[key]], id = 7, secret = "HEX", sources = ["press-7"]'
+"""A table of the file, as messages show it."""
 
 
 class BadKeys(ValueError):
@@ -84,6 +83,24 @@ class NoKey(Key):
         return raw[BODY_SIZE:] == NO_SEAL
 
 
+class GivenKey(NamedTuple):
+    """A key at hand; without sources it is a group key."""
+
+    id: int
+    secret: bytes
+    sources: Sequence[str] = ()
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    id: Annotated[int, msgspec.Meta(ge=1, le=MAX_UINT32)]
+    secret: str
+    sources: list[str] | None = None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    key: list[_Table] = []
+
+
 class KeyRing:
     """All keys of a file. `of_source`: source to its keys' ids, the last one its own."""
 
@@ -100,7 +117,7 @@ class KeyRing:
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """BadKeys names the line and what to write."""
+        """BadKeys names the key and what to write."""
         try:
             content = _content(Path(path))
         except OSError as error:
@@ -111,18 +128,31 @@ class KeyRing:
 
     @classmethod
     def parse(cls, content: str, name: str = "keys") -> Self:
-        """`content` as in the file; `name` is for messages."""
+        """`content` as in the file; `name` is for messages, which tell no secret."""
+        try:
+            tables = msgspec.convert(tomllib.loads(content), _File).key
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+            raise BadKeys(f"{name}: {error}; write each key as: {FORM}") from None
+        if not tables:
+            raise BadKeys(f"{name}: no key in it; write each as: {FORM}")
+        try:
+            return cls.holding(_given(table) for table in tables)
+        except BadKeys as error:
+            raise BadKeys(f"{name}: {error}") from None
+
+    @classmethod
+    def holding(cls, given: Iterable[GivenKey]) -> Self:
+        """Of keys at hand, in the order of a file. BadKeys for an id twice or a bad name."""
         keys: dict[int, Key] = {}
         of_source: dict[str, tuple[int, ...]] = {}
-        for number, line in enumerate(content.splitlines(), start=1):
-            try:
-                words = shlex.split(_uncommented(line))
-                if words:
-                    _add(words, keys, of_source)
-            except ValueError as error:
-                raise BadKeys(f"{name}, line {number}: {error}") from None
-        if not keys:
-            raise BadKeys(f"{name}: no key in it; write lines of: KEY-ID HEX-SECRET [SOURCE ...]")
+        for key_id, secret, sources in given:
+            if key_id in keys:
+                raise BadKeys(f"key {key_id} is there twice; give each an id of its own")
+            keys[key_id] = Key(key_id, secret)
+            for source in dict.fromkeys(sources):
+                if fault := source_fault(source):
+                    raise BadKeys(f"key {key_id}: {fault}")
+                of_source[source] = (*of_source.get(source, ()), key_id)
         return cls(keys, of_source)
 
     def __len__(self) -> int:
@@ -141,8 +171,8 @@ class KeyRing:
         ids = self._of_source.get(source) or self._of_groups
         if not ids:
             raise BadKeys(
-                f"no key for source {source!r}; add it to the end of a line of the key file, or a"
-                " line without sources for all"
+                f"no key for source {source!r}; add it to the `sources` of a key in the key file,"
+                " or a key without `sources` for all"
             )
         return self._keys[ids[-1]]
 
@@ -155,50 +185,24 @@ def _content(path: Path) -> str:
     return content.decode("utf-8")
 
 
-def _uncommented(line: str) -> str:
-    bare = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), line)
-    before, sign, after = bare.partition("#")
-    if not sign:
-        return line
-    stands_alone = before[-1:] in _BLANKS and after[:1] in _BLANKS  # an end is as good as a blank
-    if before.strip(_BLANKS) and not stands_alone:
-        # The word itself is not told: it may be the secret.
-        raise ValueError(
-            "a '#' next to other characters; for a comment write a blank before and after it,"
-            " and if it belongs to a source's name put the name in quotes"
+def _given(table: _Table) -> GivenKey:
+    if table.sources is not None and not table.sources:
+        raise BadKeys(
+            f"key {table.id}: `sources` is empty; name one, or leave it out for a group key"
         )
-    return line[: len(before)]
+    return GivenKey(table.id, _secret(table.secret, table.id), table.sources or ())
 
 
-def _add(words: list[str], keys: dict[int, Key], of_source: dict[str, tuple[int, ...]]) -> None:
-    if len(words) < 2:
-        raise ValueError("a key without a secret; write: KEY-ID HEX-SECRET [SOURCE ...]")
-    key_id = _key_id(words[0])
-    if key_id in keys:
-        raise ValueError(f"key {key_id} stands here twice; give each line an id of its own")
-    keys[key_id] = Key(key_id, _secret(words[1], key_id))
-    for source in dict.fromkeys(words[2:]):
-        if fault := source_fault(source):
-            raise ValueError(fault)
-        of_source[source] = (*of_source.get(source, ()), key_id)
-
-
-def _key_id(word: str) -> int:
-    if word.isascii() and word.isdigit() and 1 <= int(word[:11]) <= MAX_UINT32:
-        return int(word)
-    raise ValueError(f"{word[:40]!r} is no key id; write a whole number from 1 to {MAX_UINT32}")
-
-
-def _secret(word: str, key_id: int) -> bytes:
-    # The word itself is never told: messages end in logs.
+def _secret(digits: str, key_id: int) -> bytes:
+    # What was given is never told: messages end in logs.
     try:
-        secret = bytes.fromhex(word)
+        secret = bytes.fromhex(digits)
     except ValueError:
-        raise ValueError(
+        raise BadKeys(
             f"the secret of key {key_id} is not hex; make one with: openssl rand -hex 32"
         ) from None
     if not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
-        raise ValueError(
+        raise BadKeys(
             f"the secret of key {key_id} has {len(secret)} bytes, not {MIN_SECRET_BYTES} to"
             f" {MAX_SECRET_BYTES}; make one with: openssl rand -hex 32"
         )

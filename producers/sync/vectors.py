@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from producers.sync.answering import Answerer
-from producers.sync.keys import KeyRing
+from producers.sync.keys import GivenKey, KeyRing
 from producers.sync.known import Interval
 from producers.sync.packet import (
     LAYOUT,
@@ -88,8 +88,8 @@ def _exchange(
     about: str, request: Packet, secret: bytes | None, stamps: tuple[int, int, int]
 ) -> dict[str, Any]:
     t2_ns, t3_ns, t4_ns = stamps
-    line = f"{request.key_id} {secret.hex()}" if secret else None
-    keys = KeyRing.parse(line) if line else KeyRing.open_to_all()
+    given = [GivenKey(request.key_id, secret)] if secret else None
+    keys = KeyRing.holding(given) if given else KeyRing.open_to_all()
     key = keys.of(request.source)
     server = Answerer(keys, lambda _: True, now_ns=lambda: t3_ns, monotonic_s=lambda: 0.0)
     server.renew(OWN_SECRET)

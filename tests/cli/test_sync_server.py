@@ -24,6 +24,7 @@ from producers.sync.settings import SyncSettings
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.producers.records import read_messages
+from tests.producers.sync.key_file import key_table
 from tests.services import UniqueName
 
 TIMEOUT_S = 30.0
@@ -67,9 +68,9 @@ def test_what_is_refused(arguments: tuple[str, ...], told: str) -> None:
 
 def test_a_bad_key_file_is_told_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text(f"1 {SECRET}\n2 {SECRET[:10]}\n")
+    path.write_text(key_table(1, SECRET) + key_table(2, SECRET[:10]))
     said = refused("--keys", path)
-    assert f"--keys {path}, line 2: the secret of key 2 has 5 bytes, not 16 to 64" in said
+    assert f"--keys {path}: the secret of key 2 has 5 bytes, not 16 to 64" in said
 
 
 def test_an_address_in_use_is_told(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def wait_rounds(client: SyncClient, count: int) -> None:
 def test_a_life(tmp_path: Path) -> None:
     """Samples as lines on standard output; health and counts on the port; SIGTERM: 0."""
     path = tmp_path / "keys"
-    path.write_text(f"1 {SECRET} s1\n")
+    path.write_text(key_table(1, SECRET, "s1"))
     path.chmod(0o600)
     options = ("--brokers", "none", "--keys", str(path), "--server", "here")
     with running(tmp_path, *options) as server:
@@ -168,7 +169,7 @@ def test_a_life(tmp_path: Path) -> None:
 
 def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text(f"1 {SECRET}\n")
+    path.write_text(key_table(1, SECRET))
     path.chmod(0o644)
     with running(tmp_path, "--brokers", "none", "--keys", str(path)) as server:
         assert f"chmod 600 {path}" in server.log

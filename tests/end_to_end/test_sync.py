@@ -26,13 +26,16 @@ from producers.sync.settings import SyncSettings
 from tests.cli.test_sync_server import Server, running
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting, settle
+from tests.producers.sync.key_file import key_table
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_S = 60.0
 HOUR_NS = 3_600 * 10**9
-KEYS = f"1 {'11' * 32} early late\n2 {'22' * 32} exact\n3 {'33' * 32} stranger\n"
+SECRETS = ("11" * 32, "22" * 32, "33" * 32)
+KEYS = "".join(map(key_table, (1, 2, 3), SECRETS, ("early", "exact", "stranger")))
+KEYS = KEYS.replace('["early"]', '["early", "late"]')
 OFFSETS_NS = {"early": -HOUR_NS, "exact": 0, "late": HOUR_NS}
 FIELDS = {"t1", "t2", "t3", "t4", "server", "segment", "mono"}
 CLOCKS_NS = 100_000
@@ -81,7 +84,7 @@ def test_samples_stand_in_the_topic_as_the_contract_says(
             "a burst and a re-sync of each",
         )
         # The key of one does not speak for another.
-        forged = KeyRing.parse(KEYS.replace(" exact", "").replace(" stranger", " exact"))
+        forged = KeyRing.parse(KEYS.replace('"exact"', '"nobody"').replace('"stranger"', '"exact"'))
         with SyncClient("exact", SyncSettings(server.address, keys=forged)) as liar:
             _wait(lambda: server.metrics()["packets_totalkey_of_others"] > 0, "the refusal")
             assert liar.status().rounds == 0

@@ -27,9 +27,12 @@ from producers.sync.packet import (
     parse,
 )
 from producers.sync.reason import Reason
+from tests.producers.sync.key_file import key_table
 
 NS_PER_S = 1_000_000_000
-RING = KeyRing.parse(f"1 {'11' * 32} s1\n2 {'22' * 32} s2\n9 {'99' * 32}")
+RING = KeyRing.parse(
+    key_table(1, "11" * 32, "s1") + key_table(2, "22" * 32, "s2") + key_table(9, "99" * 32)
+)
 NOW_NS = 1_700_000_000 * NS_PER_S
 SOURCE_NS = NOW_NS - 3_600 * NS_PER_S
 """The source's clock is an hour behind."""

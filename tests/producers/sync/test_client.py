@@ -18,10 +18,11 @@ from producers.sync.keys import BadKeys, KeyRing
 from producers.sync.packet import UNKNOWN_MONO
 from producers.sync.reason import Reason
 from producers.sync.settings import SyncSettings
+from tests.producers.sync.key_file import key_table
 from tests.producers.sync.sockets import LOOPBACK, TIMEOUT_S, Running, serving
 
 HOUR_NS = 3_600 * 10**9
-KEYS = KeyRing.parse(f"1 {'ab' * 32} s1")
+KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1"))
 
 
 def hour_behind() -> AnchoredClock:

@@ -18,6 +18,7 @@ from producers.sync.keys import KeyRing
 from producers.sync.packet import ACK, KIND_AT, MAX_STAMP_NS, REPORT, RSP, Packet, body, parse
 from producers.sync.reason import Reason
 from producers.sync.settings import SyncSettings
+from tests.producers.sync.key_file import key_table
 from tests.producers.sync.world import BEGIN_NS, NS_PER_S, Path, World
 
 HOUR_NS = 3_600 * NS_PER_S
@@ -250,7 +251,7 @@ def test_an_answer_is_taken_once() -> None:
 
 
 def test_a_source_with_another_key_gets_no_answer() -> None:
-    world = World(source_keys=KeyRing.parse(f"1 {'cd' * 32} s1")).run(20)
+    world = World(source_keys=KeyRing.parse(key_table(1, "cd" * 32, "s1"))).run(20)
     assert {answer.outcome for answer in world.server.answers} == {Reason.FORGED}
     assert world.talk.failures == {Reason.TIMEOUT: world.talk.failures[Reason.TIMEOUT]}
 

@@ -8,6 +8,7 @@ import pytest
 
 from producers.sync.keys import BadKeys, KeyRing
 from producers.sync.packet import NO_SEAL, REQ, UNKNOWN_MONO, Packet, body
+from tests.producers.sync.key_file import key_table
 
 SECRET = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
@@ -20,34 +21,29 @@ def request(key_id: int, source: str = "s1") -> bytes:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "keys: no key in it; write lines of: KEY-ID HEX-SECRET"),
+        ("", "keys: no key in it; write each as: [[key]]"),
         ("# only this\n\n", "no key in it"),
-        ("7", "line 1: a key without a secret"),
-        (f"\n\nx {SECRET}", "line 3: 'x' is no key id; write a whole number from 1 to 4294967295"),
-        (f"0 {SECRET}", "'0' is no key id"),
-        (f"4294967296 {SECRET}", "'4294967296' is no key id"),
-        (f"-1 {SECRET}", "'-1' is no key id"),
-        (f"{'9' * 100} {SECRET}", "is no key id"),
-        ("1 s3cr3t", "the secret of key 1 is not hex; make one with: openssl rand -hex 32"),
-        ("1 abf", "is not hex"),
-        ("1 abfe", "the secret of key 1 has 2 bytes, not 16 to 64"),
-        (f"1 {'ab' * 65}", "has 65 bytes"),
-        (f"1 {SECRET}\n1 {OTHER}", "line 2: key 1 stands here twice"),
-        (f"1 {SECRET} {'x' * 65}", "its name takes 65 bytes"),
-        (f"1 {SECRET} 's1", "line 1: No closing quotation"),
-        (f"1 {SECRET} 's1 # the press", "line 1: No closing quotation"),
-        (f"\n1 {SECRET} #5", "keys, line 2: a '#' next to other characters; for a comment write"),
-        (f"1 {SECRET} press#7", "if it belongs to a source's name put the name in quotes"),
-        (f"1 {SECRET} press#", "a '#' next to"),
-        (f"1 {SECRET}#", "a '#' next to"),
-        (f"1 {SECRET}# s1", "a '#' next to"),
-        (f"1 {SECRET[:32]}#{SECRET[32:]}", "a '#' next to"),
-        (f"1# {SECRET}", "a '#' next to"),
-        (f"1 {SECRET} s1 #comment", "a '#' next to"),
-        (f"1 {SECRET} s1 ## comment", "a '#' next to"),
-        (f"1 {SECRET} s1\u00a0# comment", "a '#' next to"),
-        (f"1 {SECRET} 's1'# comment", "a '#' next to"),
-        (f"1 {SECRET} s1 #'comment'", "a '#' next to"),
+        (f"1 {SECRET} s1", "keys: Expected '=' after a key in a key/value pair (at line 1, column"),
+        ("[[key]]\nid = 7", "missing required field `secret` - at `$.key[0]`; write each key as:"),
+        ("[[keys]]\nid = 7", "unknown field `keys`"),
+        (key_table(1, SECRET) + "source = 's1'", "unknown field `source` - at `$.key[0]`"),
+        (key_table(1, SECRET) + "sources = 's1'", "Expected `array | null`, got `str`"),
+        (key_table(1, SECRET) + "sources = []", "key 1: `sources` is empty; name one, or leave it"),
+        (key_table("'x'", SECRET), "Expected `int`, got `str` - at `$.key[0].id`"),
+        (key_table(0, SECRET), "Expected `int` >= 1 - at `$.key[0].id`"),
+        (key_table(1, OTHER) + key_table(4294967296, SECRET), "<= 4294967295 - at `$.key[1].id`"),
+        (
+            key_table(1, "s3cr3t"),
+            "the secret of key 1 is not hex; make one with: openssl rand -hex",
+        ),
+        (key_table(1, "abf"), "is not hex"),
+        (key_table(1, "abfe"), "the secret of key 1 has 2 bytes, not 16 to 64"),
+        (key_table(1, "ab" * 65), "has 65 bytes"),
+        (key_table(1, SECRET) + key_table(1, OTHER), "keys: key 1 is there twice"),
+        (key_table(1, SECRET, "x" * 65), "key 1: "),
+        (key_table(1, SECRET, "x" * 65), "its name takes 65 bytes"),
+        (f"[[key]]\nid = 1\nsecret = {SECRET}", "at line 3"),
+        (f"[[key]]\nid = 1\nsecret = '{SECRET}", "(at end of document)"),
     ],
 )
 def test_a_bad_file(content: str, told: str) -> None:
@@ -70,9 +66,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_who_may_speak_for_whom(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text(
-        f"# press hall\n1 {SECRET} s1 'two words'  # both\n2 {OTHER}\n\n3 {SECRET} s1\n"
-    )
+    both = key_table(1, SECRET, "s1", "two words")
+    path.write_text(f"# press hall\n{both}{key_table(2, OTHER)}{key_table(3, SECRET, 's1')}")
     keys = KeyRing.read(path)
     assert len(keys) == 3
     admitted = {
@@ -86,37 +81,19 @@ def test_who_may_speak_for_whom(tmp_path: Path) -> None:
     assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]
 
 
-@pytest.mark.parametrize(
-    ("line", "sources"),
-    [
-        (f"1 {SECRET} s1 # it's the press #5, \"new", ["s1"]),
-        (f"1 {SECRET} s1 #", ["s1"]),
-        (f"1 {SECRET}\ts1\t#\tthe press", ["s1"]),
-        (f"1 {SECRET} 'press#7' \"#8\" hall\\#9", ["press#7", "#8", "hall#9"]),
-        (f'1 {SECRET} \'press # 7\' "a \\" # b" # both', ["press # 7", 'a " # b']),
-    ],
-)
-def test_comments_and_names_with_a_number_sign(line: str, sources: list[str]) -> None:
-    commented = f"#9 {OTHER}\n  # 8 {OTHER} 's\n{line}\n##\n"
-    keys = KeyRing.parse(commented)
-    assert len(keys) == 1
-    assert [keys.of(source).id for source in sources] == [1] * len(sources)
-    assert not keys.admits(1, "anybody")  # no group key came of it
-
-
 def test_a_path_may_be_text(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text(f"1 {SECRET} s1\n")
+    (tmp_path / "keys").write_text(key_table(1, SECRET, "s1"))
     assert KeyRing.read(str(tmp_path / "keys")).of("s1").id == 1
 
 
 def test_a_source_without_a_key_is_told() -> None:
-    keys = KeyRing.parse(f"1 {SECRET} s1")
+    keys = KeyRing.parse(key_table(1, SECRET, "s1"))
     with pytest.raises(BadKeys, match="no key for source 's2'; add it"):
         keys.of("s2")
 
 
 def test_signatures() -> None:
-    keys = KeyRing.parse(f"1 {SECRET}\n2 {OTHER}")
+    keys = KeyRing.parse(key_table(1, SECRET) + key_table(2, OTHER))
     one, two = keys.key(1), keys.key(2)
     assert one is not None
     assert two is not None

@@ -11,11 +11,12 @@ import producers.sync
 from infra.embedded import EmbeddedBroker
 from producers.sync.keys import KeyRing
 from tests.producers.records import read_events
+from tests.producers.sync.key_file import key_table
 from tests.producers.sync.sockets import serving
 from tests.services import UniqueName
 
 README = Path(__file__).parents[3] / "README.md"
-KEY_LINE = f"7 {'ab' * 32} press-7\n"
+KEY = key_table(7, "ab" * 32, "press-7")
 
 
 def test_the_snippet_of_the_readme(
@@ -27,9 +28,9 @@ def test_the_snippet_of_the_readme(
     (snippet,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     topic = unique_name("raw")
     embedded_broker.make_topic(topic)
-    (tmp_path / "press-7.key").write_text(KEY_LINE)
+    (tmp_path / "press-7.key").write_text(KEY)
     monkeypatch.chdir(tmp_path)
-    keys = KeyRing.parse(KEY_LINE)
+    keys = KeyRing.parse(KEY)
     with serving(keys) as one, serving(keys) as two:
         for there, here in (
             ("kafka:9092", embedded_broker.bootstrap),

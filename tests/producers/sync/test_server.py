@@ -16,6 +16,7 @@ from producers.sync.keys import KeyRing
 from producers.sync.packet import ACK, RSP, SIZE, TAKEN, Packet, parse
 from producers.sync.reason import Reason
 from producers.sync.server import TURN_S, BindFailed, ServerLimits, SyncServer, is_loopback
+from tests.producers.sync.key_file import key_table
 from tests.producers.sync.sockets import (
     LOOPBACK,
     OPEN,
@@ -30,7 +31,7 @@ from tests.producers.sync.sockets import (
 )
 from tests.services import absent
 
-KEYS = KeyRing.parse(f"1 {'ab' * 32} s1\n2 {'cd' * 32}")
+KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1") + key_table(2, "cd" * 32))
 
 
 def test_a_whole_round() -> None:

@@ -18,11 +18,12 @@ from producers.sync.jumps import JumpWatch
 from producers.sync.keys import KeyRing
 from producers.sync.packet import Packet
 from producers.sync.settings import SyncSettings
+from tests.producers.sync.key_file import key_table
 
 NS_PER_S = 1_000_000_000
 BEGIN_NS = 1_700_000_000 * NS_PER_S
 SETTINGS = SyncSettings("server:1")
-KEYS = KeyRing.parse(f"1 {'ab' * 32} s1")
+KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1"))
 
 
 @dataclass
