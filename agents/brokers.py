@@ -97,13 +97,18 @@ class Brokers:
         )
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
         try:
-            found = {topic: str(answer.result().topic_id) for topic, answer in asked.items()}
+            found = {topic: known_id(answer.result().topic_id) for topic, answer in asked.items()}
         except KafkaException as error:
             told = error.args[0].str()
             raise BrokersUnavailable(
                 f"{self.servers} does not describe its topics: {told}"
             ) from error
-        return {topic: topic_id for topic, topic_id in found.items() if topic_id != NO_TOPIC_ID}
+        return {topic: topic_id for topic, topic_id in found.items() if topic_id}
+
+
+def known_id(told: object) -> str:
+    """A topic's id as text; "" where the broker knows of none."""
+    return "" if str(told) == NO_TOPIC_ID else str(told)
 
 
 def brokers_at(

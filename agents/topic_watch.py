@@ -5,12 +5,13 @@ or writes. What is found differs in weight:
 
 * **gone, or a partition without a leader**: no checkpoint comes through, so the worker is
   not ready;
+* **fewer partitions than at the start**: the same, for somebody has made it anew;
 * **a topic that it reads has more partitions**: nobody reads the new ones, so it is not
   ready. The partitions it has go on; after `inorder topics create --grow` a restart reads
   all of them;
 * **no broker answers**: not ready;
 * **a topic that it writes has more partitions**: until a restart nothing changes, so this
-  is told in the log and no more.
+  is told in the log and no more; and so is that one was **made anew** between two looks.
 
 A fault counts when two looks in a row have seen it, for a broker that has just come back
 may not know its topics yet. Each is told in the log once, and its end too. A changelog may
@@ -30,7 +31,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agents.arrangement import Arrangement
-from agents.brokers import Brokers
+from agents.brokers import Brokers, known_id
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,9 @@ class Seen:
     leaderless: tuple[int, ...] = ()
     refused: str = ""
     """Why they do not tell of it."""
+
+    topic_id: str = ""
+    """What a topic of the same name made anew does not have; "" where brokers give none."""
 
 
 class Silence(Exception):
@@ -83,6 +87,7 @@ class TopicWatch:
         self._suspected: dict[str, str] = {}
         self._faults: dict[str, str] = {}
         self._grown: set[str] = set()
+        self._ids: dict[str, str] = {}
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -105,6 +110,7 @@ class TopicWatch:
             found = {topic: fault for topic, fault in told.items() if fault}
             for topic in topics:
                 self._tell_growth(topic, seen[topic])
+                self._tell_anew(topic, seen[topic])
         faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
         self._suspected = found
         for topic, fault in faults.items():
@@ -129,6 +135,11 @@ class TopicWatch:
         if seen.leaderless:
             numbers = ", ".join(map(str, seen.leaderless))
             return f"{topic}: partition {numbers} has no leader; are all brokers up?"
+        if seen.partitions < known:
+            return (
+                f"{topic} has {seen.partitions} partitions, {known} when this stage started: it was"
+                f" made anew; give it {known} again"
+            )
         if seen.partitions > known and topic in self._known.read:
             return (
                 f"{topic} has {seen.partitions} partitions, {known} when this stage started, and"
@@ -148,6 +159,11 @@ class TopicWatch:
                 *(topic, seen.partitions, known.partitions[topic]),
             )
 
+    def _tell_anew(self, topic: str, seen: Seen) -> None:
+        if seen.topic_id and self._ids.setdefault(topic, seen.topic_id) != seen.topic_id:
+            self._ids[topic] = seen.topic_id
+            log.error("%s was deleted and made anew: what it held is gone", topic)
+
 
 def looking_at(brokers: Brokers) -> Look:
     """A `Look` with a client of its own."""
@@ -164,7 +180,7 @@ def looking_at(brokers: Brokers) -> Look:
 
 def _seen(answer: Any, servers: str) -> Seen:
     try:
-        partitions = answer.result().partitions
+        found = answer.result()
     except KafkaException as failed:
         error: KafkaError = failed.args[0]
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -172,5 +188,5 @@ def _seen(answer: Any, servers: str) -> Seen:
         if error.code() in UNANSWERED:
             raise Silence(f"no broker answers at {servers}: {error.str()}") from failed
         return Seen(0, refused=error.str())
-    leaderless = tuple(each.id for each in partitions if each.leader is None)
-    return Seen(len(partitions), leaderless)
+    leaderless = tuple(each.id for each in found.partitions if each.leader is None)
+    return Seen(len(found.partitions), leaderless, topic_id=known_id(found.topic_id))

@@ -57,6 +57,11 @@ def after(looks: int, *answers: Mapping[str, Seen] | Silence) -> tuple[str, ...]
         pytest.param(
             {"raw": Seen(0, refused="not authorized")}, "raw: not authorized", id="refused"
         ),
+        pytest.param(
+            {"ordered": Seen(1)},
+            "ordered has 1 partitions, 3 when this stage started: it was made anew; give it 3",
+            id="made anew and smaller",
+        ),
         pytest.param({"changelog": Seen(4)}, "", id="a changelog that grew"),
         pytest.param({"ordered": Seen(6)}, "", id="what is written grew"),
     ],
@@ -95,3 +100,10 @@ def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCapture
         assert after(3, {**SOUND, "ordered": Seen(6)}) == ()
     (told,) = caplog.messages
     assert told.startswith("ordered has 6 partitions, 3 when this stage started")
+
+
+def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = ({**SOUND, "ordered": Seen(3, topic_id=each)} for each in ("one", "two"))
+    with caplog.at_level(logging.WARNING):
+        assert after(6, first, first, SOUND, second) == ()
+    assert caplog.messages == ["ordered was deleted and made anew: what it held is gone"]
