@@ -14,17 +14,20 @@ integer nanoseconds. Each call is O(1).
 
 A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
 pool of the stream's sources in this partition; while that is cold too, and in the
-other rules, the wait is `max_wait`.
+other rules, the wait is `max_wait`. From there to 1 / `miss_target` holes the wait is
+longer than what has been seen, by less and less.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.histogram import PPM, Histogram
+from topology.histogram import HALVE_EVERY, PPM, Histogram
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
+MOST_HOLES: Final = HALVE_EVERY // 2
+"""More than these never count at once."""
 
 
 class Timeout:
@@ -60,10 +63,11 @@ class Timeout:
 class FillTimes:
     """Fill times against opened holes, and whether there are enough to go by."""
 
-    __slots__ = ("_filled", "_opened", "histogram", "warm")
+    __slots__ = ("_enough", "_filled", "_opened", "histogram", "warm")
 
     def __init__(self, miss_ppm: int) -> None:
         self.histogram = Histogram(miss_ppm)
+        self._enough = min(PPM // max(miss_ppm, 1), MOST_HOLES)
         self.warm = False
         self._filled = 0
         self._opened = 0
@@ -81,7 +85,14 @@ class FillTimes:
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        return self.histogram.edge_ns() * 5 // 4
+        """The edge of the tail and a quarter. Of few holes that edge is the longest fill seen, and
+        the next may take longer: a tail that falls by the same factor in equal times reaches as
+        much further as the logarithm of the holes still lacking says."""
+        wait_ns = self.histogram.edge_ns() * 5 // 4
+        holes = max(self.histogram.trials, 1)
+        if holes < self._enough:
+            wait_ns = wait_ns * self._enough.bit_length() // holes.bit_length()
+        return wait_ns
 
     def snapshot(self) -> Any:
         return [self.warm, self._filled, self._opened, self.histogram.snapshot()]

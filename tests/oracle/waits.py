@@ -6,7 +6,8 @@ revealed the hole. Readings taken where reorder_drift_merge.md leaves room:
 * `miss`: a sample is taken for every missing number that comes, also for several of
   one hole; n is the holes opened before this one. A source is warm with 32 samples
   or 100 openings ever; else the stream's counts are used if they are warm; else the
-  cap. Openings and samples of every epoch count.
+  cap. Openings and samples of every epoch count. With fewer holes than 1 / miss (2,048 at
+  most) the wait is longer by binary digits of that over binary digits of the holes.
 * `thesis`, `rfc`: cap until the source is warm by the same count; the stream's
   histogram has no part in them. Every update rounds down once. t_inter: arrivals of
   two consecutive numbers that both left in the instant and by the act of their own
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from tests.oracle.histogram import MILLION, Histogram
+from tests.oracle.histogram import HALVE_EVERY, MILLION, UNIT, Histogram
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
@@ -98,8 +99,12 @@ def miss(miss_ppm: int, max_wait_ns: int, min_wait_ns: int = 0) -> Rule:
         chosen = own if _warm(own) else stream
         if not _warm(chosen):
             return max_wait_ns
-        quantile_ns = chosen.quantile_ns(miss_ppm)
-        return min(max_wait_ns, max(min_wait_ns, quantile_ns * 5 // 4))
+        longest_ns = chosen.quantile_ns(miss_ppm) * 5 // 4
+        enough = min(MILLION // miss_ppm, HALVE_EVERY // 2)
+        holes = max(1, chosen.n // UNIT)
+        if holes < enough:
+            longest_ns = longest_ns * len(f"{enough:b}") // len(f"{holes:b}")
+        return min(max_wait_ns, max(min_wait_ns, longest_ns))
 
     return wait_ns
 

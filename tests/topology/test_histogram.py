@@ -57,6 +57,26 @@ def test_a_warm_source_goes_by_its_own_fill_times_a_new_one_by_the_pools() -> No
     assert new.wait_ns() == slow.wait_ns()  # half of the pool's are slow
 
 
+def test_of_few_holes_the_wait_is_longer_than_the_longest_fill() -> None:
+    """1 in 1,000 is to be missed: after 32 holes by 10 / 6 (binary digits), after 1,000 no more."""
+    times = FillTimes(1_000)
+    waits = []
+    for holes in range(1, 1_101):
+        times.opened()
+        times.filled(100)
+        if holes in (32, 64, 999, 1_000, 1_100):
+            waits.append(times.wait_ns())
+    plain = 103 * 5 // 4
+    assert waits == [plain * 10 // 6, plain * 10 // 7, plain, plain, plain]
+
+
+def test_a_source_whose_holes_never_fill_waits_no_longer_for_it() -> None:
+    times = FillTimes(1_000)
+    for _ in range(100):
+        times.opened()
+    assert (times.warm, times.wait_ns()) == (True, 0)
+
+
 def test_the_miss_rule_keeps_between_its_bounds() -> None:
     pool = FillTimes(1_000)
     rule = Miss(5_000, 200, pool)
