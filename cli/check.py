@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from agents.topics import declared
 from cli.own import bringing
 from cli.own_read import reading
 from cli.topology_file import Refused, load
-from topology.description import QueryConfig, Topology, reference
+from topology.description import QueryConfig, Topology, TopologyError, reference
 from topology.pattern.check import check
 from topology.pattern.syntax import Call, Query
 from topology.pattern.walk import expressions, walk
@@ -33,8 +34,15 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="INORDER_CHECK_JSON",
+    help="For programs: what was found, on standard output.",
+)
 @click.argument("path", metavar="[FILE]", required=False)
-def command(schema: bool, defaults: bool, trust: bool, path: str | None) -> None:
+def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str | None) -> None:
     """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""
     if schema:
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
@@ -43,6 +51,8 @@ def command(schema: bool, defaults: bool, trust: bool, path: str | None) -> None
         click.echo(filled(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
+    elif as_json:
+        click.echo(orjson.dumps(found(path, trust)))
     else:
         Console().print(drawn(path, load(path, runs_functions=trust)))
 
@@ -54,6 +64,29 @@ def filled(path: str | None, trust: bool = False) -> str:
     load(path, runs_functions=trust)  # so that what is wrong is told with its line
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
+
+
+def found(path: str, trust: bool) -> dict[str, Any]:
+    """The answer as JSON has it. A file that is not sound is told so, and ends the command."""
+    try:
+        topology = load(path, runs_functions=trust)
+    except Refused as refused:
+        cause = refused.__cause__
+        if isinstance(cause, TopologyError):
+            problems = [asdict(problem) for problem in cause.problems]
+            click.echo(orjson.dumps({"file": path, "sound": False, "problems": problems}))
+        raise
+    return {
+        "file": path,
+        "sound": True,
+        "streams": {name: [each.input, each.output] for name, each in topology.streams.items()},
+        "stages": [stage.name for stage in topology.stages],
+        "queries": {
+            name: {"kind": query.kind, "warnings": warnings(query, topology)}
+            for name, query in topology.queries.items()
+        },
+        "topics": {spec.name: spec.partitions for spec in declared(topology)},
+    }
 
 
 def drawn(path: str, topology: Topology) -> Tree:

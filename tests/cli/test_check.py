@@ -36,6 +36,20 @@ def test_every_problem_is_told_with_its_path_and_exit_2(tmp_path: Path) -> None:
     assert "Traceback" not in answer.err
 
 
+def test_the_answer_for_programs(tmp_path: Path) -> None:
+    answer = inorder("check", "--json", written(tmp_path, TOPOLOGY))
+    (told,) = answer.lines
+    assert (answer.code, told["sound"], told["stages"][:2]) == (0, True, ["reorder", "merge"])
+    assert told["streams"] == {"default": ["raw", "events.ordered"]}
+    assert told["topics"] == {spec.name: spec.partitions for spec in declared(parse(TOPOLOGY))}
+    answer = inorder("check", "--json", written(tmp_path, UNSOUND))
+    (told,) = answer.lines
+    assert (answer.code, told["sound"]) == (2, False)
+    paths = {problem["path"]: problem["line"] for problem in told["problems"]}
+    assert paths["streams.default.reorder.rule"] == 1
+    assert paths["colour"] == 2
+
+
 def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
     answer = inorder("check", tmp_path / "absent.yaml")
     assert answer.code == 2
