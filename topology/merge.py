@@ -344,10 +344,8 @@ class Merge(StepByStep):
         while True:
             since_ns = beat_ns = self._next_beat()
             if self._settled:
-                beats_ns = beat_ns, self._heartbeat_ns, until_ns
-                since_ns, beat_ns = self._watermark.quiet_beats(
-                    beats_ns, self._wake_ns, self._heads
-                )
+                beats_ns = beat_ns, self._heartbeat_ns, until_ns, self._wake_ns
+                since_ns, beat_ns = self._watermark.quiet_beats(beats_ns, self._heads)
             if self._wake_ns < until_ns and self._wake_ns <= beat_ns:
                 self._now_ns = max(self._now_ns, self._wake_ns)
                 self._evaluate(step)

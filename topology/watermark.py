@@ -64,12 +64,13 @@ class Watermark:
         return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.is_over)
 
     def quiet_beats(
-        self, beats_ns: tuple[int, int, int], wake_ns: int, heads: list[Bound]
+        self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
         """Nothing has changed since the last beat. Of the beats from the next, every so often, to
-        before an instant (`beats_ns`): the first and the last that one record can tell of. A
-        lost number that is written off on the way is told of at its own beat."""
-        next_ns, every_ns, until_ns = beats_ns
+        before an instant and, while W moves, before another (`beats_ns`): the first and the last
+        that one record can tell of. A lost number that is written off on the way is told of at its
+        own beat."""
+        next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         most_ns, lag_ns = self._course(heads)
         if most_ns <= self.ns:

@@ -29,8 +29,8 @@ from topology.pattern.defaults import ends_in_negation
 from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
-from topology.pattern.ledger import Change, Unit
-from topology.pattern.run import CLOCK, Now, Run
+from topology.pattern.ledger import Change, Now, Unit
+from topology.pattern.run import CLOCK, Run
 from topology.pattern.shelves import Hall, Shelf, alike
 from topology.pattern.telling import Teller, member
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
@@ -426,12 +426,12 @@ class Engine:
             states, self._stale = self._stale, {}
         for hall in self._halls:
             now = self._now(hall)
+            if not everything:
+                states.update(hall.take_closed())
             for shelf in hall.shelves.values():
                 for run in shelf.runs:
                     due_ns = self._gathering.get(run, (hall, None))[1]
                     states.update(run.state(now, due_ns, everything=everything))
-            if not everything:
-                states.update(hall.take_closed())
         return states
 
     def entries(self) -> Iterable[Entry]:

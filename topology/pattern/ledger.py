@@ -17,6 +17,16 @@ from topology.pattern.match import Match
 from topology.result import CONFIRMED, EMIT, RETRACT, UPDATE
 
 
+class Now:
+    """`clock_ns`: the newest time accepted; `floor_ns`: before it all is decided."""
+
+    __slots__ = ("clock_ns", "floor_ns")
+
+    def __init__(self, clock_ns: int, floor_ns: int) -> None:
+        self.clock_ns = clock_ns
+        self.floor_ns = floor_ns
+
+
 class Found:
     """A match as it stands: `decided_ns`: no event after that time can change it."""
 
@@ -64,6 +74,10 @@ class Unit:
         frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < floor_ns}
         open_ = {id_: new for id_, new in found.items() if new.decided_ns >= floor_ns}
         self.found = open_ if not frozen else {**open_, **frozen}
+
+    def is_undecided(self, time_ns: int) -> bool:
+        """An event of that time can change something that stands."""
+        return any(found.decided_ns >= time_ns for found in self.found.values())
 
     def put_off(self, by_ns: int, floor_ns: int) -> None:
         """What is not yet decided will be so much later: errors are larger than it seemed."""

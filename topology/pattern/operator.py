@@ -254,6 +254,8 @@ class Pattern:
         self._told_when_heard = self._gaps_of(engine, qualities or {})
         engine.restore(before.snapshot(), entries)
         self._engine = engine
+        if self._promises and not qualities:
+            self._ended[PROMISES] = None
         self._wait_as(qualities or {})
         self._is_new = True
         self._step(0, [])
@@ -268,11 +270,11 @@ class Pattern:
         return {PROMISES: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
 
     def changes(self) -> Changes:
-        changes = self._engine.changes()
+        changes = self._ended | self._engine.changes()
+        self._ended = {}
         if self._is_new:
             self._is_new = False
-            changes = self._ended | changes | self._engine.snapshot()
-            self._ended = {}
+            changes |= self._engine.snapshot()
         return changes | self._waiting_state()
 
     def held(self) -> Iterable[Event]:
@@ -281,6 +283,8 @@ class Pattern:
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         own = dict(state)
         waiting = own.pop(PROMISES, None)
+        if waiting is not None and not self._promises:
+            self._ended[PROMISES] = None
         if waiting is not None and self._promises:
             self._now_ns, self._instant_open, frontier, kept = waiting
             self._frontier.restore(frontier)

@@ -20,11 +20,11 @@ from topology.pattern.compiled import Compiled, Slot
 from topology.pattern.entry import Entry, Identity, Key
 from topology.pattern.evaluation import Evaluation, Place
 from topology.pattern.index import Index
-from topology.pattern.ledger import Change, Found, Said, Unit, changes
+from topology.pattern.ledger import Change, Found, Now, Unit, changes
 from topology.pattern.match import Match
 from topology.pattern.skip import BEFORE_ALL, Barrier, after, by_start
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
-from topology.pattern.unit_state import found_of, said_rows, take_back, waiting_state
+from topology.pattern.unit_state import said_rows, take_back, waiting_state, waiting_unit
 from topology.pattern.wiring import Wiring
 from topology.result import result_id
 
@@ -38,16 +38,6 @@ PROMISE: Final = "promise"
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that an entry of any kind can change."""
-
-
-class Now:
-    """`clock_ns`: the newest time accepted; `floor_ns`: before it all is decided."""
-
-    __slots__ = ("clock_ns", "floor_ns")
-
-    def __init__(self, clock_ns: int, floor_ns: int) -> None:
-        self.clock_ns = clock_ns
-        self.floor_ns = floor_ns
 
 
 class Run:
@@ -69,6 +59,7 @@ class Run:
         "_touched",
         "_waiting",
         "_wiring",
+        "_written",
         "changes",
         "due",
         "number",
@@ -108,6 +99,7 @@ class Run:
         self._touched: dict[Key, Entry] = {}
         self._closed: dict[str, None] = {}
         self._told_barrier = BEFORE_ALL
+        self._written: dict[str, Any] = {}  # as a table has it
         self._postponed: dict[Key, Entry] = {}
 
     # -- who is affected ----------------------------------------------------------------------
@@ -148,7 +140,7 @@ class Run:
         return [
             anchor
             for anchor in self._anchors(since_ns, -BEFORE_ALL[0])
-            if (unit := known(anchor.key)) is not None and _is_undecided(unit, time_ns)
+            if (unit := known(anchor.key)) is not None and unit.is_undecided(time_ns)
         ]
 
     @property
@@ -179,7 +171,7 @@ class Run:
         unit = self.units.get(anchor.key)
         if unit is None or entry.time_ns <= unit.hi_ns or anchor is entry:
             return True
-        return _is_undecided(unit, entry.time_ns)
+        return unit.is_undecided(entry.time_ns)
 
     def _anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
         cuts = []
@@ -391,8 +383,9 @@ class Run:
                 self._wait(unit, frozenset())
                 del self.units[key]
                 self._touched.pop(key, None)
-                if unit.said:
-                    self._closed[self._state_key(unit.anchor)] = None
+                name = self._state_key(unit.anchor)
+                if self._written.pop(name, None) is not None:
+                    self._closed[name] = None
             else:
                 unit.forget(now.floor_ns)
 
@@ -406,32 +399,35 @@ class Run:
         return barrier
 
     def take_closed(self) -> dict[str, None]:
-        """The state keys of the units that were forgotten since it was asked last."""
+        """The state keys of what was forgotten since it was asked last."""
         closed, self._closed = self._closed, {}
         return closed
+
+    def close(self) -> dict[str, None]:
+        """The state keys of all that is forgotten with the run."""
+        if self._told_barrier != BEFORE_ALL:
+            self._closed[self._barrier_key] = None
+        return self._closed | dict.fromkeys(self._written)
 
     # -- state --------------------------------------------------------------------------------
 
     def state(self, now: Now, due_ns: int | None, *, everything: bool) -> dict[str, Any]:
         """Revisions of what is not decided, by unit; all units, or those that changed. Of one
         that waits to be looked at (until `due_ns`) also what was said: it is not what would be
-        found now."""
+        found now. What has been decided since it was written stands until the unit changes, or is
+        forgotten."""
         states: dict[str, Any] = {}
-        floor_ns = now.floor_ns
-        anchors = self._touched
+        for key, anchor in sorted(self._touched.items()):
+            state = self._state_of(key, due_ns, now.floor_ns)
+            name = self._state_key(anchor)
+            if state is not None or name in self._written:
+                states[name] = state
         if everything:
-            anchors = {key: unit.anchor for key, unit in self.units.items()} | self._postponed
-        for key in sorted(anchors):
-            unit, anchor = self.units.get(key), anchors[key]
-            if key in self._postponed:
-                waiting = None if unit is None else waiting_state(unit, floor_ns)
-                states[self._state_key(anchor)] = [due_ns, waiting]
-                continue
-            rows = [] if unit is None else said_rows(unit, floor_ns)
-            if rows:
-                states[self._state_key(anchor)] = [None, rows]
-            elif not everything:
-                states[self._state_key(anchor)] = None
+            states = {name: s for name, s in (self._written | states).items() if s is not None}
+        else:
+            self._written.update(states)
+            for name in [name for name, state in states.items() if state is None]:
+                del self._written[name]
         barrier = self._decided_barrier(now)
         if barrier.key != BEFORE_ALL and (everything or barrier.key != self._told_barrier):
             states[self._barrier_key] = [*barrier.key, barrier.includes]
@@ -439,6 +435,13 @@ class Run:
             self._touched.clear()
             self._told_barrier = barrier.key
         return states
+
+    def _state_of(self, key: Key, due_ns: int | None, floor_ns: int) -> Any:
+        unit = self.units.get(key)
+        if key in self._postponed:
+            return [due_ns, None if unit is None else waiting_state(unit, floor_ns)]
+        rows = [] if unit is None else said_rows(unit, floor_ns)
+        return [None, rows] if rows else None
 
     def _state_key(self, anchor: Entry) -> str:
         event = anchor.event
@@ -461,9 +464,13 @@ class Run:
         if barrier is not None:
             *key, includes = barrier
             self._barrier = Barrier(tuple(key), includes)
+            self._told_barrier = self._barrier.key
         gathered_until_ns = None
         for anchor in self._anchors(BEFORE_ALL[0], -BEFORE_ALL[0]):
-            due_ns, rows = state.pop(self._state_key(anchor), (None, ()))
+            name = self._state_key(anchor)
+            if name in state:
+                self._written[name] = state[name]
+            due_ns, rows = state.pop(name, (None, ()))
             if due_ns is not None:
                 gathered_until_ns = due_ns
                 self._postponed[anchor.key] = anchor
@@ -476,20 +483,14 @@ class Run:
             if unit.said:
                 self.units[anchor.key] = unit
             self._visible(unit, now)
+            if name in self._written and anchor.key not in self.units:
+                self._touched[anchor.key] = anchor  # decided since it was written
         return gathered_until_ns
 
     def _revive_waiting(self, anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> Unit:
         """As it was when it was evaluated last, not as it would be now."""
-        unit = self.units[anchor.key] = Unit(anchor)
-        unit.hi_ns, waits, found, said = state
-        unit.found = {id_: found_of(row, entries) for id_, row in found}
-        for id_, revision, live, final, row in said:
-            unit.said[id_] = Said(found_of(row, entries), revision)
-            unit.said[id_].live, unit.said[id_].final = live, final
+        unit, waits = waiting_unit(anchor, state, entries)
+        self.units[anchor.key] = unit
         if self.query.query.matches == "one" and not self.query.shape.by_end:
             self._wait(unit, None if waits is None else frozenset(map(tuple, waits)))
         return unit
-
-
-def _is_undecided(unit: Unit, time_ns: int) -> bool:
-    return any(found.decided_ns >= time_ns for found in unit.found.values())

@@ -21,7 +21,8 @@ from topology.pattern.entry import Entry, Key
 from topology.pattern.evaluation import Place
 from topology.pattern.expression import Function
 from topology.pattern.index import Index
-from topology.pattern.run import Now, Run
+from topology.pattern.ledger import Now
+from topology.pattern.run import Run
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.wiring import Wiring
 
@@ -179,6 +180,8 @@ class Hall:
                 self._schedule(shelf, max(min(times), floor_ns - self.reach_ns))
             else:
                 del self.shelves[shelf.key]
+                for run in shelf.runs:
+                    self._closed.update(run.close())
         return gone
 
     def take_closed(self) -> dict[str, None]:

@@ -45,6 +45,17 @@ def waiting_state(unit: Unit, floor_ns: int) -> list[Any]:
     return [unit.hi_ns, waits, found, said]
 
 
+def waiting_unit(anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> tuple[Unit, Any]:
+    """Back again, and the slots that it waits for."""
+    unit = Unit(anchor)
+    unit.hi_ns, waits, found, said = state
+    unit.found = {id_: found_of(row, entries) for id_, row in found}
+    for id_, revision, live, final, row in said:
+        unit.said[id_] = Said(found_of(row, entries), revision)
+        unit.said[id_].live, unit.said[id_].final = live, final
+    return unit, waits
+
+
 def members(found: Found) -> list[Any]:
     """A match by coordinates, as the state has it."""
     match = found.match

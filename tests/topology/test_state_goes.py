@@ -1,0 +1,143 @@
+"""Law: what is over leaves nothing in the state, in the snapshot and in a table of all changes."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Any
+
+from topology.description import Topology, parse
+from topology.event import NO_EPOCH, Event
+from topology.operator import Changes
+from topology.stage import Stage
+
+SEEDS = 6 * int(os.environ.get("INORDER_SEEDS", "1"))
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+LONG_AFTER_NS = 7_200_000 * MS
+
+QUALITY = "quality: {accuracy: 90%, max_wait: 300ms}"
+SKIPS = ("", "SKIP PAST LAST", "SKIP TO NEXT")
+PATTERNS = "\n".join(
+    f'  p{n}: {{stream: a, pattern: "PATTERN SEQ(A x, B y) WHERE [id] WITHIN 2 s {skip}"}}'
+    for n, skip in enumerate(SKIPS)
+)
+FILE = f"""
+streams: {{a: {{clock: {{unsynced: trust}}}}, b: {{clock: {{unsynced: trust}}}}}}
+live_queries: true
+correct_for: 4s
+queries:
+  fixed: {{stream: a, window: sliding 2s every 500ms, key: payload.id, aggregate: {{n: count()}}}}
+  early: {{stream: a, window: tumbling 1s, early: 300ms, aggregate: {{n: count()}}, finals: true}}
+  session: {{stream: b, window: session 700ms, key: payload.id, aggregate: {{n: count()}}}}
+  near: {{join: interval 400ms, sides: {{x: {{stream: a}}, y: {{stream: b}}}}, outer: full}}
+  cells: {{join: tumbling 1s, sides: {{x: {{stream: a}}, y: {{stream: b}}}}, outer: left,
+          max_events: 9}}
+{PATTERNS}
+  waiting: {{stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 2 s", {QUALITY}}}
+"""
+STAND = {"query", "engine", "promises", "promise"}
+"""Names of parts that stand as long as there are queries."""
+
+
+def topology() -> Topology:
+    return parse(FILE)
+
+
+def raw(rng: Random, n: int = 250) -> list[Event]:
+    """Keys come and go, so that many partitions are quiet long before the end."""
+    events = []
+    seqs = dict.fromkeys(("a0", "a1", "b0", "b1"), -1)
+    ms = 0
+    for at in range(n):
+        ms += rng.choice((5, 40, 40, 200, 3_000 if rng.random() < 0.05 else 20))
+        source = rng.choice(list(seqs))
+        seqs[source] += 1
+        arrival_ms = ms + (rng.randrange(700) if rng.random() < 0.2 else 1)
+        event = Event(
+            source[0], source, NO_EPOCH, seqs[source], START + ms * MS, START + arrival_ms * MS
+        )
+        event.type = rng.choice("AB")
+        event.value = b'{"id": %d}' % (at // 25 + rng.randrange(3))
+        events.append(event)
+    events.sort(key=lambda event: event.arrival_ns)
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return events
+
+
+class Table:
+    """What a changelog holds."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Any] = {}
+        self.names: set[str] = set()
+
+    def apply(self, changes: Changes) -> None:
+        for key, value in changes.items():
+            self.names.add(key)
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
+
+
+def operators_keys(rows: dict[str, Any]) -> set[str]:
+    """Those of windows, patterns and joins: the last part of their names."""
+    kept = {key for key in rows if any(f"\n{name}/" in key for name in ("window", "pattern"))}
+    kept |= {key for key in rows if key.startswith("\n")}
+    return {key.rpartition("\n")[2].rpartition("/")[2] for key in kept}
+
+
+def test_what_is_over_leaves_nothing() -> None:
+    names: set[str] = set()
+    for seed in range(SEEDS):
+        names |= over(seed).names
+    assert any("barrier/" in name for name in names), "or the test says nothing"
+    assert any("unit/" in name for name in names)
+
+
+def over(seed: int) -> Table:
+    """The table when all is over."""
+    rng = Random(seed)
+    asked = topology()
+    operators = ["reorder", "merge", "window", "pattern", "join"]
+    stage, table = Stage(asked, operators), Table()
+    todo = raw(rng)
+    while todo:
+        size = rng.choice((1, 7, 30))
+        batch, todo = todo[:size], todo[size:]
+        stage.on_batch(batch, batch[-1].at_ns)
+        now_ns = batch[-1].at_ns
+        if rng.random() < 0.5:
+            table.apply(stage.changes())
+            assert table.rows == stage.snapshot()
+        if rng.random() < 0.1:
+            table.apply(stage.changes())
+            held = list(stage.held())
+            stage = Stage(asked, operators)
+            stage.restore(table.rows, held)
+    stage.on_time(now_ns + LONG_AFTER_NS)
+    table.apply(stage.changes())
+    table.apply(stage.changes())
+    assert table.rows == stage.snapshot()
+    assert operators_keys(table.rows) <= STAND
+
+    stage.set_queries({name: query for name, query in asked.queries.items() if name != "waiting"})
+    table.apply(stage.changes())
+    assert table.rows == stage.snapshot()
+    assert not any(key.endswith("/promises") for key in table.rows)
+    return table
+
+
+def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
+    asked = topology()
+    rest = {name: query for name, query in asked.queries.items() if name != "waiting"}
+    stage, table = Stage(asked, ["pattern"]), Table()
+    table.apply(stage.changes())
+    assert any(key.endswith("/promises") for key in table.rows)
+    after = Stage(asked.model_copy(update={"queries": rest}), ["pattern"])
+    after.restore(table.rows, [])
+    table.apply(after.changes())
+    assert table.rows == after.snapshot()
+    assert not any(key.endswith("/promises") for key in table.rows)
