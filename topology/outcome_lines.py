@@ -126,7 +126,7 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 
 def result_line(result: Finding) -> JsonObject:
     """A window, a match, a row of a join, or an overflow. `stream` stands behind the documented
-    keys; so do a match's `key` and, where it is set, `amended`."""
+    keys; so do what is `expected` of a window, a match's `key` and, where it is set, `amended`."""
     if isinstance(result, Overflow):
         return {
             "kind": "overflow",
@@ -147,6 +147,7 @@ def result_line(result: Finding) -> JsonObject:
             "high": result.high,
             "at": result.at_ns,
             "stream": result.stream,
+            "expected": result.expected,
         }
     if isinstance(result, JoinResult):
         return {

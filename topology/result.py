@@ -49,11 +49,13 @@ class Result:
 @dataclass(slots=True)
 class WindowResult(Result):
     """Of the window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
-    bound the values that the true times allow; where times are sure they equal `values`."""
+    bound the values that the true times allow, `expected` is their mean; where times are sure all
+    three equal `values`."""
 
     key: Any = None
     low: dict[str, Any] = field(default_factory=dict)
     high: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
 
     @property
     def told_by(self) -> str:

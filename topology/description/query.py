@@ -34,7 +34,7 @@ from topology.description.stream import Section
 from topology.pattern.syntax import Query
 from topology.slack.quality import Guard, Strategy
 
-Uncertainty = Literal["ignore", "thesis3", "expected", "bounds"]
+Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
 
 AGGREGATES: Final[Mapping[str, str]] = {
@@ -325,7 +325,8 @@ def _join_faults(query: QueryConfig) -> list[Fault]:
         faults.append(
             Fault(("sides", alias), message, "write key: payload.x, or one for all sides")
         )
-    if query.uncertainty == "thesis3":
+    if query.uncertainty in ("plain", "thesis3"):
         remedy = "write ignore, expected or bounds"
-        faults.append(Fault(("uncertainty",), "thesis3 is a way to aggregate", remedy))
+        message = f"{query.uncertainty} is a way to aggregate"
+        faults.append(Fault(("uncertainty",), message, remedy))
     return faults

@@ -23,6 +23,7 @@ from topology.window.custom import Function
 
 MAX_AGGREGATES: Final = 1_000
 
+PLAIN: Final = "plain"
 IGNORE: Final = "ignore"
 THESIS3: Final = "thesis3"
 EXPECTED: Final = "expected"
@@ -64,7 +65,7 @@ class WindowConfig:
     every_ns: int = 0
     events: int = 0
     key: tuple[str, ...] | None = None
-    uncertainty: str = EXPECTED
+    uncertainty: str = PLAIN
     early_ns: int = 0
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
@@ -107,7 +108,7 @@ def of(name: str, query: Any, **settings: Any) -> WindowConfig:
         every_ns=window.every_ns or (window.size_ns if window.kind == TUMBLING else 0),
         events=window.events,
         key=path_of(tuple(query.key.split("."))) if query.key else None,
-        uncertainty=query.uncertainty or EXPECTED,
+        uncertainty=query.uncertainty or PLAIN,
         **settings,
     )
 
@@ -133,9 +134,7 @@ def _of_lengths(config: WindowConfig) -> str:
         return fault
     if config.uncertainty in (THESIS3, BOUNDS) and config.size_ns <= 2 * config.max_error_ns:
         least = f"no event certainly belongs to a window of at most {2 * config.max_error_ns} ns"
-        return (
-            f"{least} (twice the largest clock error); write a longer one, or uncertainty: expected"
-        )
+        return f"{least} (twice the largest clock error); write a longer one, or uncertainty: plain"
     return ""
 
 

@@ -2,15 +2,21 @@
 
 `values` by the query's `uncertainty`:
 
-* `ignore`, `bounds`: those inside by reference time.
-* `expected`: count, sum, avg and stddev of weighted sums, each unsure event with the
-  probability that it was inside; the others by reference time.
+* `plain` (default), `ignore`, `bounds`: those inside by reference time. So counts, and sums of
+  whole numbers, are whole.
+* `expected`: what is expected, see below.
 * `thesis3`: the mean over three windows, shifted by -T, 0 and T, where T is the largest clock
   error near the window, at most `max_error` (reorder_drift_merge.md 4.1); `first`, `last` and
   what is no number by reference time.
 
+`expected` beside them, under all but `ignore`: count, sum, avg and stddev of weighted sums, each
+unsure event with the probability that it was inside; the others, and what nothing is known of, as
+in `values`.
+
 `low` and `high` under all but `ignore`: the extremes over all worlds that leave the window an
-event (4.2; None: not known). Where they are one number, that is the value: no world has
+event (4.2; None: not known). Reference times and weights look at each event alone, bounds at what
+its clock can do to all of its events: so `values` (not those of `thesis3`) and `expected` are taken
+into the bounds where they lie outside. Where these are one number, all are that: no world has
 another. A result is sure if all its values are.
 """
 
@@ -34,6 +40,7 @@ class Measured(NamedTuple):
     values: Named
     low: Named
     high: Named
+    expected: Named
     is_sure: bool
 
 
@@ -50,8 +57,9 @@ class Measure:
         """Of a window with nothing unsure."""
         values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
         if self._config.uncertainty == IGNORE or all(cell.is_sure() for cell in cells):
-            return Measured(values, dict(values), dict(values), is_sure=True)
-        return self._measured(values, [cell.bounds(()) for cell in cells])
+            same = dict(values), dict(values), dict(values)
+            return Measured(values, *same, is_sure=True)
+        return self._measured(values, dict(values), [cell.bounds(()) for cell in cells])
 
     def span(
         self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
@@ -65,12 +73,18 @@ class Measure:
             elif event.is_possible(start_ns, end_ns):
                 possibles.append(event)
         rows = [self._makers.of_one(event.values, event) for event in possibles]
-        values = self._values(cells, certain, edges, possibles, rows, start_ns, end_ns)
+        inside = self._inside(cells, edges, start_ns, end_ns)
+        expected = self._expected(inside, certain, possibles, rows, start_ns, end_ns)
+        values = inside
+        if self._config.uncertainty == EXPECTED:
+            values = dict(expected)
+        elif self._config.uncertainty == THESIS3:
+            values = self._mean_of_three(cells, edges, start_ns, end_ns)
         bounds = [
             self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
             for i in range(len(certain))
         ]
-        return self._measured(values, bounds)
+        return self._measured(values, expected, bounds)
 
     def blurred(self, cells: Cells, inside: Sequence[EdgeEvent]) -> Measured:
         """By reference time alone, where too much was unsure to be kept."""
@@ -79,7 +93,7 @@ class Measure:
             add(together, event.values, event)
         values = {name: cell.value() for name, cell in zip(self._names, together, strict=True)}
         nothing = dict.fromkeys(self._names)
-        return Measured(values, nothing, dict(nothing), is_sure=False)
+        return Measured(values, nothing, dict(nothing), dict(values), is_sure=False)
 
     def groups(self, cells: Cells, certain: Cells, possibles: Sequence[Cells]) -> Measured:
         """Values of `cells`; bounds where `certain` belongs and each of `possibles` may."""
@@ -87,7 +101,7 @@ class Measure:
         bounds = [
             cell.copy().bounds([row[i] for row in possibles]) for i, cell in enumerate(certain)
         ]
-        return self._measured(values, bounds)
+        return self._measured(values, dict(values), bounds)
 
     def is_possible(self, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int) -> bool:
         """Whether any of them may belong to the window."""
@@ -97,26 +111,22 @@ class Measure:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def _values(
+    def _expected(
         self,
-        cells: Cells,
+        inside: Named,
         certain: Cells,
-        edges: Sequence[EdgeEvent],
         possibles: Sequence[EdgeEvent],
         rows: Sequence[Cells],
         start_ns: int,
         end_ns: int,
     ) -> Named:
-        if self._config.uncertainty == THESIS3:
-            return self._mean_of_three(cells, edges, start_ns, end_ns)
-        values = self._inside(cells, edges, start_ns, end_ns)
-        if self._config.uncertainty == EXPECTED:
-            weights = [event.weight(start_ns, end_ns) for event in possibles]
-            for i, cell in enumerate(certain):
-                if cell.weighs:
-                    weighted = [(row[i], w) for row, w in zip(rows, weights, strict=True)]
-                    values[self._names[i]] = cell.copy().weighted(weighted)
-        return values
+        expected = dict(inside)
+        weights = [event.weight(start_ns, end_ns) for event in possibles]
+        for i, cell in enumerate(certain):
+            if cell.weighs:
+                weighted = [(row[i], w) for row, w in zip(rows, weights, strict=True)]
+                expected[self._names[i]] = cell.copy().weighted(weighted)
+        return expected
 
     def _inside(
         self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
@@ -152,16 +162,30 @@ class Measure:
         sized = list(zip(possibles, cell.sizes(own), strict=True))
         return cell.within(*spread(sized, start_ns, end_ns, self._play))  # type: ignore[no-any-return]
 
-    def _measured(self, values: Named, bounds: Sequence[tuple[Any, Any]]) -> Measured:
+    def _measured(
+        self, values: Named, expected: Named, bounds: Sequence[tuple[Any, Any]]
+    ) -> Measured:
         low = {name: bound[0] for name, bound in zip(self._names, bounds, strict=True)}
         high = {name: bound[1] for name, bound in zip(self._names, bounds, strict=True)}
         is_sure = True
         for name in self._names:
             if low[name] is None or low[name] != high[name]:
                 is_sure = is_sure and low[name] is high[name] is values[name]
+                expected[name] = _within(expected[name], low[name], high[name])
+                if self._config.uncertainty != THESIS3:
+                    values[name] = _within(values[name], low[name], high[name])
             else:
-                values[name] = low[name]
-        return Measured(values, low, high, is_sure)
+                values[name] = expected[name] = low[name]
+        return Measured(values, low, high, expected, is_sure)
+
+
+def _within(value: Any, low: Any, high: Any) -> Any:
+    """The nearest that the bounds allow, where they are known."""
+    if value is None or number(value) is None:
+        return value
+    if low is not None and value < low:
+        return low
+    return high if high is not None and value > high else value
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:

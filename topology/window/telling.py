@@ -73,7 +73,8 @@ class Teller:
         result = self._result(key, number, span_ns, revision, op)
         result.final = is_final
         result.confidence = confidence
-        result.values, result.low, result.high = measured.values, measured.low, measured.high
+        result.values, result.expected = measured.values, measured.expected
+        result.low, result.high = measured.low, measured.high
         self.results.append(result)
         return Told(revision, digest)
 

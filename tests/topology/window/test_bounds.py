@@ -29,8 +29,8 @@ def end(operator: Windows, now_ns: int) -> list[Any]:
         ({"every_ns": SIZE + 1}, "more than 0 and at most its size"),
         ({"kind": "sliding", "every_ns": 1}, "a longer step"),
         ({"kind": "count", "events": 0}, "write count 100"),
-        ({"uncertainty": "thesis3"}, "uncertainty: expected"),
-        ({"uncertainty": "bounds", "max_error_ns": SIZE // 2}, "uncertainty: expected"),
+        ({"uncertainty": "thesis3"}, "uncertainty: plain"),
+        ({"uncertainty": "bounds", "max_error_ns": SIZE // 2}, "uncertainty: plain"),
         ({"outputs": ()}, "write 1 to 1000"),
         ({"outputs": (Output("x", "product"),)}, "there are: avg, count"),
         ({"max_windows": 0}, "max_windows is 0"),
@@ -63,7 +63,7 @@ def test_a_query_of_the_topology_file_becomes_a_config() -> None:
     assert config.key == ("player", "id")
     assert config.outputs == (Output("p", "quantile", ("v",), 900_000), Output("n", "count"))
     assert (config.size_ns, config.every_ns, config.early_ns) == (10**10, 2 * 10**9, 5)
-    assert config.uncertainty == "expected"
+    assert config.uncertainty == "plain"
     Windows("default", config)
 
 

@@ -91,7 +91,7 @@ def within(result: WindowResult, values: dict[str, Any], where: str) -> None:
         assert agreed == {**values, "median": None, "stddev": None}, where
 
 
-@pytest.mark.parametrize("uncertainty", ["expected", "bounds", "thesis3"])
+@pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
 def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
     narrowed = 0
@@ -172,6 +172,25 @@ def test_widening_an_error_never_narrows_the_bounds() -> None:
                 if result.low[name] is not None:
                     assert after[start_ns].low[name] <= result.low[name], (seed, name)
                     assert after[start_ns].high[name] >= result.high[name], (seed, name)
+
+
+def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside() -> None:
+    """The values are those of the reference times, or the nearest that the bounds allow."""
+    moved = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, _ = world(rng, 60)
+        config = config_of("tumbling", keyed=False)
+        results = last_word(run(config, disordered(rng, copies(stamped))))
+        plain = truth(stamped, config)
+        for result in results:
+            n, low, high = result.values["n"], result.low["n"], result.high["n"]
+            window = ("-", result.start_ns, result.end_ns)
+            assert isinstance(n, int)
+            assert n == min(max(plain.get(window, {"n": 0})["n"], low), high), seed
+            assert low <= result.expected["n"] <= high, seed
+            moved += result.expected["n"] != n
+    assert moved
 
 
 def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
