@@ -1,6 +1,7 @@
 """`inorder explain`: why is this event held, which source blocks the merge?
 
-Asks a running worker and says it in words; `--json` gives what the worker answered.
+Asks a running worker and says it in words; `--json` gives what the worker answered. Partitions of
+which there is nothing to say are counted. Where clocks are unsure, the last lines say what to do.
 """
 
 from __future__ import annotations
@@ -13,12 +14,21 @@ from typing import Any, Final
 import click
 
 from cli.topology_file import Refused
-from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT
+from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
 TIMEOUT_S: Final = 5.0
 NS_PER_MS: Final = 1_000_000
 PPB_PER_PPM: Final = 1_000
 TROUBLE: Final = (STALE, SUSPECT, BROKEN)
+REMEDIES: Final = {
+    UNSYNCED: (
+        "let the sources sync with `inorder sync-server`, or declare their offsets in the clock"
+        " topic; where their clocks are right anyway, write clock: {unsynced: trust}"
+    ),
+    STALE: "they have not synced for a while: look whether a sync server answers them",
+    SUSPECT: "their newest rounds contradict the older: look at the servers, three settle it",
+    BROKEN: "their events refuted their clocks: let them sync again, or set the clocks right",
+}
 
 
 @click.command("explain")
@@ -51,25 +61,61 @@ def asked(worker: str) -> list[dict[str, Any]]:
 
 def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
     """The answer in words, a line for each thing that waits."""
-    lines = []
+    lines: list[str] = []
+    empty = 0
     for part in partitions:
+        about = _partition(part, source)
         place = f"{part['stage']} {part['topic']}/{part['partition']}"
+        waits = part["held"] or part["next_offset"] != part["high_watermark"]
+        if not about and (source is not None or not waits):
+            empty += 1
+            continue
         lines.append(
             f"{place}: {part['held']} held, next offset {part['next_offset']},"
             f" end {part['high_watermark']}"
         )
-        alignment = part["alignment"]
-        if alignment is not None and part["held"]:
-            lanes = ", ".join(map(str, alignment["waiting_for_lanes"]))
-            lines.append(f"  waits for a word from lane {lanes}")
-        for name, wrong in sorted(part.get("queries_set_aside", {}).items()):
-            lines.append(f"  query {name} is set aside: {wrong}")
-        for stream, operators in part["streams"].items():
-            now_ns = part["now"]
-            lines += _reorder(stream, operators.get("reorder"), now_ns, source)
-            lines += _clocks(stream, operators.get("clock"), source)
-            lines += _merge(stream, operators.get("merge"), source)
-    return lines
+        lines += about
+    return lines + _rest(empty, len(partitions), source) + _remedies(partitions)
+
+
+def _rest(empty: int, whole: int, source: str | None) -> list[str]:
+    if not whole:
+        return ["no partition is assigned to this worker"]
+    if not empty:
+        return []
+    others = "all of" if empty == whole else "the other"
+    said = "nothing is held, and all is read" if source is None else f"nothing of {source} waits"
+    return [f"in {others} {empty} partitions {said}"] if empty > 1 else [f"in one partition {said}"]
+
+
+def _remedies(partitions: list[dict[str, Any]]) -> list[str]:
+    """What to do about clocks that are unsure, once for all partitions."""
+    counts = dict.fromkeys(REMEDIES, 0)
+    for part in partitions:
+        for operators in part["streams"].values():
+            for state in counts:
+                counts[state] += operators.get("clock", {}).get(state, 0)
+    return [f"{count} {state}: {REMEDIES[state]}" for state, count in counts.items() if count]
+
+
+def _partition(part: dict[str, Any], source: str | None) -> list[str]:
+    """What there is to say about one, below its name."""
+    lines: list[str] = []
+    for stream, operators in part["streams"].items():
+        lines += _reorder(stream, operators.get("reorder"), part["now"], source)
+        lines += _clocks(stream, operators.get("clock"), source)
+        lines += _merge(stream, operators.get("merge"), source)
+    if source is not None and not lines:
+        return []
+    general = [
+        f"  query {name} is set aside: {wrong}"
+        for name, wrong in sorted(part.get("queries_set_aside", {}).items())
+    ]
+    alignment = part["alignment"]
+    if alignment is not None and part["held"]:
+        lanes = ", ".join(map(str, alignment["waiting_for_lanes"]))
+        general.insert(0, f"  waits for a word from lane {lanes}")
+    return general + lines
 
 
 def _reorder(
@@ -105,13 +151,17 @@ def _clocks(stream: str, clock: dict[str, Any] | None, source: str | None) -> li
     """How many clocks are how sure; those in trouble, or the one asked for, by name."""
     if clock is None or not clock["sources"]:
         return []
-    counts = [f"{clock[state]} {state}" for state in STATES if clock[state]]
-    lines = [f"  {stream}: clocks of {clock['sources']} sources: {', '.join(counts)}"]
-    return lines + [
+    if source is None and clock["sources"] == clock[SYNCED]:
+        return []
+    named = [
         f"    {each['source']}: {_said_of(each)}"
         for each in clock["clocks"]
         if each["source"] == source or (source is None and each["state"] in TROUBLE)
     ]
+    if source is not None and not named:
+        return []
+    counts = [f"{clock[state]} {state}" for state in STATES if clock[state]]
+    return [f"  {stream}: clocks of {clock['sources']} sources: {', '.join(counts)}", *named]
 
 
 def _said_of(clock: dict[str, Any]) -> str:

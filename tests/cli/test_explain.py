@@ -112,10 +112,25 @@ def test_one_source_alone() -> None:
     assert not any(source in line for line in about for source in ("s3", "s4"))
 
 
-def test_nothing_held_is_one_line_and_names_no_lanes() -> None:
+def test_what_is_empty_is_counted_and_not_listed() -> None:
     idle = MERGE | {"held": 0, "streams": {"court": MERGE["streams"]["court"]}}
-    assert told([idle], None) == ["merge events.sequenced/0: 0 held, next offset 5, end 5"]
-    assert told([], None) == []
+    behind = idle | {"partition": 4, "next_offset": 2}
+    everything = "in all of 8 partitions nothing is held, and all is read"
+    assert told([idle] * 8, None) == [everything]
+    assert told([idle, behind, idle], None) == [
+        "merge events.sequenced/4: 0 held, next offset 2, end 5",
+        "in the other 2 partitions nothing is held, and all is read",
+    ]
+    assert told([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
+    assert told([], None) == ["no partition is assigned to this worker"]
+
+
+def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
+    counts = {"sources": 2, "synced": 2, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
+    known = {"clock": counts | {"clocks": [clock("s1", "synced"), clock("s2", "synced")]}}
+    answer = [REORDER | {"held": 0, "next_offset": 60, "streams": {"pitch": known}}]
+    assert told(answer, None) == ["in one partition nothing is held, and all is read"]
+    assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
 class Worker(BaseHTTPRequestHandler):
@@ -172,8 +187,20 @@ def test_clocks_are_counted_and_those_in_trouble_named() -> None:
         clock("s3", "synced", skew_ppb=-199_960),
     ]
     answer = [REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": clocks}}}}]
-    _, summary, broken = told(answer, None)
+    _, summary, broken, *remedies = told(answer, None)
     assert summary == "  pitch: clocks of 4 sources: 2 synced, 1 unsynced, 1 broken"
     offset = "ref_time = ts -3600000.000 ms, give or take 0.250 ms"
     assert broken == f"    s1: broken, {offset}, segment 3"
-    assert told(answer, "s3")[-1] == f"    s3: synced, {offset}, runs +200.0 ppm off, segment 0"
+    third = f"    s3: synced, {offset}, runs +200.0 ppm off, segment 0"
+    assert third in told(answer, "s3")
+    assert [line.split(":")[0] for line in remedies] == ["1 unsynced", "1 broken"]
+    assert "inorder sync-server" in remedies[0]
+    assert "clock: {unsynced: trust}" in remedies[0]
+
+
+def test_what_to_do_about_clocks_is_said_once() -> None:
+    counts = {"sources": 3, "synced": 0, "stale": 0, "unsynced": 3, "suspect": 0, "broken": 0}
+    part = REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": []}}}}
+    lines = told([part, part], None)
+    assert len([line for line in lines if "sync-server" in line]) == 1
+    assert lines[-1].startswith("6 unsynced: ")

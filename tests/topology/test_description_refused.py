@@ -56,6 +56,22 @@ BROKEN: list[tuple[str, str, str]] = [
     ("streams: {a: {topic: x}}", "streams.a.topic", "no such key; write one of: input, output,"),
     ("streams: {a: {clock: {max_slew: 3}}}", "streams.a.clock.max_slew", "no such key"),
     (f"{MINIMAL}topics: {{partition: 3}}", "topics.partition", "did you mean `partitions`?"),
+    # keys that belong elsewhere
+    ("streams: {a: {ts_unit: ms}}", "streams.a.ts_unit", "; write it under streams.a.headers"),
+    (
+        "streams: {a: {max_wait: 1s}}",
+        "streams.a.max_wait",
+        "write it under streams.a.reorder or under streams.a.merge",
+    ),
+    (reorder("idle_after: 1s"), "streams.pitch.reorder.idle_after", "under streams.pitch.merge"),
+    ("streams: {a: {delivery: exactly_once}}", "streams.a.delivery", "write it at the top of the"),
+    (f"{MINIMAL}unsynced: trust", "unsynced", "write it under streams.<name>.clock"),
+    (f"{MINIMAL}clock: {{unsynced: trust}}", "clock", "write it under streams.<name>"),
+    (f"{MINIMAL}topics: {{state: redis}}", "topics.state", "write it at the top of the file"),
+    (f"{MINIMAL}partitions: 3", "partitions", "write it under topics"),
+    (f"{QUERY}{ONE}accuracy: 99%", "queries.q.accuracy", "write it under queries.q.quality"),
+    ("streams: {a: {tsunits: ms}}", "streams.a.tsunits", "`ts_unit` under streams.a.headers?"),
+    (reorder("outputs: x"), "streams.pitch.reorder.outputs", "`output` under streams.pitch?"),
     # names of streams
     ("streams:", "streams", "is empty; name at least one stream: streams: {default: {}}"),
     ("streams: {}", "streams", "is empty; name at least one stream"),

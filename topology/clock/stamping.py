@@ -64,13 +64,14 @@ MODEL: Final = "model/"
 """Key of what is known about its clock."""
 
 AHEAD_DETAIL: Final = (
-    "ts is {} ns after the arrival; set the source's clock or its ts_unit, or raise clock.max_ahead"
+    "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"
+    " raise clock.max_ahead"
 )
 MAX_TOLD: Final = 100
 
 BEHIND_DETAIL: Final = (
     "its time is longer before the arrival than clock.max_behind allows; set the source's clock"
-    " or its ts_unit, or raise the bound"
+    " or headers.ts_unit of its stream, or raise the bound"
 )
 UNSYNCED_DETAIL: Final = (
     "nothing sure is known about the clock of the source; let it sync with the sync server,"

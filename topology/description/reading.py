@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from topology.description.problem import (
     Problem,
     TopologyError,
     meant,
+    nearest,
     shown,
     spelled,
 )
@@ -150,7 +151,8 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            yield Fault(path, "there is no such key", meant(path[-1], _keys((*above, *path[:-1]))))
+            remedy = _place((*above, *path), error["input"])
+            yield Fault(path, "there is no such key", remedy)
         case "invalid_key":
             yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
         case "missing":
@@ -163,8 +165,60 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
+def _place(path: Path, value: Any) -> str:
+    """The remedy for a key that is not known where it stands: the sections where it is, nearest
+    first; else the likely word here, and then one level down or up."""
+    *section, key = path
+    here = tuple(section)
+    homes = _homes(here, lambda keys: key in keys, value)
+    if homes:
+        least = min(_apart(here, home) for home in homes)
+        places = [_told(home) for home in homes if _apart(here, home) == least]
+        return f"write it {' or '.join(places)}"
+    if nearest(key, _keys(here)) is None:
+        for home in _homes(here, lambda keys: nearest(key, keys) is not None, value):
+            if _apart(here, home) == 1:
+                return f"did you mean `{nearest(key, _keys(home))}` {_told(home)}?"
+    return meant(key, _keys(here))
+
+
+def _homes(here: Path, fits: Callable[[Sequence[str]], bool], value: Any) -> list[Path]:
+    """Other sections whose keys fit, with the names of `here` as far as they share them. A mapping
+    belongs where sections stand, and nothing else does."""
+    found = []
+    for pattern in _SECTIONS:
+        home = tuple(
+            (here[at] if _pattern(here[: at + 1]) == pattern[: at + 1] else part)
+            for at, part in enumerate(pattern)
+        )
+        below = {
+            each[len(pattern)] for each in _SECTIONS if each[: len(pattern)] == pattern != each
+        }
+        holds = below if isinstance(value, Mapping) else set(_keys(pattern)) - below
+        if home != here and fits([key for key in _keys(pattern) if key in holds]):
+            found.append(home)
+    return found
+
+
+def _apart(one: Path, other: Path) -> int:
+    """Levels from one section up and down to another; a name and what bears names are one."""
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    return len(one) + len(other) - 2 * shared
+
+
+def _told(home: Path) -> str:
+    spelled_out = spelled(tuple("<name>" if part == "*" else part for part in home))
+    return f"under {spelled_out}" if home else "at the top of the file"
+
+
+def _pattern(path: Path) -> Path:
+    return tuple("*" if at % 2 and path[0] != "topics" else p for at, p in enumerate(path))
+
+
 def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
-    pattern: Path = tuple("*" if at % 2 and path[0] != "topics" else p for at, p in enumerate(path))
+    pattern = _pattern(path)
     fields = _SECTIONS[pattern].model_fields if pattern in _SECTIONS else {}
     return tuple(str(field.validation_alias or name) for name, field in fields.items())
