@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock audit clean distclean
+.PHONY: help install setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +46,9 @@ $(SPARK): requirements-spark.lock $(RUNTIME)
 	@$(PIP) install --require-hashes --no-build-isolation -r requirements-spark.lock
 	@touch $@
 
-setup: $(DEV) ## the virtual environment .venv with all that is needed
+install: $(RUNTIME) ## the virtual environment .venv with what inorder needs to run
+
+setup: $(DEV) ## the virtual environment .venv with all that is needed, tools for tests too
 
 demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 	@$(BIN)/inorder demo $(ARGS)

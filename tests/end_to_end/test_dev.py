@@ -101,11 +101,11 @@ README = Path(__file__).parents[2] / "README.md"
 
 
 def readme_commands() -> tuple[str, list[str]]:
-    """What the README has run in the first terminal, behind `make setup`, and in the second."""
+    """What the README has run in the first terminal, behind `make install`, and in the second."""
     section = README.read_text().partition("## Your first events")[2]
     first, second = re.findall(r"^```\n(.*?)^```", section, re.M | re.S)[:2]
     setup, serve = first.splitlines()
-    assert setup == "make setup"
+    assert setup == "make install"
     return serve, second.splitlines()
 
 
