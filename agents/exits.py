@@ -30,6 +30,8 @@ _MEANINGS = {
     Exit.REFUSED: "it did not begin as asked: bad arguments, a bad file, or a place they name is"
     " absent or of another shape (no broker or worker answers there, no such topic or table,"
     " a state of another format)",
-    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `spark backfill`)",
-    Exit.NOTHING_USABLE: "the input was read, and most lines of it could not be used (`replay`)",
+    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`,"
+    " `spark backfill`)",
+    Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be used"
+    " (`replay`)",
 }

@@ -17,9 +17,8 @@ from typing import Final
 import click
 import yaml
 
-from agents.brokers import BrokersUnavailable
-from cli.input_file import InputError
-from cli.kafka_options import kafka_option, security
+from cli.input_file import InputError, Unreadable
+from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.rows import NEEDED_BY_TIME, Row, read_rows
 from cli.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
@@ -27,7 +26,6 @@ from cli.topology_file import Refused
 from topology.description import TopologyError, parse
 
 MAX_LINES: Final = 200_000
-UNREADABLE: Final = 3
 MS: Final = 1_000_000
 S: Final = 1_000 * MS
 STEPS_NS: Final = tuple(
@@ -79,17 +77,15 @@ def command(
         if topic is not None and brokers is not None:
             from cli.topic_rows import TopicRows
 
-            found = TopicRows(brokers, security(kafka_path), topic, lines)
+            access = security(kafka_path)
+            reached(brokers, access)
+            found = TopicRows(brokers, access, topic, lines)
             rows, headers = found.rows, found.preset
         else:
             rows = read_rows(events or "-", needed=NEEDED_BY_TIME)
         survey = surveyed(_counted(islice(rows, lines)), time.time_ns())
     except InputError as error:
-        failure = click.ClickException(str(error))
-        failure.exit_code = UNREADABLE
-        raise failure from error
-    except BrokersUnavailable as error:
-        raise click.ClickException(str(error)) from error
+        raise Unreadable(str(error)) from error
     text = written(survey, topic or events or "-", topic, headers)
     try:
         parse(text)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from agents.brokers import brokers_at
 from agents.security import Security
 from cli.input_file import InputError
 from cli.rows import Row
+from cli.topology_file import Refused
 from topology import rfc3339
 from topology.description.stream import PRESETS, HeaderNames
 
@@ -27,10 +27,9 @@ NS_PER_MS: Final = 1_000_000
 
 class TopicRows:
     """At most `most` records. `preset` is empty where it is the plain one, or none is known.
-    Raises `InputError`, or what `brokers_at` raises."""
+    Raises `InputError`; `Refused` where there is no such topic."""
 
     def __init__(self, brokers: str, access: Security, topic: str, most: int) -> None:
-        brokers_at(brokers, access)
         consumer = Consumer(
             {
                 "bootstrap.servers": brokers,
@@ -59,7 +58,7 @@ class TopicRows:
 def _messages(consumer: Consumer, topic: str, most: int) -> Iterator[Any]:
     known = consumer.list_topics(topic, timeout=ASK_TIMEOUT_S).topics[topic].partitions
     if not known:
-        raise InputError(f"there is no topic {topic}; check --topic")
+        raise Refused(f"--topic {topic}: there is no such topic")
     consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in known])
     unread, count = set(known), 0
     while unread and count < most:
