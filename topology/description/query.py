@@ -272,7 +272,7 @@ class QueryConfig(Section):
     early_ns: DurationNs = Field(default=0, validation_alias="early")
     max_windows: Count = 1_000_000
     max_events: Count = 1_000_000
-    max_rows: Count = 10_000
+    max_rows: Count = 1_000
 
     @property
     def kind(self) -> str:

@@ -89,7 +89,7 @@ class JoinConfig:
     correct_for_ns: int = 600 * 10**9
     newcomers_ns: int = 600 * 10**9
     max_events: int = 1_000_000
-    max_rows: int = 10_000
+    max_rows: int = 1_000
     quality: Quality | None = None
 
     @property

@@ -24,7 +24,7 @@ def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[E
     for _ in range(count):
         marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
         yield [
-            _moved(one, offset_ns)
+            moved(one, offset_ns)
             for group in clocks.values()
             for offset_ns in (_offset(rng, group, marks),)
             for one in group
@@ -39,7 +39,7 @@ def _offset(rng: Random, group: Sequence[Entry], marks: Sequence[int]) -> int:
     return rng.randint(-most, most)
 
 
-def _moved(entry: Entry, offset_ns: int) -> Entry:
+def moved(entry: Entry, offset_ns: int) -> Entry:
     event = twin(entry.event)
     event.ref_time_ns, event.error_ns = entry.time_ns + offset_ns, 0
     return Entry(event, entry.payload)

@@ -1,0 +1,107 @@
+"""Law: no event has more rows than `max_rows`, and whatever is not told for that is."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import Random
+
+from topology.event import WATERMARK, Event
+from topology.join.config import JoinConfig, Side
+from topology.join.operator import Join
+from topology.result import EMIT, JoinResult, Overflow
+
+SEEDS = 15 * int(os.environ.get("INORDER_SEEDS", "1"))
+MS = 1_000_000
+MOST = 3
+
+
+def config(rng: Random, max_rows: int) -> JoinConfig:
+    streams = ["a", rng.choice("ab"), *rng.choice(("", "a"))]
+    return JoinConfig(
+        "q",
+        tuple(Side(alias, stream, "", None) for alias, stream in zip("xyz", streams, strict=False)),
+        rng.choice(("interval", "window")),
+        low_ns=-400 * MS,
+        high_ns=400 * MS,
+        size_ns=600 * MS,
+        every_ns=200 * MS,
+        outer=rng.choice(("inner", "left", "full")),
+        uncertainty=rng.choice(("ignore", "expected", "bounds")),
+        finals=rng.random() < 0.5,
+        correct_for_ns=600 * MS,
+        newcomers_ns=0,
+        max_rows=max_rows,
+    )
+
+
+def events(rng: Random, n: int = 70) -> list[Event]:
+    """Each with a watermark of its stream behind it, now and then."""
+    made, seqs, at_ns = [], Counter[str](), 0
+    for offset in range(n):
+        at_ns += rng.choice((1, 20, 50)) * MS
+        stream = rng.choice("ab")
+        seqs[stream] += 1
+        ref_ns = max(0, at_ns - rng.choice((0, 0, 100)) * MS)
+        event = Event(stream, stream, 0, seqs[stream], ref_ns, at_ns, offset)
+        event.value, event.error_ns = {}, rng.choice((0, 0, 30 * MS))
+        made.append(event)
+        if rng.random() < 0.2:
+            mark = Event(stream, "", 0, 0, at_ns - 50 * MS, at_ns, kind=WATERMARK)
+            mark.complete_ns = mark.ref_time_ns
+            made.append(mark)
+    return made
+
+
+def rows(join: Join, event: Event) -> tuple[int, int, int]:
+    """Of the event without a null; the most with a null of one owner; overflows."""
+    told = join.on_batch([event], event.at_ns).results
+    found = [result for result in told if isinstance(result, JoinResult)]
+    sides = len(join.config.sides)
+    own = [row for row in found if row.op == EMIT and len(row.partners) == sides]
+    lacking = Counter(
+        (row.start_ns, row.partners[0].alias, row.partners[0].source, row.partners[0].seq, row.op)
+        for row in found
+        if len(row.partners) < sides
+    )
+    overflows = sum(isinstance(result, Overflow) for result in told)
+    return len(own), max(lacking.values(), default=0), overflows
+
+
+def test_no_event_has_more_rows_than_may_be() -> None:
+    cut = 0
+    for seed in range(SEEDS):
+        bounded = Join(config(Random(seed), MOST))
+        free = Join(config(Random(seed), 100_000))
+        for event in events(Random(seed)):
+            own, lacking, overflows = rows(bounded, event)
+            assert own <= MOST, f"seed {seed}: {event}"
+            assert lacking <= MOST, f"seed {seed}: {event}"
+            if rows(free, event)[0] > MOST:
+                assert own == MOST, f"seed {seed}: {event}"
+                assert overflows, f"seed {seed}: {event}"
+                cut += 1
+        assert free.figures()["overflows"] == 0
+    assert cut > 10 * SEEDS
+
+
+def test_times_in_another_unit_make_no_cross_join() -> None:
+    """Each event in reach of each: milliseconds that were taken for nanoseconds."""
+    join = Join(
+        JoinConfig(
+            "q",
+            (Side("x", "a", "", None), Side("y", "b", "", None)),
+            "interval",
+            low_ns=-100 * MS,
+            high_ns=100 * MS,
+            max_rows=50,
+        )
+    )
+    told = [0, 0]
+    for at in range(400):
+        event = Event("ab"[at % 2], "s", 0, at, at, at, at)
+        event.value = {}
+        own, _, overflows = rows(join, event)
+        told = [told[0] + own, told[1] + overflows]
+    assert told == [sum(min(50, (at + 1) // 2) for at in range(400)), 299]
+    assert join.figures()["overflows"] == 299
