@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.changelog import StateRefused, changelog_topic
+from agents.changelog import StateRefused
 from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
 from agents.outlet import (
     NoOutlet,
@@ -23,18 +22,15 @@ from agents.outlet import (
     SideOutlet,
     partition_of,
 )
+from agents.reads import ORDERED, RAW, SEQUENCED, changelog_topic, inputs_of, reads, upstream_inputs
 from topology.clock.drift_table import DriftTable
 from topology.description import ClockConfig, StreamConfig, Topology
 from topology.description import Stage as StageDescription
-from topology.description.stages import JOIN, PATTERN, WINDOW
+from topology.description.stages import JOIN, PATTERN
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
 from topology.join.meeting import JOIN_PLACE
 from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
-
-RAW: Final = "raw"
-SEQUENCED: Final = "sequenced"
-ORDERED: Final = "ordered"
 
 
 class ArrangementError(Exception):
@@ -209,43 +205,12 @@ class Arrangement:
         return partition_of(self.topology.meeting_of(stream), self.partitions[topic])
 
 
-def works(topology: Topology, stage: StageDescription) -> bool:
-    """Whether the stage has anything to do: one that only looks has not without queries."""
-    return any(topology.has_work(name) for name in stage.operators)
-
-
 def input_reader(topology: Topology, topic: str) -> RawInlet:
     """Streams that share an input topic share its header contract; those by time need no number."""
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
     reader = HeaderReader(topology.headers_of(topic), by_time)
     return RawInlet(reader, topology.topics.max_record_bytes)
-
-
-def reads(topology: Topology, stage: StageDescription) -> str:
-    """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
-    first = stage.operators[0]
-    if first == REORDER:
-        return RAW
-    if first == MERGE:
-        return SEQUENCED
-    found = {PATTERN: topology.patterns_read, WINDOW: topology.windows_read}
-    return found.get(first, topology.joins_read)
-
-
-def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
-    match reads(topology, stage):
-        case "raw":
-            return sorted({stream.input for stream in topology.streams.values()})
-        case "sequenced":
-            return [topology.topics.sequenced]
-        case _:
-            return sorted({stream.output for stream in topology.streams.values()})
-
-
-def upstream_inputs(topology: Topology) -> list[str]:
-    """The topics whose partitions are the lanes of `events.sequenced`."""
-    return sorted({stream.input for stream in topology.streams.values()})
 
 
 def topics_of(topology: Topology, stage: StageDescription) -> list[str]:

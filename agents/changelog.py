@@ -66,11 +66,6 @@ class _Format(msgspec.Struct):
     format: int = 0
 
 
-def changelog_topic(application: str, stage: str, input_topic: str) -> str:
-    """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
-    return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
-
-
 def read_progress(value: bytes, whose: str) -> Progress:
     """StateRefused where the state of `whose` partition has another format than this version
     reads."""

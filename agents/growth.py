@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from agents.arrangement import inputs_of, works
-from agents.changelog import changelog_topic
+from agents.reads import changelog_topic, inputs_of, works
 from agents.security import PLAINTEXT, Security
 from agents.topics import TIMEOUT_S, TopicsUnavailable, await_leaders
 from topology.description import Topology

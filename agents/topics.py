@@ -1,13 +1,4 @@
-"""The topics a topology needs, and their making.
-
-* Input topics and `clock.offsets` use LogAppendTime: append time is the arrival clock.
-* Derived topics use CreateTime, with the broker's bounds on stamps lifted and without
-  retention by time: a stamp may be years off, which would fail the transaction or make
-  the broker delete the record at once.
-* Results are compacted by their ids: the newest revision of each remains.
-* Changelogs are compacted, one for each stage and input topic.
-* What a stage writes is what it read and its stamps: derived topics and changelogs take
-  larger records than the input does, so no stamp makes a record too large.
+"""The making of the topics a topology needs (`agents.declared`).
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
 declaration is told. When it returns, every topic has its leaders.
@@ -24,45 +15,17 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from agents.arrangement import inputs_of, works
-from agents.changelog import changelog_topic
+from agents.declared import TopicSpec
 from agents.security import PLAINTEXT, Security
-from topology.description import Topology
 
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
-FOREVER_MS: Final = str(2**63 - 1)
-FRAMING_BYTES: Final = 1 << 16
-"""Room for what frames a record, beyond `topics.max_record`."""
-
 BROKERS_DEFAULT: Final = -1
 """In place of a number of copies."""
-
-STAMPS_BYTES: Final = 1 << 16
-"""Room for the headers that stages add, and for what a changelog notes of a record."""
-
-ARRIVAL: Final = {"message.timestamp.type": "LogAppendTime"}
-DERIVED: Final = {
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": FOREVER_MS,
-    "message.timestamp.after.max.ms": FOREVER_MS,
-    "retention.ms": "-1",
-}
-COMPACTED: Final = {"cleanup.policy": "compact"}
-CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
-"""Compacted no sooner than the input's default retention: a replay needs the samples of
-its time, not the last of each source."""
 
 
 class TopicsUnavailable(Exception):
     """The brokers did not do as asked; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
-    name: str
-    partitions: int
-    config: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +38,6 @@ class Outcome:
     differences: tuple[str, ...] = ()
     copies: int = 0
     brokers: int = 0
-
-
-def declared(topology: Topology) -> list[TopicSpec]:
-    """Every topic the topology needs, in order of the flow."""
-    topics = topology.topics
-    largest_read_bytes = topics.max_record_bytes + FRAMING_BYTES
-    read = {"max.message.bytes": str(largest_read_bytes)}
-    written = {"max.message.bytes": str(largest_read_bytes + STAMPS_BYTES)}
-    streams = topology.streams.values()
-    specs = [
-        TopicSpec(name, topics.partitions, {**ARRIVAL, **read})
-        for name in sorted({stream.input for stream in streams})
-    ]
-    specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
-    if not topology.fused:
-        specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **written}))
-    whole = [*sorted({stream.output for stream in streams}), topics.late]
-    specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
-    specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
-    specs += [
-        TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
-        for topic in topology.result_topics.values()
-    ]
-    if topology.live_queries:
-        specs.append(TopicSpec(topics.queries, 1, COMPACTED))
-    for stage in topology.stages:
-        if works(topology, stage):
-            for topic in inputs_of(topology, stage):
-                name = changelog_topic(topology.application, stage.name, topic)
-                specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **written}))
-    return specs
 
 
 def create(

@@ -17,7 +17,8 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from agents.topics import create, declared
+from agents.declared import declared
+from agents.topics import create
 from benchmarks.workloads.rows import Row
 from producers.headers import HeaderWriter
 from topology.description import HeaderConfig, Topology, parse

@@ -9,7 +9,8 @@ from typing import Final
 import click
 
 from agents import growth
-from agents.topics import Outcome, TopicsUnavailable, create, declared
+from agents.declared import declared
+from agents.topics import Outcome, TopicsUnavailable, create
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from agents.exits import Exit
-from cli.own import bringing
-from cli.own_read import reading
-from topology.description import Topology, TopologyError, parse
+
+if TYPE_CHECKING:
+    from topology.description import Topology
 
 EMBEDDED: Final = "embedded"
 """In place of brokers: one inside the worker's process."""
@@ -28,6 +28,11 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     `redis` stands for the file's `redis:`, which may hold a password. The file that `functions:`
     names is run, or else read only (`cli.own_read`): then the topology can be looked at.
     """
+    # Many commands need no more than what is below, and this takes half of a second to import.
+    from cli.own import bringing
+    from cli.own_read import reading
+    from topology.description import TopologyError, parse
+
     bring = (bringing if runs_functions else reading)(Path(path).parent)
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from agents.arrangement import works
 from agents.http import HttpUnavailable
+from agents.reads import works
 from agents.security import PLAINTEXT
 from agents.supervisor import Supervisor
 from cli.instance import NONE, instance_option, session_option

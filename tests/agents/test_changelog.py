@@ -12,14 +12,14 @@ from agents.changelog import (
     STATE_FORMAT,
     Progress,
     StateRefused,
-    changelog_topic,
     decode,
     encode,
     encoded,
     read_progress,
 )
+from agents.declared import FRAMING_BYTES, STAMPS_BYTES, declared
 from agents.held import Note, Spilled
-from agents.topics import FRAMING_BYTES, STAMPS_BYTES, declared
+from agents.reads import changelog_topic
 from tests.agents.records import SOUND
 from topology.description import parse
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.topics import create, declared
+from agents.declared import declared
+from agents.topics import create
 from topology.description import Topology, parse
 
 SPLIT = "reorder, merge"

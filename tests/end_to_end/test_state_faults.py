@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from agents.topics import create, declared
+from agents.declared import declared
+from agents.topics import create
 from benchmarks.workloads import crowd
 from infra.poll import wait_until
 from infra.redis import RedisServer

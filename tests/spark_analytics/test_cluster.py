@@ -19,8 +19,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 import infra.spark
+from agents.declared import declared
 from agents.security import PLAINTEXT
-from agents.topics import create, declared
+from agents.topics import create
 from cli.spark import command
 from infra.spark import package
 from spark_analytics.outputs import read

@@ -130,7 +130,7 @@ class ReorderConfig(Section):
 
 
 MAX_SERVERS: Final = 8
-"""Time servers whose rounds are kept for a source."""
+"""Time servers whose rounds `topology.clock.measured` keeps for a source."""
 MAX_SKEW_PPB: Final = 10_000_000
 """A clock that runs one per cent wrong is no clock."""
 

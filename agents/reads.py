@@ -1,0 +1,52 @@
+"""Which topics a stage reads, and what its changelog is called: the topology's word alone.
+
+Nothing of Kafka is imported here, so that a topology can be looked at quickly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.description import Stage as StageDescription
+from topology.description import Topology
+from topology.description.stages import MERGE, PATTERN, REORDER, WINDOW
+
+RAW: Final = "raw"
+SEQUENCED: Final = "sequenced"
+ORDERED: Final = "ordered"
+
+
+def works(topology: Topology, stage: StageDescription) -> bool:
+    """Whether the stage has anything to do: one that only looks has not without queries."""
+    return any(topology.has_work(name) for name in stage.operators)
+
+
+def reads(topology: Topology, stage: StageDescription) -> str:
+    """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
+    first = stage.operators[0]
+    if first == REORDER:
+        return RAW
+    if first == MERGE:
+        return SEQUENCED
+    found = {PATTERN: topology.patterns_read, WINDOW: topology.windows_read}
+    return found.get(first, topology.joins_read)
+
+
+def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
+    match reads(topology, stage):
+        case "raw":
+            return sorted({stream.input for stream in topology.streams.values()})
+        case "sequenced":
+            return [topology.topics.sequenced]
+        case _:
+            return sorted({stream.output for stream in topology.streams.values()})
+
+
+def upstream_inputs(topology: Topology) -> list[str]:
+    """The topics whose partitions are the lanes of `events.sequenced`."""
+    return sorted({stream.input for stream in topology.streams.values()})
+
+
+def changelog_topic(application: str, stage: str, input_topic: str) -> str:
+    """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
+    return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"

@@ -1,0 +1,61 @@
+"""Laws: a command imports what it needs and no more, so that it answers at once.
+
+What is imported is a figure that does not depend on the machine, unlike time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+HEAVY: Final = (
+    *("faust", "aiokafka", "confluent_kafka", "aiohttp", "mode"),
+    *("pyarrow", "pyspark", "pandas", "numpy"),
+    *("redis", "rocksdict", "psycopg", "prometheus_client"),
+)
+SCRIPT: Final = """
+import sys
+from cli.main import main
+try:
+    main(sys.argv[1:], prog_name="inorder")
+finally:
+    print("loaded", *sorted(sys.modules), file=sys.stderr)
+"""
+TOPOLOGY: Final = "streams: {default: {}}\n"
+EVENT: Final = '{"source": "s", "seq": 0, "ts": 1}\n'
+
+
+def loaded(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], cwd=ROOT, capture_output=True, check=True
+    )
+    return set(done.stderr.decode().split("loaded ")[-1].split())
+
+
+@pytest.mark.parametrize("command", ["--help", "check", "replay", "explain --help", "match --help"])
+def test_what_needs_no_kafka_imports_none(command: str, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TOPOLOGY)
+    (tmp_path / "e.jsonl").write_text(EVENT)
+    topology, events = str(tmp_path / "t.yaml"), str(tmp_path / "e.jsonl")
+    arguments = {
+        "check": ["check", topology],
+        "replay": ["replay", "--topology", topology, events],
+    }.get(command, command.split())
+    assert loaded(*arguments).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("command", ["--help", "explain --help"])
+def test_what_reads_no_topology_imports_none(command: str) -> None:
+    assert "topology.description" not in loaded(*command.split())
+    assert "lark" not in loaded(*command.split())
+
+
+def test_what_is_looked_for_would_be_found() -> None:
+    found = loaded("worker", "--help") | loaded("topics", "create", "--help")
+    assert "topology.description" in found
+    assert "confluent_kafka" in found
