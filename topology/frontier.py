@@ -178,10 +178,14 @@ class Frontier:
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, feed: Feed) -> None:
-        wait_ns = feed.led_wait_ns
         if feed.state == COLD:
             self.led_cold.discard(feed.source)
-        left = self._led[wait_ns] - 1
+            self._led_less(self._cold_wait_ns, 1)
+        else:
+            self._led_less(feed.led_wait_ns, 1)
+
+    def _led_less(self, wait_ns: int, sources: int) -> None:
+        left = self._led[wait_ns] - sources
         if left:
             self._led[wait_ns] = left
         else:
@@ -198,14 +202,25 @@ class Frontier:
             wait_ns = min(wait_ns, 2 * self._pool.edge_ns())
         return wait_ns
 
-    def refresh_cold(self) -> None:
-        """The pool moves, and with it the wait for the sources led by it: all the same."""
+    def refresh_cold(self, now_ns: int) -> None:
+        """The pool moves, and with it the wait for the sources led by it: all the same. Time
+        bounds them as before, at the new distance, but for those that it has not passed: their
+        newest key does. Cost: one look at each where the wait has grown, else none."""
         cold = self.led_cold
-        if not cold or self.wait_ns(self._feeds[next(iter(cold))]) == self._cold_wait_ns:
+        if not cold:
             return
-        for source in sorted(cold):
-            feed = self._feeds[source]
-            self.enter(feed, feed.newest_ns)
+        before_ns = self._cold_wait_ns
+        wait_ns = self.wait_ns(self._feeds[next(iter(cold))])
+        if wait_ns == before_ns:
+            return
+        self._cold_wait_ns = wait_ns
+        self._led[wait_ns] = self._led.get(wait_ns, 0) + len(cold)
+        self.led_max_ns = max(self.led_max_ns, wait_ns)
+        self._led_less(before_ns, len(cold))
+        if wait_ns > before_ns:
+            feeds, passed_ns = self._feeds, now_ns - wait_ns
+            for source in [name for name in cold if feeds[name].newest_ns > passed_ns]:
+                self.enter(feeds[source], feeds[source].newest_ns)
 
     def limit(self, now_ns: int) -> Bound:
         """The smallest bound of the live sources."""

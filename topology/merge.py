@@ -370,7 +370,7 @@ class Merge(StepByStep):
         now_ns = self._now_ns
         self._settled = False
         if self._frontier.led_cold:
-            self._frontier.refresh_cold()
+            self._frontier.refresh_cold(self._now_ns)
         if self._frontier.awaited_until_ns <= now_ns:
             self._frontier.await_no_more()
         self._frontier.retire_idle(now_ns)
