@@ -32,6 +32,6 @@ _MEANINGS = {
     " a state of another format)",
     Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`,"
     " `spark backfill`)",
-    Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be used"
+    Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be read"
     " (`replay`)",
 }

@@ -3,8 +3,8 @@
 No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
 to standard error, and before it what looks wrong about the times of the first lines
 (`cli.plausible`). Dead lines are part of the answer and of exit 0; where most are dead that is
-said loudly, and where all of twenty or more are, the exit is 4. All memory is what the operators
-hold, and one number per emitted event for the quantiles of the wait.
+said loudly, and where of twenty or more none could be read, the exit is 4. All memory is what the
+operators hold, and one number per emitted event for the quantiles of the wait.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
     if (moved := summary.estimated()) is not None:
         click.echo(moved, err=True)
     click.echo(summary.json() if as_json else summary.table(), err=True)
-    if summary.all_dead:
+    if summary.all_unread:
         raise SystemExit(Exit.NOTHING_USABLE)
 
 

@@ -67,6 +67,7 @@ class Summary:
     def __init__(self) -> None:
         self.sources: dict[str, Counter[str]] = {}
         self._nameless: Counter[str] = Counter()
+        self._unread = 0
         self.lines = 0
         """Good and dead, without those of clocks."""
         self._clock_lines = 0
@@ -91,6 +92,7 @@ class Summary:
     def read(self, lines: Iterable[Event | Malformed]) -> None:
         for line in lines:
             self.lines += 1
+            self._unread += isinstance(line, Malformed)
             if isinstance(line, Event) and line.kind != DATA:
                 self._control += 1
             else:
@@ -195,10 +197,9 @@ class Summary:
         return sorted(self._dead.items(), key=lambda each: (-each[1].count, each[1].line))
 
     @property
-    def all_dead(self) -> bool:
-        """Not one line of many could be used."""
-        totals = self.totals()
-        return totals["dead"] == totals["in"] >= LOUD_FROM
+    def all_unread(self) -> bool:
+        """Not one line of many could be read; what a topology rejects is an answer."""
+        return self._unread == self.lines >= LOUD_FROM
 
     def alarm(self) -> str | None:
         """What to say where most lines are dead."""

@@ -171,3 +171,10 @@ def test_results_are_counted_by_query(tmp_path: Path) -> None:
         "replay", "--topology", tmp_path / "t.yaml", stdin=json.dumps(rows(1, 0, 1)[0]).encode()
     ).err
     assert "results of n: 1 stand, 1 emit" in text
+
+
+def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Path) -> None:
+    rejecting = "streams: {default: {clock: {unsynced: reject}}}\n"
+    answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), topology=rejecting)
+    assert answer.code == 0
+    assert "30 of 30 lines are dead, most of them as unsynced" in warnings(answer)[-1]
