@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from topology.clock import Clock
@@ -201,3 +202,7 @@ def test_extreme_stamps_rounds_and_words_leave_numbers_of_64_bits(
             assert -(1 << 63) <= each.ref_time_ns <= each.arrival_ns + HOUR * MS
             assert 0 <= each.error_ns < 1 << 63
             assert 0 <= each.segment < 1 << 63
+        state = msgspec.msgpack.encode(operator.snapshot())
+        again = Clock(ClockConfig(unsynced=unsynced, model=model), 10, table)
+        again.restore(msgspec.msgpack.decode(state), ())
+        assert msgspec.msgpack.encode(again.snapshot()) == state
