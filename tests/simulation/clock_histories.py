@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
@@ -286,7 +287,7 @@ class Trial:
             return None
         stamp_ns = clock.shows(tau_ns)
         cell = self.model.cell(stamp_ns)
-        if cell.error_ns == 0:
+        if cell.state == UNSYNCED:
             return None
         truth_ns = clock.offset(tau_ns)
         error_ns = cell.error_at(stamp_ns)

@@ -3,8 +3,8 @@
 Every sync server has its own *view* (`topology.clock.server_view`). Where there is one server,
 its view answers for itself. Of several, less than half may be false; how many there are is what
 `servers` says, or the number of those heard within `stale_after`, if that is more. Until most of
-them have an answer there is none: one that lies and is quicker than the others does not decide
-alone. Where those that speak are too few, those that have fallen silent answer too, from what they
+them have an answer the clock is `unsynced`: one that lies and is quicker than the others does not
+decide alone. Where those that speak are too few, those that have fallen silent answer too, from what they
 said, with the error grown since (holdover).
 
 Views that no majority agrees with are falsetickers and left out; the bounds of the others
@@ -260,8 +260,10 @@ class MeasuredClock:
         spans = [view.span(start_ns) for view in present.values() if view.answers]
         if len(spans) < majority(servers):
             spans = [view.span(start_ns) for view in self._views.values() if view.answers]
-        if len(spans) < majority(servers):
+        if not spans:
             return Cell(start_ns, UNSYNCED)
+        if len(spans) < majority(servers):
+            return cell_over(start_ns, outermost(UNSYNCED, spans, spans))
         span = spans[0] if len(spans) == 1 else combined(spans, (servers - 1) // 2)
         cell = cell_over(start_ns, span)
         if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._max_error_ns:

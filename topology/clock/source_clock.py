@@ -194,6 +194,7 @@ class SourceClock:
         self.measured.add(sample)
         if self.measured.segment != self._measured_segment:
             self._measured_segment = self.measured.segment
+            self.proven = False
             self.segment += 1
 
     # -- what the events say -----------------------------------------------------------------------
@@ -211,8 +212,8 @@ class SourceClock:
         """The cell of this stamp; a segment begins where its ground is another one."""
         ground, cell = self._grounds(ts_ns)
         self.cell = cell
-        moved_ns = abs(cell.offset_ns - self._base_ns)
-        moved = ground != MEASURED and moved_ns > (ground == POLICY and self._steady_ns)
+        steady_ns = self._steady_ns if ground == POLICY else 0
+        moved = ground != MEASURED and abs(cell.offset_ns - self._base_ns) > steady_ns
         if ground != self._ground or moved:
             if self._ground:
                 self.segment += 1

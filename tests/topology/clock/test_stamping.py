@@ -256,6 +256,38 @@ def test_a_declared_offset_stands_above_samples_until_it_is_taken_back() -> None
     assert all(abs(each - 50) <= 3 for each in (added[0], added[3]))
 
 
+def test_a_second_server_that_is_new_takes_nothing_away_from_what_is_known() -> None:
+    """Until it has an answer too the clock is unsynced; under `trust` what was measured goes on."""
+    table = synced(behind=HOUR)
+    operator = clock("trust", table=table)
+    first = NOW + 5 * S
+    stamped(operator, event(0, first - HOUR, first + 5))
+    table.add(round_at(first, HOUR, server="b"))
+    later = NOW + 10 * S
+    (out,) = stamped(operator, event(1, later - HOUR, later + 5))
+    ((ref_time, error),) = stamps([out])
+    assert abs(ref_time - later) <= error <= 8
+    (told,) = operator.explain()["clocks"]
+    assert told["state"] == "unsynced"
+
+
+def test_a_new_segment_is_not_proven_by_the_one_before() -> None:
+    """The source says that its clock was set; one server of two, which lies, is quicker."""
+    table = DriftTable()
+    for server in "ab":
+        for i in range(10):
+            table.add(round_at(NOW + 20 * i + (server == "b"), 0, server=server))
+    operator = clock("trust", table=table)
+    stamped(operator, event(0, NOW + 5 * S, NOW + 5 * S + 5))
+    for i in range(3):
+        lie = round_at(NOW + 6 * S + 20 * i, 50, server="a")
+        lie.segment = 1
+        table.add(lie)
+    later = NOW + 10 * S
+    (out,) = stamped(operator, event(1, later, later + 5))
+    assert stamps([out]) == [(later, 0)]
+
+
 def test_an_event_that_refutes_a_synced_clock_is_stamped_by_its_arrival() -> None:
     operator = clock("estimate", table=synced(behind=0))
     base = NOW + 5 * S
