@@ -4,8 +4,8 @@ Every sync server has its own *view* (`topology.clock.server_view`). Where there
 its view answers for itself. Of several, less than half may be false; how many there are is what
 `servers` says, or the number of those heard within `stale_after`, if that is more. Until most of
 them have an answer the clock is `unsynced`: one that lies and is quicker than the others does not
-decide alone. Where those that speak are too few, those that have fallen silent answer too, from what they
-said, with the error grown since (holdover).
+decide alone. Where those that speak are too few, those that have fallen silent answer too, from
+what they said, with the error grown since (holdover).
 
 Views that no majority agrees with are falsetickers and left out; the bounds of the others
 are combined so that they hold whichever are false, even where a false one overlaps the true
