@@ -139,6 +139,15 @@ class Frontier:
         feed.state = state
         feed.mark(self._dirty)
 
+    def fall_behind(self, feed: Feed, delay_ns: int) -> None:
+        """Its event was late: it holds nobody back until one is in time. But what took no longer
+        than the source is waited for will be in time once others wait for it: else a source with
+        a longer way than theirs would be late for ever for having been late once."""
+        if self._thesis or delay_ns > self.wait_ns(feed):
+            self.leave(feed, BEHIND)
+        else:
+            self.enter(feed, feed.newest_ns)
+
     def restored(self, feed: Feed) -> None:
         """The source stands as its state says."""
         self.gone += feed.said_bye

@@ -14,9 +14,9 @@ and everything at or below the smallest bound leaves, at the end of the instant
 
 States of a source: live; awaited (a pause of the whole log took it away, topology.pause): bounded
 by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up
-(its last event was late): the last two hold nobody back. `wait: thesis` instead waits
-for an empty source as long as its pace calls for, then does without it until it speaks
-(3.1); `idle_after` holds there too.
+(its last event was late, and took longer than it is waited for): the last two hold nobody
+back. `wait: thesis` instead waits for an empty source as long as its pace calls for, then does
+without it until it speaks (3.1); `idle_after` holds there too.
 
 Late: an event below the last one released unmarked, or below an announced watermark
 (topology.passage, which also says why).
@@ -282,7 +282,7 @@ class Merge(StepByStep):
             cause = self._passage.cause(feed, event)
             feed.newest_ns = max(feed.newest_ns, ref_ns)
             if feed.state != AWAITED:
-                self._frontier.leave(feed, BEHIND)  # holds nobody back until it is in time again
+                self._frontier.fall_behind(feed, event.arrival_ns - ref_ns)
             self._passage.turn_away(feed, event, cause, self._now_ns, step)
             return
         self._queues.add(feed, event)

@@ -22,7 +22,8 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
 2. A source is idle when idle_after has passed since its last arrival (the record's own
    arrival, not the instant at which it came here), inclusive, or since bye; any later
    record makes it active again, a heartbeat too. A blocked source is not idle.
-3. A source is catching up when the last event of it that left was marked here. It may
+3. A source is catching up when the last event of it that left was marked here, and had taken
+   longer than D_s as that stood with it (under `wait: thesis`: when it was marked). It may
    hold others back again when one of its events has left unmarked. So an active source
    that is passed by its D_s catches up by the same rule as one that was idle.
 4. "Newest key": the largest key of any event received from s.
@@ -199,6 +200,7 @@ class _Merge:
         self.sources: dict[str, _Source] = {}
         self.stream = Histogram()
         self.passing: list[int] = []
+        self.within: set[int] = set()
         self.first_ns: dict[str, int] = {}
         self.last_unmarked: Key | None = None
         self.watermark_ns: int | None = None
@@ -247,6 +249,8 @@ class _Merge:
         for delays in samples:
             delays.add(item.arrived_ns - item.ref_ns)
             delays.count()
+        if item.arrived_ns - item.ref_ns <= self.delay_ns(source):
+            self.within.add(index)
         source.queue.append(index)
         source.newest = item.key if source.newest is None else max(source.newest, item.key)
         source.last_ref_ns = source.newest[0]
@@ -317,7 +321,7 @@ class _Merge:
             passed_ns += [ns for ns in (self.watermark_ns,) if ns is not None]
             by_ns = max(passed_ns) - head.ref_ns
             self.answer.leaving.append(Leaving(now_ns, index, late=True, by_ns=by_ns))
-            source.catching_up = True
+            source.catching_up = self.settings.timeout is not None or index not in self.within
         else:
             self.answer.leaving.append(Leaving(now_ns, index))
             self.last_unmarked = head.key

@@ -157,19 +157,19 @@ def test_an_idle_source_holds_nobody_and_comes_back() -> None:
 def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> None:
     table: Table = [
         (10, "a", 0, 9, []),
-        (20, "a", 1, 19, ["a0 at 10"]),
-        (21, "b", 0, 5, ["a1 at 20", "b0 at 21 (late merge_new)"]),
-        (22, "a", 2, 21, []),
-        (23, "b", 1, 6, ["a2 at 22", "b1 at 23 (late merge_behind)"]),  # b held nobody back
-        (24, "b", 2, 23, []),
-        (25, "a", 3, 24, []),
-        (26, None, ["b2 at 25"]),  # in time again: a waits for b from now on
+        (70, "a", 1, 69, ["a0 at 10"]),
+        (71, "b", 0, 5, ["a1 at 70", "b0 at 71 (late merge_new)"]),
+        (72, "a", 2, 71, []),
+        (73, "b", 1, 6, ["a2 at 72", "b1 at 73 (late merge_behind)"]),  # b held nobody back
+        (74, "b", 2, 73, []),
+        (75, "a", 3, 74, []),
+        (76, None, ["b2 at 75"]),  # in time again: a waits for b from now on
     ]
     play(operator(), table)
     for policy in ("drop", "side"):
         merge = operator(late=policy)
         play(merge, table[:2])
-        assert told(merge.on_batch([event(21, "b", 0, 5)], 21 * MS)) == ["a1 at 20", "late b0"]
+        assert told(merge.on_batch([event(71, "b", 0, 5)], 71 * MS)) == ["a1 at 70", "late b0"]
 
 
 def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
@@ -177,12 +177,38 @@ def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
         operator(),
         [
             (10, "a", 0, 9, []),
-            (21, "b", 0, 5, ["a0 at 10", "b0 at 21 (late merge_new)"]),
-            (22, "b", 1, 0, BLOCKED, []),
-            (23, "a", 1, 22, []),
-            (24, None, ["a1 at 23"]),
+            (71, "b", 0, 5, ["a0 at 10", "b0 at 71 (late merge_new)"]),
+            (72, "b", 1, 0, BLOCKED, []),
+            (73, "a", 1, 72, []),
+            (74, None, ["a1 at 73"]),
         ],
     )
+
+
+def test_who_is_late_by_no_more_than_it_is_waited_for_does_not_catch_up() -> None:
+    """Others wait for it from then on."""
+    play(
+        operator(),
+        [
+            (10, "a", 0, 9, []),
+            (21, "b", 0, 5, ["a0 at 10", "b0 at 21 (late merge_new)"]),
+            (22, "a", 1, 22, []),
+            (38, "b", 1, 22, []),
+            (39, "b", 2, 23, ["a1 at 38"]),
+        ],
+    )
+
+
+def test_a_source_with_a_longer_way_is_not_late_for_ever() -> None:
+    """5 ms against 150: late until its delays are known, 64 of them, and in time from then on."""
+    merge = operator(max_wait="500ms", idle_after="2s")
+    events = [event(n + 5, "a", n // 10, n) for n in range(0, 4_000, 10)]
+    events += [event(n + 150, "b", n // 10, n + 1) for n in range(0, 3_850, 10)]
+    events.sort(key=lambda one: one.at_ns)
+    released = merge.on_batch(events, 4_005 * MS).released
+    late = [one for one in released if one.late]
+    assert {one.source for one in late} == {"b"}
+    assert len(late) <= 64
 
 
 def test_an_event_that_was_late_before_passes_at_once() -> None:

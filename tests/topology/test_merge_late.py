@@ -81,17 +81,17 @@ def test_a_source_that_was_idle() -> None:
     begin = [(0, "b", 0, 0, []), (1, "a", 0, 1, ["b0 at 0"])]
     idle = [(300, None, ["a0 at 51"]), (301, "a", 1, 300, [])]
     for woken in (
-        [(302, "b", 1, 290, ["a1 at 301", "b1 at 302 (late merge_idle)"])],
+        [(302, "b", 1, 240, ["a1 at 301", "b1 at 302 (late merge_idle)"])],
         [
-            (302, "b", 1, 290, HEARTBEAT, ["a1 at 301"]),
-            (303, "b", 2, 291, ["b2 at 303 (late merge_idle)"]),
+            (302, "b", 1, 240, HEARTBEAT, ["a1 at 301"]),
+            (303, "b", 2, 241, ["b2 at 303 (late merge_idle)"]),
         ],
         [
             (302, "b", 2, 0, BLOCKED, ["a1 at 301"]),
-            (303, "b", 2, 291, ["b2 at 303 (late merge_idle)"]),
+            (303, "b", 2, 241, ["b2 at 303 (late merge_idle)"]),
         ],
     ):
-        then = (304, "b", 9, 292, ["b9 at 304 (late merge_behind)"])
+        then = (304, "b", 9, 242, ["b9 at 304 (late merge_behind)"])
         play(operator(), [*begin, *idle, *woken, then])
 
 
