@@ -196,7 +196,7 @@ def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
     )
     worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     once(setting, worker)
-    assert "without a local copy" in worker.log
+    assert "the local copy is given up" in worker.log
     assert "Traceback" not in worker.log
     verdict = judge(setting)
     assert not verdict.faults, verdict
