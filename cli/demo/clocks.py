@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from cli.demo.patience import Patience
 from producers.sync.client import SyncClient
 from producers.sync.keys import KeyRing
 from producers.sync.publishing import TopicPublishing
@@ -25,6 +26,10 @@ MILLION: Final = 1_000_000
 S: Final = 1_000_000_000
 TOPIC: Final = "clock.offsets"
 STOP_TIMEOUT_S: Final = 5.0
+ROUNDS: Final = 4
+"""So many make a source synced, and one more."""
+
+LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,11 @@ def told(clocks: Mapping[str, WrongClock]) -> str:
 
 
 @contextmanager
-def syncing(brokers: str, clocks: Mapping[str, WrongClock]) -> Iterator[None]:
-    """Server and clients run meanwhile; all are ended after it."""
+def syncing(
+    brokers: str, clocks: Mapping[str, WrongClock], tell: Callable[[str], None] = print
+) -> Iterator[None]:
+    """Server and clients run meanwhile, and every clock has been measured when it begins; all are
+    ended after it. `tell` is told what is waited for."""
     publishing = TopicPublishing(brokers, TOPIC, "demo")
     server = SyncServer(
         "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.turn
@@ -81,6 +89,7 @@ def syncing(brokers: str, clocks: Mapping[str, WrongClock]) -> Iterator[None]:
     try:
         for client in clients:
             client.start()
+        _wait_until_measured(clients, tell)
         yield
     finally:
         for client in clients:
@@ -88,3 +97,16 @@ def syncing(brokers: str, clocks: Mapping[str, WrongClock]) -> Iterator[None]:
         server.stop()
         thread.join(STOP_TIMEOUT_S)
         publishing.close()
+
+
+def _wait_until_measured(clients: list[SyncClient], tell: Callable[[str], None]) -> None:
+    """Before that a source's word is all there is to go by, and it is wrong. What is not measured
+    for long is shown as it is."""
+    patience = Patience(tell)
+    while True:
+        rounds = tuple(client.status().rounds for client in clients)
+        measured = sum(each >= ROUNDS for each in rounds)
+        waited_for = f"the clocks: {measured} of {len(clients)} measured"
+        if measured == len(clients) or not patience.lasts(rounds, waited_for):
+            return
+        time.sleep(LOOK_S)

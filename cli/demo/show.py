@@ -35,7 +35,7 @@ from producers.replayer import Pace, Replayer
 LOOK_S: Final = 0.1
 TELL_EVERY_S: Final = 5.0
 LEAD_NS: Final = 3_000_000_000
-"""From the start to the first event: the clocks are measured meanwhile."""
+"""From the last measurement that is needed to the first event: it applies meanwhile."""
 
 
 @click.command("demo")
@@ -57,14 +57,13 @@ def command(speed: float, seed: int) -> None:
 
 
 def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
-    begin_ns = time.time_ns()
-    events = played(recorded(), begin_ns + LEAD_NS, speed)
-    postings, injected = with_trouble(events, seed)
-    clocks = wrong_clocks(begin_ns)
-    publisher = Publisher(here.brokers, postings, clocks)
+    clocks = wrong_clocks(time.time_ns())
     watcher = Watcher(here.brokers, clocks)
     try:
-        with syncing(here.brokers, clocks):
+        with syncing(here.brokers, clocks, console.print):
+            events = played(recorded(), time.time_ns() + LEAD_NS, speed)
+            postings, injected = with_trouble(events, seed)
+            publisher = Publisher(here.brokers, postings, clocks)
             publisher.start()
             if console.is_terminal:
                 _watch_live(console, here, publisher, watcher, injected)

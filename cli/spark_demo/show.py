@@ -151,14 +151,14 @@ def _play(
     from cli.spark_demo.live import Live
 
     live = Live(spark, here.brokers, topology(), folder / "checkpoints")
-    begin_ns = time.time_ns()
-    postings, injected = with_trouble(played(recorded(), begin_ns + LEAD_NS, speed), seed)
-    clocks = wrong_clocks(begin_ns)
-    publisher = Publisher(here.brokers, postings, clocks)
+    clocks = wrong_clocks(time.time_ns())
     watcher = Watcher(here.brokers, clocks)
-    course = Course(clocks, injected, watcher, live)
     try:
-        with syncing(here.brokers, clocks):
+        with syncing(here.brokers, clocks, console.print):
+            events = played(recorded(), time.time_ns() + LEAD_NS, speed)
+            postings, injected = with_trouble(events, seed)
+            publisher = Publisher(here.brokers, postings, clocks)
+            course = Course(clocks, injected, watcher, live)
             publisher.start()
             _watch(console, publisher, course)
             publisher.join()
