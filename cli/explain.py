@@ -180,7 +180,10 @@ def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> lis
         for name in merge.get("wandering", ())
         if source in (None, name)
     ]
-    return wandering + _merge_head(stream, merge, source)
+    causes = merge.get("late_by_cause", {})
+    late = ", ".join(f"{cause} {count}" for cause, count in causes.items())
+    told = [f"  {stream}: late at the merge: {late}"] if late and source is None else []
+    return wandering + told + _merge_head(stream, merge, source)
 
 
 def _merge_head(stream: str, merge: dict[str, Any], source: str | None) -> list[str]:
@@ -192,6 +195,8 @@ def _merge_head(stream: str, merge: dict[str, Any], source: str | None) -> list[
     for feed in merge["waits_for"]:
         if source in (None, feed["source"]):
             why = "its events wait behind a hole" if feed["behind_hole"] else "it is silent"
+            if feed.get("after_pause"):
+                why = "the log paused and it is not back yet"
             until = "" if feed["until"] is None else f", until {feed['until']}"
             lines.append(f"    held back by {feed['source']}: {why}{until}")
     return lines

@@ -102,6 +102,20 @@ WORDS = [
 ]
 
 
+def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
+    merge = {
+        "queued": 1,
+        "late_by_cause": {"merge_idle": 3, "merge_wait": 1},
+        "head": {"source": "s1", "ref_time": 77},
+        "waits_for": [
+            {"source": "s2", "newest": 70, "behind_hole": False, "after_pause": True, "until": 99}
+        ],
+    }
+    lines = told([MERGE | {"streams": {"pitch": {"merge": merge}}}], None)
+    assert "  pitch: late at the merge: merge_idle 3, merge_wait 1" in lines
+    assert any("the log paused and it is not back yet" in line for line in lines)
+
+
 def test_all_that_waits_in_words() -> None:
     assert told([REORDER, MERGE], None) == WORDS
 
