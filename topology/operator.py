@@ -70,6 +70,7 @@ TOTALS: Final = frozenset(
         "irrelevant",
         "jumps",
         "late",
+        "missed_apart",
         "missed",
         "overflows",
         "refused",

@@ -389,6 +389,9 @@ CASES = [
     _window_case("promised, sliding, unmerged", "sliding", 25, 10, ordered=False, **_PROMISE),
     _window_case("promised, session, unmerged", "session", 6, ordered=False, **_PROMISE),
     _window_case("promised, count", "count", events=3, **_PROMISE),
+    _window_case(
+        "promised, patient", "tumbling", 20, quality=Quality(700_000, 40 * MS, idle_ns=30 * MS)
+    ),
     Case(
         "alignment",
         lambda: Alignment(3, 1_000),

@@ -17,7 +17,10 @@ the end of a window it is told whatever is missing. What comes later corrects it
   before is `uncertain`.
 
 Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
-promise (topology.slack.budget) and yet part of `achieved_ppm`, which is all windows.
+promise (topology.slack.budget), so that an outage makes nobody else wait, and yet part of
+`achieved_ppm`, which is all windows; `missed_apart` are the wrong ones among them. Where `idle_ns`
+is not above `max_wait` a source that is silent is waited for until `max_wait` all the same: so
+windows have all that comes within it.
 
 Cost: about 5 us an event; O(sources) in the instants after a window's end until it is told.
 Memory and state: two tables a source, about 1 kB, written with each checkpoint.
@@ -96,6 +99,7 @@ class Promise:
             cap_ns=cap_ns,
             only_filled=True,
             max_pending=MAX_PENDING,
+            patient=quality.idle_ns is not None and quality.idle_ns <= quality.max_wait_ns,
         )
         self._heard: Any = Heard()
         self._ignored: list[Decision] = []
@@ -175,6 +179,7 @@ class Promise:
             "wait_max_ns": filled.longest_ns,
             "late_ppm": self._late_events * PPM // max(1, self._heard_events),
             "missed": missed,
+            "missed_apart": self._driver.missed_apart,
         }
 
     def explain(self) -> dict[str, Any]:

@@ -10,16 +10,20 @@ clock has reached the bound; else not before the end of the window before and on
 `cap_ns`: at the latest so long after the bound, reason `cap`. The first window is `first`,
 or the one that the first event falls into.
 
+`patient`: a window that lacks an idle source only waits until `cap_ns` all the same: for where a
+source may be silent for less than that and still speak of the window.
+
 Decisions of an instant are taken when it is over: at the first later instant, or in
 `on_time`. `on_batch(arrivals, now_ns)` takes events with `at_ns` <= `now_ns` in order, and
 how a stretch of input is cut changes nothing.
 
 What comes out: `Closing`, one for each window, or for a run of windows that closed at one
 instant for the same certain reason (`through`), so that a jump of the clock costs O(1); and
-`Missed`, an event that came after windows that hold it had closed. A closed window is
-resolved once the strategy's confirmed frontier has passed it and another is to be closed: missed
-or not. The windows that wait for this are at most `max_pending`; beyond, the oldest counts as
-missed.
+`Missed`, an event that came after windows that hold it had closed. A closed window is resolved once
+the strategy's confirmed frontier has passed it and another is to be closed: missed or not. The
+windows that wait for this are at most `max_pending`; beyond, the oldest counts as missed. One that
+closed as a source was idle, or as time was up, is charged to nobody, resolved or not: no promise
+speaks of it, and what it misses is counted apart (`missed_apart`).
 
 The contents of windows are not kept here: whoever owns them closes them when told.
 Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
@@ -41,9 +45,11 @@ from topology.slack.policy import (
     END,
     IDLE,
     PROBABLE,
+    PROMISED,
     SlackPolicy,
     refuse_below,
 )
+from topology.slack.runs import Runs
 
 MAX_PENDING: Final = 100_000
 
@@ -87,6 +93,7 @@ class WindowDriver:
         only_filled: bool = False,
         first: int | None = None,
         max_pending: int = MAX_PENDING,
+        patient: bool = False,
     ) -> None:
         refuse_below("every_ns", every_ns, 1)
         refuse_below("max_pending", max_pending, 1)
@@ -103,6 +110,7 @@ class WindowDriver:
         self._early_ns = every_ns - tick_ns if early else 0
         self._cap_ns = NEVER if cap_ns is None else cap_ns
         self._max_pending = max_pending
+        self._patient = patient
         self._now_ns = -NEVER
         self._open = False  # the instant `_now_ns` is not over
         self._due_ns = NEVER
@@ -111,6 +119,8 @@ class WindowDriver:
         self._pending: deque[str] = deque()  # reasons of the closed, from `_next_pending` on
         self._missed: set[int] = set()  # closed windows that missed an event, the last of them
         self.missed = 0  # so many
+        self._apart = Runs()  # resolved windows that no promise speaks of
+        self.missed_apart = 0
         self.filled = Filled() if only_filled else None
         self._empty: set[int] = set()  # of the pending: those that held nothing
 
@@ -239,6 +249,9 @@ class WindowDriver:
             if number >= self._next_pending:
                 by = self._pending[number - self._next_pending]
                 self.policy.resolved(missed=True, by=by)
+                self.missed_apart += by not in PROMISED
+            elif number in self._apart:
+                self.missed_apart += 1
             else:
                 # It was taken for complete: its source does not keep order.
                 self.policy.resolved(missed=True, by=CONFIRMED, windows=0)
@@ -259,9 +272,13 @@ class WindowDriver:
         while self._is_due(now_ns):
             number = self._next
             bound_ns = number * self._every_ns - self._shift_ns
+            if self._patient and self._lacks_idle(now_ns):
+                return
             if bound_ns <= confirmed_ns:
                 until_ns = min(confirmed_ns, now_ns + self._early_ns)
                 last = (until_ns + self._shift_ns) // self._every_ns
+                if self._patient:
+                    last = self._last_whole(last, now_ns)
                 is_certain = policy.certain or self.bound_ns(last) <= self._announced_ns
                 by = CONFIRMED if is_certain else PROBABLE
                 if policy.waives(self.bound_ns(last), now_ns):
@@ -285,17 +302,42 @@ class WindowDriver:
     def _is_due(self, now_ns: int) -> bool:
         """Whether the next window to close has ended; where empty ones do not count, the next
         that is filled, for all before it may wait for it."""
-        assert self._next is not None
-        number = self._next
-        if self.filled is not None:
-            if self.filled.first is None:
-                return False
-            number = max(number, self.filled.first)
-        earliest_ns = self.bound_ns(number) - self._early_ns
+        if self.filled is not None and self.filled.first is None:
+            return False
+        earliest_ns = self.bound_ns(self._first_that_counts()) - self._early_ns
         if now_ns < earliest_ns:
             self._due_ns = earliest_ns
             return False
         return True
+
+    def _first_that_counts(self) -> int:
+        assert self._next is not None
+        if self.filled is None or self.filled.first is None:
+            return self._next
+        return max(self._next, self.filled.first)
+
+    def _lacks_idle(self, now_ns: int) -> bool:
+        """Whether the next window lacks idle sources only, and is to wait for them."""
+        bound_ns = self.bound_ns(self._first_that_counts())
+        if bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns:
+            return False
+        if not self.policy.waives(bound_ns, now_ns):
+            return False
+        self._due_ns = bound_ns + self._cap_ns
+        return True
+
+    def _last_whole(self, last: int, now_ns: int) -> int:
+        """The last window up to there that lacks no idle source, or has waited for it."""
+        low, high = min(self._first_that_counts(), last), last
+        while low < high:
+            middle = (low + high + 1) // 2
+            bound_ns = self.bound_ns(middle)
+            waited = bound_ns <= self._announced_ns or now_ns >= bound_ns + self._cap_ns
+            if waited or not self.policy.waives(bound_ns, now_ns):
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def _last_idle(self, now_ns: int) -> int:
         """Empty windows that nobody is waited for close with the next that is filled."""
@@ -311,6 +353,8 @@ class WindowDriver:
         and so none before them, waits to be resolved."""
         assert self._next is not None
         windows = self._count(last, by)
+        if by not in PROMISED:
+            self._apart.add(self._next, last)
         bound_ns = self.bound_ns(last)
         told.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
         self._next = self._next_pending = last + 1
@@ -350,6 +394,8 @@ class WindowDriver:
         number = self._next_pending
         by = self._pending.popleft()
         self._next_pending = number + 1
+        if by not in PROMISED:
+            self._apart.add(number, number)
         if number in self._empty:
             self._empty.discard(number)
             self.policy.void(by)
@@ -362,7 +408,8 @@ class WindowDriver:
         times = [self._now_ns, self._due_ns, self._announced_ns]
         own = [self._open, self._next, self._next_pending, list(self._pending)]
         filled = None if self.filled is None else [self.filled.snapshot(), sorted(self._empty)]
-        missed = [self.missed, sorted(self._missed)]
+        apart = [self.missed_apart, self._apart.snapshot()]
+        missed = [self.missed, sorted(self._missed), *apart]
         return [times, own, missed, filled, self.policy.snapshot()]
 
     def restore(self, state: Plain) -> None:
@@ -370,7 +417,8 @@ class WindowDriver:
         self._now_ns, self._due_ns, self._announced_ns = times
         self._open, self._next, self._next_pending, pending = own
         self._pending = deque(pending)
-        self.missed, numbers = missed
+        self.missed, numbers, self.missed_apart, apart = missed
+        self._apart.restore(apart)
         self._missed = set(numbers)
         if self.filled is not None and filled is not None:
             content, empty = filled

@@ -91,10 +91,18 @@ def test_not_before_its_end_by_the_arrival_clock() -> None:
 
 
 def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
-    operator = windows(quality=replace(QUALITY, max_wait_ns=9_000 * MS))
+    operator = windows(quality=replace(QUALITY, max_wait_ns=450 * MS))
+    spoke = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400), heard("a", 420, 420)]
+    assert not told(operator, *spoke)
+    assert told(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
+    assert operator.explain()["quality"]["closed_by"] == {"cap": 1, "idle": 1}
+
+
+def test_but_for_max_wait_where_that_is_longer() -> None:
+    operator = windows(quality=replace(QUALITY, max_wait_ns=900 * MS))
     assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
-    assert told(operator, until_ms=600) == [(506, 0, 2, UNCERTAIN)]
-    assert operator.explain()["quality"]["closed_by"] == {"idle": 1}
+    assert not told(operator, until_ms=909)
+    assert told(operator, until_ms=1_500) == [(910, 0, 2, UNCERTAIN), (1_310, 400, 1, UNCERTAIN)]
 
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
