@@ -371,9 +371,10 @@ class Merge(StepByStep):
         self._settled = False
         if self._frontier.led_cold:
             self._frontier.refresh_cold(self._now_ns)
-        if self._frontier.awaited_until_ns <= now_ns:
-            self._frontier.await_no_more()
-        self._frontier.retire_idle(now_ns)
+        frontier = self._frontier
+        if frontier.awaited_until_ns <= now_ns:
+            frontier.await_no_more()
+        frontier.retire_idle(now_ns)
         self._limiting = ""
         limit = NO_BOUND
         before = len(step.released)
@@ -390,7 +391,9 @@ class Merge(StepByStep):
             self._watermark.lacking or self._frontier.leaves_somebody_out()
         ):
             self._speak_up(step)
-        self._wake_ns = min(self._frontier.idle_ns, self._frontier.awaited_until_ns)
+        self._wake_ns = frontier.idle_ns
+        if frontier.awaited:
+            self._wake_ns = min(self._wake_ns, frontier.awaited_until_ns)
         if self._heads:
             head_ns = self._heads[0][0]
             if self._heads[0] <= limit:
