@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Collection
 from typing import Any
@@ -102,11 +103,11 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
         gaps_s: list[float] = []
 
         async def breathe() -> None:
-            last_s = time.process_time()
+            last_s = time.thread_time()
             while True:
                 await asyncio.sleep(0)
-                gaps_s.append(time.process_time() - last_s)
-                last_s = time.process_time()
+                gaps_s.append(time.thread_time() - last_s)
+                last_s = time.thread_time()
 
         breathing = asyncio.create_task(breathe())
         await asyncio.sleep(0)
@@ -118,9 +119,9 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
             told.append((position, end))
 
         rebuilding = Rebuilding(brokers, SOURCE, inlet, tell, missing.append, 7)
-        began_s = time.process_time()
+        began_s = time.thread_time()
         await rebuilding.rebuild(state, stage, held)
-        whole_s = time.process_time() - began_s
+        whole_s = time.thread_time() - began_s
         breathing.cancel()
         assert {event.offset for event in stage.held()} == expected - lost
         assert len(held) == len(expected) - gone
@@ -130,4 +131,8 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
         assert len(gaps_s) > 5
         assert max(gaps_s) < whole_s / 2  # of CPU time, as the machine may be busy otherwise
 
-    asyncio.run(scenario())
+    gc.freeze()  # a collection of what other tests left behind is no step of the restore
+    try:
+        asyncio.run(scenario())
+    finally:
+        gc.unfreeze()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.exits import Exit
 from benchmarks.workloads import crowd
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.poll import wait_until
@@ -95,7 +96,7 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
     assert not verdict.faults, verdict
     assert (verdict.unmarked, verdict.gaps) == (8, 1)
     done = run_cli("explain", "127.0.0.1:1")
-    assert done.returncode == 1
+    assert done.returncode == Exit.REFUSED
     assert b"no worker answers at 127.0.0.1:1" in done.stderr
 
 
