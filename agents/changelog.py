@@ -9,6 +9,10 @@ msgpack, a tombstone where a key is gone:
     state/<operator key>   what an operator keeps (topology.operator)
     page/<n>               which events are held (agents.held)
     record/<offset>        an event held for long, whole
+
+`progress` says how many entries the state has beside it, and their digest (agents.state.seal). So
+it is known whether what a changelog holds is all that was written, however it was lost: the
+topic made anew while a worker runs, its beginning or its end gone, an older copy of it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 READ_TIMEOUT_MS: Final = 500
-STATE_FORMAT: Final = 1
+STATE_FORMAT: Final = 2
 """Raise it when the layout of any snapshot changes (what an operator's `snapshot` and
 `changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
 at."""
@@ -51,25 +55,52 @@ class Progress(msgspec.Struct):
     """Where the state stands: the next input offset, the arrival clock, and the
     arrangement of operators it was made by. `topic_id` is the input topic's own, which a
     topic of the same name made anew does not have; "" where brokers give none. `format` is the
-    layout that all of the state has."""
+    layout that all of the state has. `entries` and `digest` are those of all of the state but
+    this."""
 
     next_offset: int
     arrival: list[int]
     arrangement: list[str]
     topic_id: str
     format: int
+    entries: int
+    digest: int
 
 
-class _Format(msgspec.Struct):
-    """What every state says, be the rest laid out as it may; the first had no number."""
+class Claim(msgspec.Struct):
+    """What a state says of itself in any format; the older ones said less."""
 
+    next_offset: int = 0
+    arrival: list[int] = []
+    topic_id: str = ""
     format: int = 0
+    entries: int = -1
+    digest: int = -1
+
+
+def instant_of(state: Claim | Progress) -> tuple[int, ...]:
+    """Of two states of one partition the later one has the greater: each checkpoint has gone on
+    in the input, or in time."""
+    return (state.next_offset, *state.arrival[:1])
+
+
+def claim_of(state: Mapping[bytes, bytes]) -> Claim | None:
+    """None where it says nothing: there is no state, or not all of one."""
+    value = state.get(PROGRESS)
+    return None if value is None else _claim(value)
+
+
+def _claim(value: bytes) -> Claim:
+    try:
+        return msgspec.msgpack.decode(value, type=Claim)
+    except msgspec.MsgspecError:
+        return Claim()
 
 
 def read_progress(value: bytes, whose: str) -> Progress:
     """StateRefused where the state of `whose` partition has another format than this version
     reads."""
-    found = msgspec.msgpack.decode(value, type=_Format).format
+    found = _claim(value).format
     if found != STATE_FORMAT:
         raise StateRefused(
             f"the state of {whose} has format {found}, and this version of inorder reads format"
@@ -87,10 +118,9 @@ def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """What was read, and the changelog's first offset and its end."""
+    """What was read, and the changelog's end."""
 
     changes: dict[bytes, bytes | None]
-    first: int
     end: int
 
 
@@ -116,7 +146,7 @@ async def _read_to_end(
     end = (await consumer.end_offsets([partition]))[partition]
     changes: dict[bytes, bytes | None] = {}
     if position is not None and position > end:
-        return LogRead(changes, first, end)
+        return LogRead(changes, end)
     consumer.seek(partition, first if position is None else max(position, first))
     stalled = 0
     while await consumer.position(partition) < end:
@@ -131,4 +161,4 @@ async def _read_to_end(
                 f"{partition.topic}/{partition.partition} cannot be read beyond offset {before}"
                 f" of {end}: an open transaction, or a broker that does not answer"
             )
-    return LogRead(changes, first, end)
+    return LogRead(changes, end)

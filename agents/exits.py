@@ -10,7 +10,8 @@ from enum import IntEnum
 
 class Exit(IntEnum):
     """A program that has begun and fails says FAILED: the same again may do. One that could
-    not begin as it was asked says REFUSED: something has to be mended first."""
+    not begin as it was asked says REFUSED: something has to be mended first; so does a worker whose
+    state has lost its ground."""
 
     DONE = 0
     FAILED = 1
@@ -29,7 +30,7 @@ _MEANINGS = {
     " delivered, an answer that is wrong (`demo`)",
     Exit.REFUSED: "it did not begin as asked: bad arguments, a bad file, or a place they name is"
     " absent or of another shape (no broker or worker answers there, no such topic or table,"
-    " a state of another format)",
+    " a state that is not whole or of another format), which may come to pass while a worker runs",
     Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`,"
     " `spark backfill`)",
     Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be read"

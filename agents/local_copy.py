@@ -110,17 +110,14 @@ class LocalCopy:
             )
         return Copied(state, position, seal.log_id)
 
-    def why_unfit(self, end: int, first: int = 0) -> str | None:
+    def why_unfit(self, end: int) -> str | None:
         """Why it must not be built on, the log having this end; None where it may, and where
-        there is none. `first` is the log's first offset, where all that stands there is
-        needed."""
+        there is none."""
         with self._lock:
             if self._store is None or self._position is None:
                 return None
             if not same_log(self._found_log_id, self._log_id):
                 return f"was made from another topic of the same name (id {self._found_log_id})"
-            if self._position < first:
-                return f"stands at {self._position}, before the log's first offset {first}"
             try:
                 return why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
             except Exception as unusable:  # noqa: BLE001 - whatever a store raises

@@ -53,7 +53,8 @@ from agents.outbox import Outbox
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from agents.query_feed import QueryFeed
 from agents.rebuilding import Rebuilding
-from agents.restoring import Restoring
+from agents.restoring import Found, Restoring
+from agents.state.seal import Tally
 from agents.state.store import Store
 from topology.outcome import Step
 from topology.stage import CHAIN_PLACE
@@ -134,6 +135,7 @@ class Partition:
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
         self._cutting = Cutting(topology.max_batch)
+        self._tally = Tally()  # of the state as it was last cut
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._taken = 0
@@ -146,10 +148,10 @@ class Partition:
         """Fence, restore; the offset to read from, None to begin with the first record."""
         started = time.monotonic()
         await self._delivery.start()
-        state = await self._find()
+        found = await self._find()
         self._look_for_queries()
-        if changelog.PROGRESS in state:
-            await self._restore(state)
+        if found.progress is not None:
+            await self._restore(found.state, found.progress)
         self._metrics.restored(time.monotonic() - started)
         self._metrics.begins(self._standings(), self._totals())
         self.is_open = True
@@ -186,17 +188,17 @@ class Partition:
         await self._copying.close()
         self._metrics.forget()
 
-    async def _find(self) -> Mapping[bytes, bytes]:
+    async def _find(self) -> Found:
         """The state, from the local copy as far as it goes, then from the changelog."""
         found = await self._restoring.find(self._copy, self._tell)
         self._copying.note(found.changes, found.position)
-        return found.state
+        self._tally = found.tally
+        return found
 
     def _tell(self, position: int, end: int) -> None:
         self.restored = (position, end)
 
-    async def _restore(self, state: Mapping[bytes, bytes]) -> None:
-        progress = self._restoring.progress(state)
+    async def _restore(self, state: Mapping[bytes, bytes], progress: Progress) -> None:
         self._topic_id = self._topic_id or progress.topic_id
         self.next_offset = self.through.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
@@ -359,12 +361,15 @@ class Partition:
         }
         changes.update(self._held.changes(now_ns))
         encoded = changelog.encoded(changes)
+        self._tally.change(encoded)
         progress = Progress(
             next_offset,
             self.clock.snapshot(),
             self._arrangement.fingerprint(self.source),
             self._topic_id,
             changelog.STATE_FORMAT,
+            self._tally.entries,
+            self._tally.digest,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)

@@ -139,7 +139,9 @@ class StageProcess:
         self._log = StageLog(metrics)
         self._handler = StageHandler(arrangement, surroundings, watchdog, self._log)
         self._topics = (
-            None if brokers.is_embedded else TopicWatch(Known.by(arrangement), looking_at(brokers))
+            None
+            if brokers.is_embedded
+            else TopicWatch(Known.by(arrangement, topic_ids), looking_at(brokers))
         )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None

@@ -1,14 +1,17 @@
 """How a partition finds its state again, and when it refuses what it finds.
 
-The state is the local copy as far as it goes, then the changelog from there to its end. Before
-it is believed:
+The state is the local copy as far as it goes, then the changelog from there to its end; where
+these two do not make a whole, the changelog alone. Before it is believed:
 
-* The changelog is looked at. The group's offset was committed in the transaction of the
-  changes, so both say the same. A changelog that is empty or shorter, while the group has got
-  on, has been lost or made anew: to begin anew would put everything out a second time, so the
-  state is refused. Without an offset of the group nothing has been done yet: a first start.
-* A local copy made from a changelog of another id, or further than it goes, is another log's.
-* The state's format, arrangement and input have to be those of today.
+* It has to be whole: as many entries as its progress says, and of that digest
+  (agents.changelog). However a part of a changelog was lost, that is seen here, and a changelog
+  restored from a backup, or copied to another cluster, is as good as the first.
+* Nobody may know of a later one. The group's offset was committed in the transaction of the
+  changes, and the local copy was written after it; so a changelog that has come less far than
+  either was lost, or made anew, or has lost its end. To begin anew would put everything out a
+  second time, so it is refused. Where neither knows of any work, it is a first start. A group that
+  has been forgotten changes nothing: the state says where reading goes on.
+* Its format, arrangement and input have to be those of today.
 """
 
 from __future__ import annotations
@@ -23,23 +26,35 @@ from aiokafka.structs import TopicPartition
 from agents import changelog
 from agents.arrangement import Arrangement
 from agents.brokers import Brokers
-from agents.changelog import LogRead, Progress, StateRefused, Tell, read_changelog
-from agents.local_copy import Copied, LocalCopy, same_log
+from agents.changelog import (
+    Claim,
+    Progress,
+    StateRefused,
+    Tell,
+    claim_of,
+    instant_of,
+    read_changelog,
+)
+from agents.local_copy import LocalCopy, same_log
+from agents.state.seal import Tally
 
 COMMITTED_TIMEOUT_S: Final = 60.0
 
 WAYS_OUT: Final = (
-    "restore the topic, or set another `application:`, which begins anew with the first record"
-    " of the input and puts everything out again"
+    "restore the topic, or begin anew with the first record of the input, which puts everything"
+    " out again: with another `application:`, or under this one without its changelogs, groups and"
+    " local copies (--state-dir, or the keys in Redis)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The state by its keys, empty at the first start, and where in its changelog it stands:
-    `changes` lead there from where the local copy stands."""
+    `changes` lead there from where the local copy stands. `tally` is of all but its progress."""
 
     state: Mapping[bytes, bytes]
+    progress: Progress | None
+    tally: Tally
     changes: Mapping[bytes, bytes | None]
     position: int
 
@@ -60,30 +75,25 @@ class Restoring:
         self._source = source
         self._where = TopicPartition(*arrangement.changelog(source))
         self._input_id = topic_ids.get(source.topic, "")
-        self._log_id = topic_ids.get(self._where.topic, "")
 
     async def find(self, copy: LocalCopy, tell: Tell) -> Found:
         """StateRefused where the changelog is not what it was. The caller has fenced the former
         owner."""
         copied, committed = await asyncio.gather(asyncio.to_thread(copy.load), self._committed())
+        known = self._known_to(copied.state)
         read = await read_changelog(self._brokers, self._where, copied.position, tell)
-        self._look_at_length(copied, read, committed)
-        state = copied.state
-        unfit = await asyncio.to_thread(copy.why_unfit, read.end, read.first)
+        unfit = await asyncio.to_thread(copy.why_unfit, read.end)
+        state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
+        if unfit is None and copied.position is not None and not _is_whole(state, tally):
+            unfit = "and the changelog behind it make no whole state"
         if unfit is not None:
-            state = {}
             read = await read_changelog(self._brokers, self._where, None, tell)
-        if not state:
-            self._look_at_beginning(read)
-        for key, value in read.changes.items():
-            if value is None:
-                state.pop(key, None)
-            else:
-                state[key] = value
-        self._look_at_progress(state, committed)
+            state, tally = await asyncio.to_thread(_joined, {}, read.changes)
+        progress = self._accepted(state, tally)
+        self._look_for_later(progress, committed, known)
         if unfit is not None:  # not before all else is found to be in order
             await asyncio.to_thread(copy.discard, unfit)
-        return Found(state, read.changes, read.end)
+        return Found(state, progress, tally, read.changes, read.end)
 
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
@@ -92,46 +102,26 @@ class Restoring:
         async with asyncio.timeout(COMMITTED_TIMEOUT_S):
             return await self._brokers.committed(self._arrangement.group, self._source)
 
-    # -- is it the changelog it was? -----------------------------------------------------------
+    def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
+        """What the local copy knows of work on this very input; a copy may outlive the
+        embedded broker."""
+        claim = claim_of(copied)
+        if claim is None or self._brokers.is_embedded:
+            return None
+        return claim if same_log(claim.topic_id, self._input_id) else None
 
-    def _look_at_length(self, copied: Copied, read: LogRead, committed: int | None) -> None:
-        if committed is None or copied.position is None or copied.position <= read.end:
-            return
-        if same_log(copied.log_id, self._log_id):
-            raise StateRefused(
-                f"{self._changelog} ends at offset {read.end}, and the local copy of it has come to"
-                f" {copied.position}: it has lost its end; {WAYS_OUT}"
-            )
+    # -- is it sound? --------------------------------------------------------------------------
 
-    def _look_at_beginning(self, read: LogRead) -> None:
-        if read.first > 0 and read.end > read.first and not self._brokers.is_embedded:
-            raise StateRefused(
-                f"{self._changelog} begins at offset {read.first}, and what stood before may be"
-                " missing in the state: it must be compacted, never trimmed (cleanup.policy=compact"
-                f" alone); {WAYS_OUT}"
-            )
-
-    def _look_at_progress(self, state: Mapping[bytes, bytes], committed: int | None) -> None:
-        if committed is None:
-            return
-        group = f"the group {self._arrangement.group} has worked up to offset {committed} of it"
+    def _accepted(self, state: Mapping[bytes, bytes], tally: Tally) -> Progress | None:
+        """StateRefused where the state is not whole, was made in another way, or from another
+        input; None where there is none."""
+        if not state:
+            return None
         if changelog.PROGRESS not in state:
             raise StateRefused(
-                f"there is no state of {self._whose} in {self._changelog}, and {group}: the"
-                f" changelog was lost or made anew; {WAYS_OUT}"
+                f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
+                f" and not how far it is: a part of it was lost; {WAYS_OUT}"
             )
-        reached = self.progress(state).next_offset
-        if reached < committed:
-            raise StateRefused(
-                f"the state of {self._whose} in {self._changelog} stands at offset {reached}, and"
-                f" {group}: the changelog has lost its end; {WAYS_OUT} (if somebody moved the"
-                f" group's offset, move it back to {reached})"
-            )
-
-    # -- does it fit? --------------------------------------------------------------------------
-
-    def progress(self, state: Mapping[bytes, bytes]) -> Progress:
-        """StateRefused where the state was made in another way or from another input."""
         progress = changelog.read_progress(state[changelog.PROGRESS], self._whose)
         self._arrangement.accept(self._source, progress.arrangement)
         if not same_log(progress.topic_id, self._input_id):
@@ -142,7 +132,39 @@ class Restoring:
                 " offsets of the state mean nothing in it; set another `application:` to begin"
                 " anew"
             )
+        if not _is_whole(state, tally):
+            raise StateRefused(
+                f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
+                f" and {progress.entries} were written"
+                + (", with other content" if tally.entries == progress.entries else "")
+                + ": a part of it was lost, as when it is made anew while a worker runs, or is"
+                f" trimmed (cleanup.policy has to be compact alone); {WAYS_OUT}"
+            )
         return progress
+
+    def _look_for_later(
+        self, found: Progress | None, committed: int | None, known: Claim | None
+    ) -> None:
+        """StateRefused where somebody knows of more work than the changelog does."""
+        instant = (-1,) if found is None else instant_of(found)
+        if committed is not None and instant[0] < committed:
+            group = self._arrangement.group
+            who = f"the group {group} has worked up to offset {committed} of it"
+            moved = f" (if somebody moved the group's offset, move it back to {instant[0]})"
+        elif known is not None and instant < instant_of(known):
+            who = f"the local copy of it has come to offset {known.next_offset}"
+            moved = ""
+        else:
+            return
+        if found is None:
+            raise StateRefused(
+                f"there is no state of {self._whose} in {self._changelog}, and {who}: the"
+                f" changelog was lost or made anew; {WAYS_OUT}"
+            )
+        raise StateRefused(
+            f"the state of {self._whose} in {self._changelog} stands at offset {instant[0]}, and"
+            f" {who}: the changelog has lost its end; {WAYS_OUT}{moved}"
+        )
 
     @property
     def _whose(self) -> str:
@@ -151,3 +173,21 @@ class Restoring:
     @property
     def _changelog(self) -> str:
         return f"the changelog {self._where.topic}/{self._where.partition}"
+
+
+def _joined(
+    copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
+) -> tuple[dict[bytes, bytes], Tally]:
+    """The state, and the tally of all of it but its progress."""
+    merged = {**copied, **changes}
+    state = {key: value for key, value in merged.items() if value is not None}
+    tally = Tally()
+    tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
+    return state, tally
+
+
+def _is_whole(state: Mapping[bytes, bytes], tally: Tally) -> bool:
+    claim = claim_of(state)
+    if claim is None:
+        return not state
+    return (claim.entries, claim.digest) == (tally.entries, tally.digest)

@@ -11,7 +11,10 @@ or writes. What is found differs in weight:
   all of them;
 * **no broker answers**: not ready;
 * **a topic that it writes has more partitions**: until a restart nothing changes, so this
-  is told in the log and no more; and so is that one was **made anew** between two looks.
+  is told in the log and no more; and so is that one was **made anew**;
+* **one of its own changelogs, or of its inputs, was made anew**: the state is no longer in the
+  one, its offsets mean nothing in the other. Nothing that it would do from here on is right at the
+  next start, so it ends, with StateRefused.
 
 A fault counts when two looks in a row have seen it, for a broker that has just come back
 may not know its topics yet. Each is told in the log once, and its end too. A changelog may
@@ -32,6 +35,8 @@ from confluent_kafka.admin import AdminClient
 
 from agents.arrangement import Arrangement
 from agents.brokers import Brokers, known_id
+from agents.changelog import StateRefused
+from agents.restoring import WAYS_OUT
 
 log = logging.getLogger(__name__)
 
@@ -66,16 +71,24 @@ Look = Callable[[Collection[str]], Mapping[str, Seen]]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How many partitions each topic had at the start; which of them the stage needs whole, and
-    which are its own changelogs."""
+    """How many partitions each topic had at the start, and its id, where brokers give some; which
+    of them the stage needs whole, its inputs among them, and which are its own changelogs."""
 
     partitions: Mapping[str, int]
+    ids: Mapping[str, str]
     read: Collection[str]
+    inputs: Collection[str]
     changelogs: Collection[str]
 
     @classmethod
-    def by(cls, arrangement: Arrangement) -> Known:
-        return cls(arrangement.partitions, arrangement.needs_whole, arrangement.changelogs)
+    def by(cls, arrangement: Arrangement, topic_ids: Mapping[str, str]) -> Known:
+        return cls(
+            arrangement.partitions,
+            topic_ids,
+            arrangement.needs_whole,
+            arrangement.inputs,
+            arrangement.changelogs,
+        )
 
 
 class TopicWatch:
@@ -87,7 +100,8 @@ class TopicWatch:
         self._suspected: dict[str, str] = {}
         self._faults: dict[str, str] = {}
         self._grown: set[str] = set()
-        self._ids: dict[str, str] = {}
+        self._ids = dict(known.ids)
+        self._anew: dict[str, str] = {}
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -100,6 +114,7 @@ class TopicWatch:
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
+        """StateRefused where the state has lost its ground."""
         topics = sorted(self._known.partitions)
         try:
             seen = await asyncio.to_thread(self._look, topics)
@@ -110,7 +125,7 @@ class TopicWatch:
             found = {topic: fault for topic, fault in told.items() if fault}
             for topic in topics:
                 self._tell_growth(topic, seen[topic])
-                self._tell_anew(topic, seen[topic])
+                self._look_for_anew(topic, seen[topic].topic_id)
         faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
         self._suspected = found
         for topic, fault in faults.items():
@@ -159,10 +174,23 @@ class TopicWatch:
                 *(topic, seen.partitions, known.partitions[topic]),
             )
 
-    def _tell_anew(self, topic: str, seen: Seen) -> None:
-        if seen.topic_id and self._ids.setdefault(topic, seen.topic_id) != seen.topic_id:
-            self._ids[topic] = seen.topic_id
-            log.error("%s was deleted and made anew: what it held is gone", topic)
+    def _look_for_anew(self, topic: str, topic_id: str) -> None:
+        if not topic_id or self._ids.setdefault(topic, topic_id) == topic_id:
+            self._anew.pop(topic, None)
+            return
+        if self._anew.get(topic) != topic_id:
+            self._anew[topic] = topic_id  # the next look will tell
+            return
+        self._ids[topic] = topic_id
+        what = f"{topic} was deleted and made anew while this stage was at work"
+        if topic in self._known.changelogs:
+            raise StateRefused(f"{what}: the stage's state is no longer in it; {WAYS_OUT}")
+        if topic in self._known.inputs:
+            raise StateRefused(
+                f"{what}: the offsets of the stage's state mean nothing in it; set another"
+                " `application:` to begin anew"
+            )
+        log.error("%s: what it held is gone", what)
 
 
 def looking_at(brokers: Brokers) -> Look:

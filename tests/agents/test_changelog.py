@@ -35,8 +35,10 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "", STATE_FORMAT),
-        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw", 7),
+        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "", STATE_FORMAT, 0, 0),
+        Progress(
+            2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw", 7, 2**40, 2**64 - 1
+        ),
         Note(2**62, 3),
         Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
         Spilled(17, -1, None, None, None, []),
@@ -51,16 +53,18 @@ def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     "state",
     [
         pytest.param({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]}, id="none"),
+        pytest.param({"next_offset": 7, "arrival": [1], "arrangement": [], "format": 1}, id="one"),
         pytest.param({"format": STATE_FORMAT + 1, "what": "nobody knows yet"}, id="a later one"),
+        pytest.param(["no", "progress"], id="none that can be read"),
     ],
 )
-def test_a_state_of_another_format_is_refused(state: dict[str, Any]) -> None:
+def test_a_state_of_another_format_is_refused(state: Any) -> None:
     with pytest.raises(StateRefused, match=r"raw/3 has format \d+.* another `application:`"):
         read_progress(encode(state), "raw/3")
 
 
 def test_a_state_of_this_format_is_read() -> None:
-    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT)
+    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT, 3, 5)
     assert read_progress(encode(progress), "raw/3") == progress
 
 

@@ -238,17 +238,6 @@ def test_a_copy_of_another_log_is_not_built_on(tmp_path: Path) -> None:
     assert loaded(on_disk(tmp_path))[0] == Copied(expected(1), 1, "id-1")
 
 
-@pytest.mark.parametrize(("first", "unfit"), [(0, False), (COMMITS, False), (COMMITS + 1, True)])
-def test_a_copy_from_before_the_logs_first_record_is_not_built_on(
-    tmp_path: Path, first: int, unfit: bool
-) -> None:
-    filled(on_disk(tmp_path))
-    copy, _ = copy_of(on_disk(tmp_path))
-    copy.load()
-    assert (copy.why_unfit(COMMITS + 5, first) is not None) is unfit
-    copy.close()
-
-
 class Failing:
     """A store whose one method raises what no store should."""
 

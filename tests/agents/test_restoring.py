@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from agents.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, enco
 from agents.local_copy import LocalCopy
 from agents.restoring import Restoring
 from agents.state.memory import MemoryStore
+from agents.state.seal import Tally
 from agents.state.store import StoreName
 from topology.description import parse
 
@@ -26,19 +27,28 @@ LOG = "app.reorder-merge.events.raw.changelog"
 NOW, BEFORE = "id-now", "id-before"
 
 
+OTHERS = {b"state/a": b"1", b"state/b": b"2", b"page/0": b"3"}
+
+
 @dataclass
 class Log:
-    """A changelog as the brokers have it: one record that says how far the state is, or none."""
+    """A changelog as the brokers have it: a state that has come so far in the input, or nothing.
+    `lost` is what it does not hold any more, `more` what it holds besides, or instead."""
 
     reached: int | None
-    first: int = 0
     end: int = 10
+    now_ns: int = 1
+    lost: Sequence[bytes] = ()
+    more: Mapping[bytes, bytes] = field(default_factory=dict)
 
     def read(self, position: int | None) -> LogRead:
+        """What stands behind the copy is, for simplicity, all."""
         changes: dict[bytes, bytes | None] = {}
         if self.reached is not None and (position is None or position < self.end):
-            changes[changelog.PROGRESS] = progress(self.reached)
-        return LogRead(changes, self.first, self.end)
+            changes[changelog.PROGRESS] = progress(self.reached, self.now_ns)
+            changes |= OTHERS
+        changes |= self.more
+        return LogRead({k: v for k, v in changes.items() if k not in self.lost}, self.end)
 
 
 def arrangement() -> Any:
@@ -47,16 +57,21 @@ def arrangement() -> Any:
     return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
 
 
-def progress(reached: int) -> bytes:
+def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
+    """Of a state with these `OTHERS`."""
     fingerprint = arrangement().fingerprint(SOURCE)
-    return encode(Progress(reached, [1, 2], fingerprint, "raw-id", STATE_FORMAT))
+    tally = Tally()
+    tally.change(OTHERS)
+    arrival = [now_ns, 2, 0]
+    whole = (tally.entries, tally.digest)
+    return encode(Progress(reached, arrival, fingerprint, topic_id, STATE_FORMAT, *whole))
 
 
-def copied(position: int, log_id: str, reached: int) -> MemoryStore:
+def copied(position: int, log_id: str, reached: int, **more: Any) -> MemoryStore:
     store = MemoryStore(StoreName("app", "reorder+merge", "events.raw", 0))
     copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, log_id)
     copy.load()
-    copy.move({changelog.PROGRESS: progress(reached)}, position)
+    copy.move({**OTHERS, changelog.PROGRESS: progress(reached, **more)}, position)
     return store
 
 
@@ -87,10 +102,13 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         ids = {"events.raw": "raw-id", LOG: NOW}
         restoring = Restoring(brokers, arrangement(), SOURCE, ids)
         copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)
-        state = asyncio.run(restoring.find(copy, lambda *_: None)).state
-        if changelog.PROGRESS not in state:
+        found = asyncio.run(restoring.find(copy, lambda *_: None))
+        if found.progress is None:
+            assert not found.state
             return None
-        return restoring.progress(state).next_offset
+        assert found.state.keys() == {*OTHERS, changelog.PROGRESS}
+        assert found.tally.entries == len(OTHERS)
+        return found.progress.next_offset
 
     return find
 
@@ -101,15 +119,15 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         pytest.param(Log(None, end=0), None, None, None, id="a first start"),
         pytest.param(Log(50), 50, None, 50, id="the changelog alone"),
         pytest.param(Log(50), None, None, 50, id="the group was forgotten"),
+        pytest.param(Log(50), None, (10, NOW, 50), 50, id="so it was, with a copy"),
         pytest.param(Log(50), 7, None, 50, id="the group's offset was moved back"),
         pytest.param(Log(50), 50, (10, NOW, 50), 50, id="a copy at the end"),
         pytest.param(Log(50), 50, (4, NOW, 30), 50, id="a copy behind"),
         pytest.param(Log(50), 50, (4, "", 30), 50, id="a copy from brokers without ids"),
         pytest.param(Log(50), 50, (10, BEFORE, 40), 50, id="restored under another id"),
-        pytest.param(Log(50), 50, (99, BEFORE, 40), 50, id="restored, and shorter"),
-        pytest.param(Log(50), None, (99, NOW, 70), 50, id="a copy ahead, of a forgotten group"),
-        pytest.param(Log(50, first=3), 50, (10, NOW, 50), 50, id="trimmed behind the copy"),
-        pytest.param(Log(None, end=0), None, (99, BEFORE, 70), None, id="all was made anew"),
+        pytest.param(Log(50), 50, (99, BEFORE, 50), 50, id="restored, and shorter"),
+        pytest.param(Log(50), 50, (99, NOW, 50), 50, id="shorter, and whole"),
+        pytest.param(Log(50, now_ns=9), 50, (4, NOW, 50), 50, id="a copy behind in time"),
     ],
 )
 def test_what_is_sound_is_built_on(
@@ -122,6 +140,37 @@ def test_what_is_sound_is_built_on(
     assert found(log, committed, None if copy is None else copied(*copy)) == begins_at
 
 
+def test_a_copy_that_does_not_fit_is_made_anew(
+    found: Callable[..., int | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The changelog alone is whole. Of the copy something was deleted meanwhile, and compaction has
+    taken the tombstone."""
+    store = MemoryStore(StoreName("app", "reorder+merge", "events.raw", 0))
+    copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)
+    copy.load()
+    copy.move({b"state/gone": b"7", changelog.PROGRESS: progress(30)}, 4)
+    assert found(Log(50), 50, store) == 50
+    assert store.position() is None
+    assert "make no whole state" in caplog.text
+
+
+def test_a_copy_of_another_input_knows_nothing_of_this_one(
+    found: Callable[..., int | None],
+) -> None:
+    """All topics and the group were made anew, and a copy was left."""
+    assert found(Log(None, end=0), None, copied(99, BEFORE, 70, topic_id="raw-before")) is None
+
+
+def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> None:
+    """A worker has started, and stopped before there was anything to do."""
+    store = MemoryStore(StoreName("app", "reorder+merge", "events.raw", 0))
+    copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, BEFORE)
+    copy.load()
+    copy.move({}, 0)
+    assert found(Log(None, end=0), None, store) is None
+    assert found(Log(50), 50, store) == 50
+
+
 @pytest.mark.parametrize(
     ("log", "committed", "copy", "says"),
     [
@@ -129,22 +178,52 @@ def test_what_is_sound_is_built_on(
         pytest.param(
             Log(None, end=0), 50, (10, BEFORE, 50), "no state .*made anew", id="made anew"
         ),
-        pytest.param(Log(None, end=0), 50, (10, NOW, 50), "has lost its end", id="emptied"),
-        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "ends at offset 8.* to 10", id="shorter"),
-        pytest.param(Log(40, end=8), 50, (10, "", 50), "ends at offset 8", id="shorter, no ids"),
+        pytest.param(Log(None, end=0), 50, (10, NOW, 50), "no state .*made anew", id="emptied"),
+        pytest.param(
+            Log(None, end=0),
+            None,
+            (10, BEFORE, 50),
+            "no state .*, and the local copy of it has come to offset 50: .*--state-dir",
+            id="made anew, of a forgotten group",
+        ),
+        pytest.param(
+            Log(50),
+            None,
+            (99, BEFORE, 70),
+            "stands at offset 50, and the local copy of it has come to offset 70",
+            id="a copy ahead, of a forgotten group",
+        ),
+        pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, and the group", id="short"),
+        pytest.param(Log(40, end=8), 50, (10, "", 50), "at offset 40", id="shorter, no ids"),
+        pytest.param(Log(50), 50, (99, NOW, 50, 9), "lost its end", id="behind in time"),
         pytest.param(Log(40), 50, None, "stands at offset 40, .*back to 40", id="behind the group"),
-        pytest.param(Log(50, first=3), 50, None, "begins at offset 3", id="trimmed"),
-        pytest.param(Log(50, first=3), 50, (2, NOW, 9), "begins at offset 3", id="trimmed ahead"),
+        pytest.param(
+            Log(50, lost=[b"state/a"]), 50, None, "holds 2 entries.* and 3 were", id="trimmed"
+        ),
+        pytest.param(Log(50, lost=[b"state/a"]), None, None, "holds 2", id="trimmed, no group"),
+        pytest.param(
+            Log(50, lost=list(OTHERS)), 50, (10, BEFORE, 40), "holds 0", id="made anew at work"
+        ),
+        pytest.param(
+            Log(50, more={b"state/a": b"x"}), 50, None, "3 were .*other content", id="mixed"
+        ),
+        pytest.param(Log(50, more={b"state/c": b"x"}), 50, None, "holds 4", id="too many"),
+        pytest.param(
+            Log(50, lost=[changelog.PROGRESS]), 50, None, "not how far", id="without its progress"
+        ),
     ],
 )
 def test_what_was_lost_is_refused_with_the_ways_out(
     found: Callable[..., int | None],
     log: Log,
     committed: int | None,
-    copy: tuple[int, str, int] | None,
+    copy: tuple[int, str, int] | tuple[int, str, int, int] | None,
     says: str,
 ) -> None:
-    store = None if copy is None else copied(*copy)
+    store = None
+    if copy is not None:
+        position, log_id, reached, *now_ns = copy
+        store = copied(position, log_id, reached, now_ns=now_ns[0] if now_ns else 1)
     with pytest.raises(StateRefused, match=says) as refused:
         found(log, committed, store)
     assert LOG in str(refused.value)

@@ -8,9 +8,16 @@ from collections.abc import Mapping
 
 import pytest
 
+from agents.changelog import StateRefused
 from agents.topic_watch import Known, Seen, Silence, TopicWatch
 
-KNOWN = Known({"raw": 2, "changelog": 2, "ordered": 3}, read={"raw"}, changelogs={"changelog"})
+KNOWN = Known(
+    {"raw": 2, "changelog": 2, "ordered": 3},
+    {"changelog": "at the start"},
+    read={"raw"},
+    inputs={"raw"},
+    changelogs={"changelog"},
+)
 SOUND: Mapping[str, Seen] = {"raw": Seen(2), "changelog": Seen(2), "ordered": Seen(3)}
 GONE = "the topic ordered is gone, and no checkpoint comes through without it"
 
@@ -105,5 +112,28 @@ def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCapture
 def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     first, second = ({**SOUND, "ordered": Seen(3, topic_id=each)} for each in ("one", "two"))
     with caplog.at_level(logging.WARNING):
-        assert after(6, first, first, SOUND, second) == ()
-    assert caplog.messages == ["ordered was deleted and made anew: what it held is gone"]
+        assert after(7, first, first, SOUND, second) == ()
+    (told,) = caplog.messages
+    assert told.startswith("ordered was deleted and made anew")
+
+
+MADE_ANEW = [
+    ("changelog", "in it; restore the topic, or begin anew .*another `application:`"),
+    ("raw", "offsets of the stage's state mean nothing in it; set another `application:`"),
+]
+
+
+@pytest.mark.parametrize(("topic", "says"), MADE_ANEW)
+def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -> None:
+    """A broker that has just come back may still tell of the former one, so two looks count."""
+    first, second = ({**SOUND, topic: Seen(2, topic_id=each)} for each in ("at the start", "later"))
+    assert after(3, first, first, first) == ()
+    assert after(5, first, second, first, second, first) == ()
+    with pytest.raises(StateRefused, match=f"{topic} was deleted and made anew .*{says}"):
+        after(3, first, second, second)
+
+
+def test_a_changelog_made_anew_between_the_start_and_the_first_look_is_found() -> None:
+    later = {**SOUND, "changelog": Seen(2, topic_id="later")}
+    with pytest.raises(StateRefused):
+        after(2, later)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from agents.declared import declared
@@ -21,7 +22,7 @@ from benchmarks.workloads import crowd
 from infra.poll import wait_until
 from infra.redis import RedisServer
 from tests.end_to_end.judge import judge
-from tests.end_to_end.records import Sender, contract, send
+from tests.end_to_end.records import Reader, Sender, contract, send
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
@@ -130,11 +131,17 @@ def test_flipped_bits_in_large_local_copies(
     damage_is_found(setting, tmp_path, workers, 4 * SOURCES)
 
 
-def make_changelogs_anew(setting: Setting) -> None:
-    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
-    topics = [name for name in admin.list_topics(timeout=30).topics if name.endswith(".changelog")]
-    mine = [name for name in topics if name.startswith(f"{setting.topology.application}.")]
+def changelogs(setting: Setting, admin: AdminClient) -> list[str]:
+    topics = admin.list_topics(timeout=30).topics
+    application = setting.topology.application
+    mine = [name for name in topics if name.endswith(".changelog") if application in name]
     assert mine
+    return mine
+
+
+def delete_changelogs(setting: Setting) -> None:
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    mine = changelogs(setting, admin)
     for answer in admin.delete_topics(mine).values():
         answer.result(30)
 
@@ -142,7 +149,58 @@ def make_changelogs_anew(setting: Setting) -> None:
         return not set(mine) & set(admin.list_topics(timeout=30).topics)
 
     wait_until(gone, TIMEOUT_S, "the end of the changelogs")
+
+
+def make_changelogs_anew(setting: Setting) -> None:
+    delete_changelogs(setting)
     create(declared(setting.topology), setting.bootstrap, 1)
+
+
+def forget_groups(setting: Setting) -> None:
+    """What brokers do of themselves after `offsets.retention.minutes`."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    for stage in setting.stages:
+        group = f"{setting.topology.application}.{stage}"
+
+        def deleted(group: str = group) -> bool:
+            try:
+                admin.delete_consumer_groups([group])[group].result(30)
+            except KafkaException as failed:
+                if failed.args[0].code() == KafkaError.NON_EMPTY_GROUP:
+                    return False
+                raise
+            return True
+
+        wait_until(deleted, TIMEOUT_S, f"the end of {group}")
+
+
+def move_changelog(kafka: SharedKafka, setting: Setting) -> None:
+    """Its content in a topic of another id, at other offsets and behind a first one that is not
+    0: a backup, or what is copied to another cluster."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    (topic,) = changelogs(setting, admin)
+    where = TopicPartition(topic, 0)
+    reader = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "backup"})
+    reader.assign([TopicPartition(topic, 0, 0)])
+    _, end = reader.get_watermark_offsets(where, timeout=30)
+    content = {}
+    while reader.position([where])[0].offset < end:
+        record = reader.poll(1.0)
+        if record is not None:
+            assert record.error() is None, record.error()
+            content[record.key()] = record.value()
+    reader.close()
+    delete_changelogs(setting)
+    # Of a topic that is compacted alone no records can be deleted.
+    kafka.create_topic(topic, config={"cleanup.policy": "compact,delete"})
+    producer = Producer({"bootstrap.servers": setting.bootstrap})
+    for _ in range(3):
+        producer.produce(topic, b"of another time", b"state/strange")
+    producer.flush(30)
+    admin.delete_records([TopicPartition(topic, 0, 3)])[where].result(30)
+    for key, value in content.items():
+        producer.produce(topic, value, key)
+    assert producer.flush(30) == 0
 
 
 @pytest.mark.parametrize("copy", ["kept", pytest.param("deleted", marks=pytest.mark.chaos)])
@@ -166,6 +224,95 @@ def test_a_changelog_made_anew_is_refused(
     assert "another `application:`" in told
     verdict = judge(setting)
     assert not verdict.faults, verdict
+
+
+@pytest.mark.parametrize("topic", ["changelog", pytest.param("input", marks=pytest.mark.chaos)])
+def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker], topic: str
+) -> None:
+    """What it would write from then on are differences to a state that is gone."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    if topic == "changelog":
+        make_changelogs_anew(setting)
+        send_all(setting, 30, 2)
+    else:
+        admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+        admin.delete_topics([setting.raw])[setting.raw].result(30)
+        wait_until(
+            lambda: setting.raw not in admin.list_topics(timeout=30).topics, TIMEOUT_S, "its end"
+        )
+        kafka.create_topic(setting.raw, config={"message.timestamp.type": "LogAppendTime"})
+        send_all(setting, 60, 2)  # longer than the state has come
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    assert "made anew" in worker.log[-3000:]
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    assert "Traceback" not in worker.log
+    if topic == "changelog":
+        verdict = judge(setting)
+        assert not verdict.faults, verdict
+
+
+def test_a_copy_knows_what_a_forgotten_group_does_not(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """The changelog was made anew as well. To begin anew on purpose is to delete the copy too."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    make_changelogs_anew(setting)
+    forget_groups(setting)
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    told = worker.log[-3000:]
+    assert "and the local copy of it has come to offset 40" in told, told
+    assert "--state-dir" in told
+    assert not judge(setting).faults
+    shutil.rmtree(tmp_path / "state")
+    worker.start()
+    reader = Reader(setting.bootstrap, setting.ordered)
+
+    def events_out() -> int:
+        reader.poll(0.1)
+        return sum(not record.is_control for record in reader.records)
+
+    wait_until(lambda: events_out() == 80, TIMEOUT_S, "all once more")
+    reader.close()
+    assert worker.stop() == 0, worker.log
+
+
+def test_a_whole_changelog_is_enough(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """Be it another topic with another beginning, and the group and the local copy forgotten."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    move_changelog(kafka, setting)
+    forget_groups(setting)
+    shutil.rmtree(tmp_path / "state")
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1, 2)
+    wait_out(setting, 60)
+    assert worker.stop() == 0, worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    out = verdict.unmarked + sum(verdict.late.values())
+    assert (out, verdict.duplicates) == (60, 40), verdict
 
 
 @pytest.mark.chaos
