@@ -1,7 +1,9 @@
 """Logs of the long-running commands: plain lines, or JSON, on standard error.
 
 A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command, or the stage),
-`message`, and beside these what the line gives as `fields` of its record.
+`message`, and beside these what the line gives as `fields` of its record. From `set_up` on
+all that a command says on standard error is such a line, the reason for an exit 2 too
+(`tells`), and what Python or a library warns of.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Final
 
 import click
 import orjson
+from click.core import ParameterSource
 
 TEXT: Final = "text"
 JSON: Final = "json"
@@ -26,23 +29,59 @@ log_option = click.option(
     show_default=True,
     help="The log on standard error: lines to read, or a JSON object each.",
 )
+CONTRARY: Final = {"quiet": "verbose", "verbose": "quiet"}
+
+
+def _not_both(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """A command line that says one wins over an environment that says the other."""
+    assert parameter.name is not None
+    other = CONTRARY[parameter.name]
+    if not (value and context.params.get(other)):
+        return value
+    said_here = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    if said_here or context.get_parameter_source(other) is not ParameterSource.COMMANDLINE:
+        raise click.UsageError("--quiet and --verbose contradict each other; leave one out")
+    return False
+
+
 quiet_option = click.option(
-    "--quiet", is_flag=True, envvar="INORDER_QUIET", help="Only tell what goes wrong."
+    "--quiet",
+    is_flag=True,
+    envvar="INORDER_QUIET",
+    callback=_not_both,
+    help="Only tell what goes wrong.",
 )
 verbose_option = click.option(
-    "--verbose", is_flag=True, help="Tell more, with stack traces: for a report of a fault."
+    "--verbose",
+    is_flag=True,
+    callback=_not_both,
+    help="Tell more, with stack traces: for a report of a fault.",
 )
 
 
 def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str = TEXT) -> None:
+    """For the command that runs now; its log ends with it."""
     handler = logging.StreamHandler(sys.stderr)
     if style == JSON:
         handler.setFormatter(_Json(name))
     else:
         handler.setFormatter(logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING if quiet else logging.INFO)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.captureWarnings(capture=True)
     if verbose:
         logging.getLogger("agents").setLevel(logging.DEBUG)
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        top = context.find_root()
+        top.meta[__name__] = True
+        top.call_on_close(lambda: root.removeHandler(handler))
+
+
+def tells(context: click.Context) -> bool:
+    """The command has a log, which is where it says what ends it."""
+    return bool(context.find_root().meta.get(__name__))
 
 
 class _Json(logging.Formatter):

@@ -63,6 +63,19 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
+            return self._invoke(ctx)
+        except click.ClickException as error:
+            import logging
+
+            from cli.logs import tells
+
+            if not tells(ctx):
+                raise
+            logging.getLogger("inorder").error("%s", error.format_message())
+            raise SystemExit(error.exit_code) from error
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             extra = EXTRAS.get((error.name or "").partition(".")[0])

@@ -70,9 +70,7 @@ def command(
     except EXPECTED_FAILURES as refused:
         raise Refused(str(refused)) from refused
     except Exception as failed:
-        log.error("%s: %s", type(failed).__name__, failed)
-        if verbose:
-            raise
+        log.error("%s: %s", type(failed).__name__, failed, exc_info=verbose)
         sys.exit(Exit.FAILED)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ from cli.topology_file import (
 )
 from infra.embedded import EmbeddedBroker
 from topology.description import Topology
+
+log = logging.getLogger("inorder.worker")
 
 NS_PER_S = 1_000_000_000
 
@@ -152,5 +155,5 @@ def _brokers(brokers: str) -> Iterator[str]:
         yield brokers
         return
     with EmbeddedBroker() as broker:
-        click.echo(f"embedded broker at {broker.bootstrap}", err=True)
+        log.info("embedded broker at %s", broker.bootstrap)
         yield broker.bootstrap

@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from agents.exits import Exit
+from infra.ports import LOOPBACK, free_ports
+from tests.cli.invoking import TOPOLOGY, inorder
+from tests.command import Command
 
 TELLS = (
     "import logging; from cli.logs import set_up; set_up('reorder', {options});"
@@ -51,3 +58,71 @@ def test_lines_of_json_have_the_values_too() -> None:
         "partitions": ["raw/0"],
     }
     assert (unready["level"], unready["message"]) == ("WARNING", "not ready")
+
+
+def parsed(log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def command(folder: Path, *words: str) -> Command:
+    topology = folder / "topology.yaml"
+    topology.write_text(TOPOLOGY + "topics: {partitions: 4}\n")
+    return Command("worker", folder, *words, "--topology", str(topology), "--log", "json")
+
+
+@pytest.mark.slow
+def test_a_whole_life_is_lines_of_json(tmp_path: Path) -> None:
+    worker = command(tmp_path, "worker", "--brokers", "embedded", "--state-dir", str(tmp_path))
+    worker.start()
+    try:
+        worker.process.wait_until(lambda: worker.ask("ready")[0] == 200, 60.0)
+    finally:
+        code = worker.process.stop()
+    said = parsed(worker.log)
+    assert code == Exit.DONE
+    assert {line["of"] for line in said} == {"worker", "reorder", "merge"}
+    assert any("embedded broker at " in line["message"] for line in said)
+
+
+@pytest.mark.parametrize("name", ["worker", "stage"])
+def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str) -> None:
+    (port,) = free_ports(1)
+    options = {"worker": ["--stage", "merge"], "stage": ["--name", "merge"]}[name]
+    refused = command(
+        tmp_path,
+        *(name, "--brokers", f"{LOOPBACK}:{port}", "--brokers-wait", "0s"),
+        *("--state-dir", str(tmp_path), *options),
+    )
+    refused.start()
+    try:
+        refused.process.wait_until(lambda: not refused.process.is_alive(), 60.0)
+    finally:
+        code = refused.process.kill()
+    said = parsed(refused.log)
+    assert code == Exit.REFUSED
+    told = [line for line in said if line["level"] == "ERROR"]
+    assert "no broker answers at" in told[0]["message"]
+    assert told[0]["of"] == "merge"
+
+
+def test_a_bad_file_is_told_by_the_log(tmp_path: Path) -> None:
+    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
+    answer = inorder("worker", *arguments, "--log", "json")
+    assert answer.code == Exit.REFUSED
+    (line,) = parsed(answer.err)
+    assert (line["of"], line["level"]) == ("worker", "ERROR")
+    assert "nowhere.yaml: No such file or directory" in line["message"]
+
+
+@pytest.mark.parametrize("flags", [["--quiet", "--verbose"], ["--verbose", "--quiet"]])
+def test_quiet_and_verbose_contradict_each_other(flags: list[str]) -> None:
+    answer = inorder("worker", "--topology", "t", "--brokers", "b", *flags)
+    assert answer.code == Exit.REFUSED
+    assert "--quiet and --verbose contradict each other; leave one out" in answer.err
+
+
+def test_the_command_line_wins_over_a_quiet_environment(tmp_path: Path) -> None:
+    arguments = ("--topology", str(tmp_path / "nowhere.yaml"), "--brokers", "127.0.0.1:1")
+    answer = inorder("worker", *arguments, "--verbose", env={"INORDER_QUIET": "1"})
+    assert "nowhere.yaml" in answer.err
+    assert "contradict" not in answer.err
