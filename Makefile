@@ -91,7 +91,7 @@ format: $(DEV) ## lay the code out, mend what ruff can mend
 	@$(BIN)/ruff format --quiet .
 
 docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topology file
-	@$(PY) -c 'from topology.description import reference; print(reference.page(), end="")' >docs/topology.md
+	@$(PY) -c 'from topology.config import reference; print(reference.page(), end="")' >docs/topology.md
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)

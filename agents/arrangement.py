@@ -24,9 +24,9 @@ from agents.outlet import (
 )
 from agents.reads import ORDERED, RAW, SEQUENCED, changelog_topic, inputs_of, reads, upstream_inputs
 from topology.clock.drift_table import DriftTable
-from topology.description import ClockConfig, StreamConfig, Topology
-from topology.description import Stage as StageDescription
-from topology.description.stages import JOIN, PATTERN
+from topology.config import ClockConfig, StreamConfig, Topology
+from topology.config import Stage as StageDescription
+from topology.config.stages import JOIN, PATTERN
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
 from topology.join.meeting import JOIN_PLACE

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.reads import changelog_topic, inputs_of, works
-from topology.description import Topology
+from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16

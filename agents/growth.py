@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from agents.reads import changelog_topic, inputs_of, works
 from agents.security import PLAINTEXT, Security
 from agents.topics import TIMEOUT_S, TopicsUnavailable, await_leaders
-from topology.description import Topology
+from topology.config import Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,9 @@ from agents.topic_watch import Known, TopicWatch, looking_at
 from agents.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
-from topology.description import Stage as StageDescription
-from topology.description import Topology
-from topology.description.stages import PATTERN
+from topology.config import Stage as StageDescription
+from topology.config import Topology
+from topology.config.stages import PATTERN
 
 log = logging.getLogger(__name__)
 

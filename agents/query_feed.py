@@ -30,7 +30,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.brokers import Brokers
-from topology.description import QueryConfig, Topology, TopologyError, query_of
+from topology.config import QueryConfig, Topology, TopologyError, query_of
 from topology.pattern.affordable import too_long, too_much
 from topology.pattern.compiled import Compiled
 

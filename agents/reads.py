@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.description import Stage as StageDescription
-from topology.description import Topology
-from topology.description.stages import MERGE, PATTERN, REORDER, WINDOW
+from topology.config import Stage as StageDescription
+from topology.config import Topology
+from topology.config.stages import MERGE, PATTERN, REORDER, WINDOW
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"

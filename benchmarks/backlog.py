@@ -21,7 +21,7 @@ from agents.declared import declared
 from agents.topics import create
 from benchmarks.workloads.rows import Row
 from producers.headers import HeaderWriter
-from topology.description import HeaderConfig, Topology, parse
+from topology.config import HeaderConfig, Topology, parse
 
 SPEED: Final = 5
 VALUE_BYTES: Final = 200

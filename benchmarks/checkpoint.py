@@ -30,7 +30,7 @@ from agents.state.seal import Tally
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
-from topology.description import parse
+from topology.config import parse
 from topology.event import Event
 from topology.stage import MERGE, REORDER, Stage
 

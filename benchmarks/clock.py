@@ -28,7 +28,7 @@ from benchmarks.traces import TRACES, TraceAbsent, TraceRow
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
-from topology.description import ClockConfig
+from topology.config import ClockConfig
 
 US: Final = 1_000
 MS: Final = 1_000_000

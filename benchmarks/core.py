@@ -30,7 +30,7 @@ import topology.event
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 from topology.event import Event
 from topology.stage import CLOCK, MERGE, REORDER, Stage, chain_of
 

@@ -25,7 +25,7 @@ from benchmarks.plots import Axes, Curve, NoPlots, draw
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.workloads import mixed_rates, unlike_delays
 from benchmarks.workloads.rows import Row, Workload
-from topology.description import MergeConfig
+from topology.config import MergeConfig
 from topology.merge import Merge
 
 QUICK_SECONDS: Final = 5

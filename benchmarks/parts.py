@@ -40,7 +40,7 @@ from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from producers.headers import HeaderWriter
-from topology.description import HeaderConfig, parse
+from topology.config import HeaderConfig, parse
 
 QUICK_EVENTS: Final = 50_000
 FULL_EVENTS: Final = 300_000

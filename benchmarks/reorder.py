@@ -27,7 +27,7 @@ from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.traces import TraceAbsent
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
-from topology.description import ReorderConfig
+from topology.config import ReorderConfig
 from topology.reorder import Reorder
 
 MISS_PPM: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)

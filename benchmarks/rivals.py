@@ -34,7 +34,7 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.clocks import Dial
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
-from topology.description import ReorderConfig
+from topology.config import ReorderConfig
 from topology.reorder import Reorder
 from topology.reorder_by_time import ReorderByTime
 from topology.slack import AQKSlack, MPKSlack

@@ -19,7 +19,7 @@ from benchmarks.workloads.rows import Row
 from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Sample
-from topology.description import ClockConfig, MergeConfig, StreamConfig, Topology
+from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
 from topology.event import Event
 from topology.outcome import Step
 from topology.stage import MERGE, REORDER, Stage

@@ -18,7 +18,7 @@ from agents.declared import declared
 from cli.own import bringing
 from cli.own_read import reading
 from cli.topology_file import Refused, load
-from topology.description import QueryConfig, Topology, TopologyError, reference
+from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.pattern.check import check
 from topology.pattern.syntax import Call, Query
 from topology.pattern.walk import expressions, walk

@@ -34,7 +34,7 @@ from infra.kafka import KafkaBroker
 from infra.maven import JarsUnavailable
 from infra.ports import free_or_other, free_ports
 from infra.process import NotReady
-from topology.description import Topology
+from topology.config import Topology
 
 TOPOLOGY: Final = """\
 # One stream, out of events.raw, in order on events.ordered.

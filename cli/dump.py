@@ -15,7 +15,7 @@ from agents.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
-from topology.description import Topology
+from topology.config import Topology
 from topology.headers import UNIT_NS
 
 

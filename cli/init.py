@@ -23,7 +23,7 @@ from cli.progress import counting
 from cli.rows import NEEDED_BY_TIME, Row, read_rows
 from cli.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from cli.topology_file import Refused
-from topology.description import TopologyError, parse
+from topology.config import TopologyError, parse
 
 MAX_LINES: Final = 200_000
 MS: Final = 1_000_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from topology.description import Topology
+from topology.config import Topology
 from topology.event import Event
 from topology.outcome import Duplicate, Late, Report, Step
 from topology.result import Finding

@@ -47,7 +47,7 @@ from topology.clock.sample import (
     Sample,
     read_word,
 )
-from topology.description import Topology
+from topology.config import Topology
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,

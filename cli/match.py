@@ -23,7 +23,7 @@ from cli.progress import counting
 from cli.replay import NEWLINE
 from cli.rows import read_rows
 from cli.topology_file import Refused
-from topology.description.spelling import DurationNs
+from topology.config.spelling import DurationNs
 from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import DEFAULT_STREAM, MAX_INT64
 from topology.outcome import Duplicate, Late, Malformed, dead_letter

@@ -1,4 +1,4 @@
-"""Loading the Python file of a user's own aggregates and functions (`topology.own`)."""
+"""Loading a user's own aggregates and functions (`topology.model.user_functions`) from a file."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from producers.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
 from topology import rfc3339
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 
 MAX_TOLD: Final = 20
 """Malformed rows that are told one by one."""

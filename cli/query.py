@@ -21,7 +21,7 @@ from confluent_kafka import (
 from agents.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
-from topology.description import Topology, TopologyError, query_of
+from topology.config import Topology, TopologyError, query_of
 
 TIMEOUT_S: Final = 15.0
 

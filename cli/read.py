@@ -26,7 +26,7 @@ from confluent_kafka import (
 from agents.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import DATA, Event
 from topology.headers import HeaderReader
 from topology.outcome_lines import event_line, line_json

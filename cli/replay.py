@@ -27,8 +27,8 @@ from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.description import Topology
-from topology.description.stages import OPERATORS
+from topology.config import Topology
+from topology.config.stages import OPERATORS
 from topology.event import DATA, Event
 from topology.outcome import Malformed, Step
 from topology.outcome_lines import JsonObject, event_line, line_json, report_line, result_line

@@ -28,7 +28,7 @@ from spark_analytics.payload import schema_of
 from spark_analytics.running import JobFailed
 from spark_analytics.session import new_session
 from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
-from topology.description import QueryConfig, Topology
+from topology.config import QueryConfig, Topology
 
 POSTGRES: Final = "jdbc:postgresql:"
 JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}

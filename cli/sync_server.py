@@ -24,7 +24,7 @@ from producers.sync.keys import BadKeys, KeyRing
 from producers.sync.metrics import ServerCollector
 from producers.sync.publishing import LinePublishing, Publishing, TopicPublishing
 from producers.sync.server import BindFailed, ServerLimits, SyncServer, is_loopback
-from topology.description import TopicsConfig
+from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"
 STUCK_S: Final = 5.0

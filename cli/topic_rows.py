@@ -17,7 +17,7 @@ from cli.input_file import InputError
 from cli.rows import Row
 from cli.topology_file import Refused
 from topology import rfc3339
-from topology.description.stream import PRESETS, HeaderNames
+from topology.config.stream import PRESETS, HeaderNames
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2

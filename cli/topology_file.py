@@ -10,7 +10,7 @@ import click
 from agents.exits import Exit
 
 if TYPE_CHECKING:
-    from topology.description import Topology
+    from topology.config import Topology
 
 EMBEDDED: Final = "embedded"
 """In place of brokers: one inside the worker's process."""
@@ -31,7 +31,7 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     # Many commands need no more than what is below, and this takes half of a second to import.
     from cli.own import bringing
     from cli.own_read import reading
-    from topology.description import TopologyError, parse
+    from topology.config import TopologyError, parse
 
     bring = (bringing if runs_functions else reading)(Path(path).parent)
     try:

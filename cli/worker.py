@@ -31,7 +31,7 @@ from cli.topology_file import (
     topology_option,
 )
 from infra.embedded import EmbeddedBroker
-from topology.description import Topology
+from topology.config import Topology
 
 log = logging.getLogger("inorder.worker")
 

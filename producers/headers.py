@@ -13,7 +13,7 @@ from typing import Final
 from uuid import uuid4
 
 from topology import rfc3339
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
 
 MAX_SEQ: Final = MAX_INT64

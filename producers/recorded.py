@@ -23,7 +23,7 @@ import orjson
 
 from producers.headers import MAX_SEQ
 from topology import rfc3339
-from topology.description.spelling import source_name_fault
+from topology.config.spelling import source_name_fault
 from topology.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
 from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MIN_INT64
 

@@ -25,7 +25,7 @@ from typing import Final, Literal
 from producers.channel import Channel, ChannelLimits, Coordinates, Settings
 from producers.headers import HeaderWriter
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.headers import DEFAULT_STREAM, UNIT_NS
 
 PROGRESS_EVERY_S: Final = 0.2

@@ -59,8 +59,8 @@ from producers.headers import MAX_SEQ, HeaderWriter, ascii_fault, epoch_fault
 from producers.journal import Journal
 from producers.sync.client import CLOSE_TIMEOUT_S, SyncClient
 from producers.sync.settings import SyncSettings
-from topology.description import HeaderConfig
-from topology.description.spelling import source_name_fault
+from topology.config import HeaderConfig
+from topology.config.spelling import source_name_fault
 from topology.event import BYE, DATA, HEARTBEAT
 from topology.headers import DEFAULT_STREAM, MAX_STREAM_BYTES
 

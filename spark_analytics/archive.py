@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics import folders
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 
 HOUR: Final = "yyyy-MM-dd'T'HH"
 MAX_ROWS: Final = 5_000_000

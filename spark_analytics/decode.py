@@ -40,7 +40,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.instants import header_time_ns, integer, to_ns, to_timestamp
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 BAD: Final = (

@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 from spark_analytics import aggregates, archive, clocks, decode, disorder, payload, results, truth
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.topics import Topics
-from topology.description import HeaderConfig, Topology
+from topology.config import HeaderConfig, Topology
 
 
 class JobRefused(ValueError):

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.description import STAMPED_NAMES, HeaderConfig
+from topology.config import STAMPED_NAMES, HeaderConfig
 from topology.event import WATERMARK, Event
 from topology.headers import Headers
 

@@ -52,7 +52,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from topology import rfc3339
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import (
     BLOCKED,
     BYE,

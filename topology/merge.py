@@ -67,7 +67,7 @@ STREAM: Final = "stream"
 
 
 class Merge(StepByStep):
-    """`config` is a `topology.description.MergeConfig`; `late` the stream's policy."""
+    """`config` is a `topology.config.MergeConfig`; `late` the stream's policy."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ LOST = "lost/"
 
 
 class Reorder(StepByStep):
-    """`config` is a `topology.description.ReorderConfig`; `position` the place in the
+    """`config` is a `topology.config.ReorderConfig`; `position` the place in the
     chain, from 1."""
 
     def __init__(self, stream: str, config: Any, position: int = 1) -> None:

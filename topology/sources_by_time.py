@@ -88,7 +88,7 @@ class Line:
 
 
 class SourcesByTime:
-    """`config` is a `topology.description.ReorderConfig`; `policy` makes the strategy of a
+    """`config` is a `topology.config.ReorderConfig`; `policy` makes the strategy of a
     source; `max_ahead_ns`: an event further ahead of its arrival is dead, None: never."""
 
     def __init__(

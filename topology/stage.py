@@ -191,7 +191,7 @@ def qualities_of(queries: Mapping[str, Any], config: Any) -> dict[str, Quality]:
 
 
 class Stage(StepByStep):
-    """`topology` is a `topology.description.Topology`; `operators` the stage's, in
+    """`topology` is a `topology.config.Topology`; `operators` the stage's, in
     order; `streams` those that can occur in its input (default: all). Behind a derived
     topic (`operators` do not start with reorder) `lanes` is how many partitions the
     topic upstream of that one has: they are aligned first, but for the ordered topic, where a

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import faust
 
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 from topology.event import DATA, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader

@@ -27,7 +27,7 @@ from benchmarks.backlog import Setting, produce
 from benchmarks.race import ROOT
 from benchmarks.workloads import crowd
 from infra.process import NotReady, Process
-from topology.description import parse
+from topology.config import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

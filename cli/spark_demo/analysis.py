@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_analytics import clocks, decode, disorder
 from spark_analytics.topics import KafkaTopics
-from topology.description import Topology
+from topology.config import Topology
 
 EVENT: Final = ["source", "seq"]
 RANKS: Final = (0.5, 0.99)

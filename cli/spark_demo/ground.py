@@ -18,7 +18,7 @@ from agents.declared import declared
 from agents.topics import create
 from cli.demo.stage import TOPOLOGY, Ground, worker_on
 from infra.kafka import KafkaBroker
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 
 ONE_PARTITION: Final = TOPOLOGY.replace("partitions: 4", "partitions: 1")
 STAGES: Final = 2

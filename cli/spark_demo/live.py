@@ -20,7 +20,7 @@ from spark_analytics.aggregates import Windows
 from spark_analytics.jobs import Table, Wanted
 from spark_analytics.running import Running
 from spark_analytics.topics import KafkaTopics
-from topology.description import Topology
+from topology.config import Topology
 
 WINDOW: Final = Windows("tumbling", "5 seconds")
 EVERY: Final = "2 seconds"

@@ -8,7 +8,7 @@ from aiokafka.structs import TopicPartition
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.changelog import StateRefused
 from agents.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
-from topology.description import parse
+from topology.config import parse
 from topology.stage import Stage
 
 

@@ -21,7 +21,7 @@ from agents.declared import FRAMING_BYTES, STAMPS_BYTES, declared
 from agents.held import Note, Spilled
 from agents.reads import changelog_topic
 from tests.agents.records import SOUND
-from topology.description import parse
+from topology.config import parse
 
 
 def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:

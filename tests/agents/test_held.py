@@ -19,7 +19,7 @@ from agents.changelog import encode
 from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.partition import STAMPED_FROM
 from tests.simulation.world import World
-from topology.description import parse
+from topology.config import parse
 from topology.event import DEAD, Event
 from topology.stage import Stage
 

@@ -20,7 +20,7 @@ from agents.inlet import (
 )
 from agents.outbox import Headers
 from tests.agents.records import SOUND, FakeRecord
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import DEAD, PROGRESS, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from agents.metrics import MAX_STREAMS, OTHER, Metrics
 from agents.operator_metrics import TEXTS
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
-from topology.description import parse
-from topology.description.stages import OPERATORS
+from topology.config import parse
+from topology.config.stages import OPERATORS
 from topology.event import Event
 from topology.stage import Stage
 

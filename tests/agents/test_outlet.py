@@ -10,8 +10,8 @@ import pytest
 from agents.outbox import Outbox
 from agents.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
-from topology.description import HeaderConfig
-from topology.description.topology import TopicsConfig
+from topology.config import HeaderConfig
+from topology.config.topology import TopicsConfig
 from topology.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.outcome import Duplicate, Gap, Late, Malformed, Report

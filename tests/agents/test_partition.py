@@ -18,7 +18,7 @@ from agents.lanes import Batch
 from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
 from tests.agents.records import FakeBatch, FakeRecord
-from topology.description import parse
+from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"

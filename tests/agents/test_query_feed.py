@@ -14,7 +14,7 @@ from aiokafka import TopicPartition
 from agents import query_feed
 from agents.brokers import Brokers
 from agents.query_feed import QueryFeed
-from topology.description import parse
+from topology.config import parse
 from topology.pattern.affordable import too_long, too_much
 from topology.pattern.compiled import Compiled
 from topology.pattern.parse import parse_query

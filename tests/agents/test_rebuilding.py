@@ -19,7 +19,7 @@ from agents.held import HeldPages
 from agents.partition import STAMPED_FROM
 from agents.rebuilding import Rebuilding
 from tests.agents.records import FakeRecord
-from topology.description import parse
+from topology.config import parse
 from topology.stage import Stage
 
 SOURCE = TopicPartition("events.raw", 0)

@@ -19,7 +19,7 @@ from agents.restoring import Restoring
 from agents.state.memory import MemoryStore
 from agents.state.seal import Tally
 from agents.state.store import StoreName
-from topology.description import parse
+from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\napplication: app\n"

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from agents.metrics import Metrics
 from agents.partition_metrics import PartitionMetrics
 from agents.two_producers import TOLD_EVERY_S, TwoProducers
-from topology.description import parse
-from topology.description.stages import OPERATORS
+from topology.config import parse
+from topology.config.stages import OPERATORS
 from topology.event import Event
 from topology.outcome import GAP, OLD_EPOCH, Duplicate, Late, Report
 from topology.stage import Stage

@@ -8,7 +8,7 @@ import pytest
 
 from agents.declared import declared
 from tests.cli.invoking import TOPOLOGY, inorder
-from topology.description import parse
+from topology.config import parse
 
 UNSOUND = "streams: {default: {input: raw, reorder: {rule: guess, max_wait: 5}}}\ncolour: red\n"
 

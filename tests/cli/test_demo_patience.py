@@ -10,7 +10,7 @@ from cli.demo import stage
 from cli.demo.patience import STILL_S, TELL_EVERY_S, Patience
 from cli.demo.stage import TOPOLOGY, DemoFailed, worker_on
 from cli.demo.trouble import Trouble
-from topology.description import parse
+from topology.config import parse
 
 
 class Clock:

@@ -51,11 +51,11 @@ def test_what_needs_no_kafka_imports_none(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["--help", "explain --help"])
 def test_what_reads_no_topology_imports_none(command: str) -> None:
-    assert "topology.description" not in loaded(*command.split())
+    assert "topology.config" not in loaded(*command.split())
     assert "lark" not in loaded(*command.split())
 
 
 def test_what_is_looked_for_would_be_found() -> None:
     found = loaded("worker", "--help") | loaded("topics", "create", "--help")
-    assert "topology.description" in found
+    assert "topology.config" in found
     assert "confluent_kafka" in found

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from infra.embedded import EmbeddedBroker
 from tests.cli.invoking import Answer, inorder
 from tests.services import UniqueName
-from topology.description import StreamConfig, parse
+from topology.config import StreamConfig, parse
 
 MS = 1_000_000
 S = 1_000 * MS

@@ -15,7 +15,7 @@ from cli import replay
 from cli.instants import whole_instants
 from cli.lines import read_lines, reading_of
 from cli.summary import Summary
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 
 SEEDS = 2 * int(os.environ.get("INORDER_SEEDS", "1"))
 MS = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 from cli.lines import read_lines
 from cli.replay import replayed
 from cli.summary import BALANCE, Summary
-from topology.description import parse
+from topology.config import parse
 
 TOPOLOGY = "streams: {default: {reorder: {max_jump: 50, late: %s}}}"
 HOUR_NS = 3_600_000_000_000

@@ -21,7 +21,7 @@ from infra.embedded import EmbeddedBroker
 from tests.cli.invoking import inorder
 from tests.producers.records import read_events
 from tests.services import UniqueName
-from topology.description import parse
+from topology.config import parse
 from topology.event import Event
 from topology.headers import MAX_INT64, UNIT_NS
 from topology.outcome import Malformed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agents.declared import declared
 from agents.topics import create
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"
 FUSED = "reorder+merge"

@@ -27,7 +27,7 @@ from tests.command import Command
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
-from topology.description import parse
+from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -25,7 +25,7 @@ from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
-from topology.description import parse
+from topology.config import parse
 from topology.event import DATA, WATERMARK, Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.stage import MERGE, REORDER, Stage

@@ -24,7 +24,7 @@ from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, require
-from topology.description import parse
+from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

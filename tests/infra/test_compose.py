@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml
 
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"

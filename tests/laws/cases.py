@@ -15,8 +15,8 @@ from topology.chain import Chain
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.description import parse
-from topology.description.stream import ClockConfig, MergeConfig, ReorderConfig
+from topology.config import parse
+from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
 from topology.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.merge import Merge
 from topology.operator import Operator

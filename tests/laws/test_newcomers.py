@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
-from topology.description import parse
+from topology.config import parse
 from topology.event import NO_EPOCH, WATERMARK, Event, twin
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join

@@ -13,7 +13,7 @@ from tests.laws.cases import MAX_WAIT, aligned, sequenced
 from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.told import copies, copy_of
 from topology.alignment import Alignment
-from topology.description.stream import MergeConfig, ReorderConfig
+from topology.config.stream import MergeConfig, ReorderConfig
 from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.merge import Merge
 from topology.operator import Operator

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.laws.streams import MS, START
-from topology.description.stream import ReorderConfig
+from topology.config.stream import ReorderConfig
 from topology.event import NO_EPOCH, Event
 from topology.operator import Plain
 from topology.outcome import Duplicate, Gap, Late, Report, Step

@@ -11,7 +11,7 @@ import pytest
 
 from tests.laws.told import copies, disposed
 from tests.oracle.by_time import Arrival, Left, by_time
-from topology.description import ReorderConfig, parse
+from topology.config import ReorderConfig, parse
 from topology.event import DATA, WATERMARK, Event
 from topology.outcome import Duplicate
 from topology.slack.strategy import strategy_of

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from infra.embedded import PARTITIONS
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import Event
 from topology.headers import HeaderReader
 

@@ -14,7 +14,7 @@ from producers.recorded import Malformed
 from producers.replayer import FULL_SPEED, Pace, Published, Replayer
 from tests.producers.records import headers_of, read_events, read_messages
 from tests.services import UniqueName
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 
 SECOND_NS = 1_000_000_000
 

@@ -28,7 +28,7 @@ from producers.failure import (
 from producers.sequenced import SequencedProducer
 from tests.producers.records import event_of, headers_of, read_events, read_messages
 from tests.services import UniqueName
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import BYE, DATA, HEARTBEAT
 
 ROOT = Path(__file__).parents[2]

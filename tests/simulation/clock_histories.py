@@ -22,7 +22,7 @@ from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 
 US: Final = 1_000
 MS: Final = 1_000_000

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.simulation.clock_histories import CONFIG, LIES, PATHS, Outcome, Plan, plan_of, run
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 
 HISTORIES: Final = 1_500 * int(os.environ.get("INORDER_SEEDS", "1"))
 CHUNK: Final = 50

@@ -17,7 +17,7 @@ import pytest
 
 from topology.clock import Clock
 from topology.clock.one_way import SETTLED_AFTER_NS
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 from topology.event import Event
 
 MS: Final = 1_000_000

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.simulation.outage import MS, Outage, log
-from topology.description import parse
+from topology.config import parse
 from topology.event import DATA, Event
 from topology.stage import Stage
 

@@ -25,7 +25,7 @@ import pytest
 
 from tests.laws.told import copy_of, held_again, over_the_wire
 from tests.simulation.world import World
-from topology.description import HeaderConfig, parse
+from topology.config import HeaderConfig, parse
 from topology.event import DATA, PROGRESS, WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads.rows import Row
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import Headers

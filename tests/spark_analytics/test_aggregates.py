@@ -27,7 +27,7 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
-from topology.description import HeaderConfig, parse
+from topology.config import HeaderConfig, parse
 from topology.event import Event
 
 pytestmark = SPARK

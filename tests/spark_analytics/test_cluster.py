@@ -31,7 +31,7 @@ from tests.services import SharedKafka
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, ordered_records
-from topology.description import parse
+from topology.config import parse
 from topology.event import Event
 
 pytestmark = SPARK

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_analytics import decode, payload
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import NO_EPOCH, Event
 from topology.headers import HeaderReader
 from topology.outcome import Malformed

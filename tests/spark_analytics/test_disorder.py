@@ -28,7 +28,7 @@ from tests.spark_analytics.records import (
     watermark,
     write_parts,
 )
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import Event
 
 pytestmark = SPARK

@@ -15,7 +15,7 @@ from spark_analytics.jobs import JOBS, JobRefused, Wanted
 from tests.sinks.written import WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
-from topology.description import parse
+from topology.config import parse
 from topology.outcome_lines import line_json, result_line
 from topology.result import Member, Overflow, Result
 

@@ -35,7 +35,7 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, absent
 from tests.spark_analytics.marks import SPARK
-from topology.description import parse
+from topology.config import parse
 
 pytestmark = [*SPARK, pytest.mark.kafka]
 

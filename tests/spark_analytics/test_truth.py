@@ -11,7 +11,7 @@ from benchmarks.workloads import crowd
 from spark_analytics import decode, truth
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame, ordered_records, raw_records
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import Event
 
 pytestmark = SPARK

@@ -13,7 +13,7 @@ from spark_analytics.running import CheckpointRefused, claim
 from spark_analytics.topics import ArchivedTopics
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 
 pytestmark = SPARK
 

@@ -23,7 +23,7 @@ from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer
 from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import MS, S, watermark
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import NO_EPOCH, WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import Headers

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.oracle import merge as oracle
 from tests.oracle.merge import Item
-from topology.description.stream import MergeConfig
+from topology.config.stream import MergeConfig
 from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.merge import Merge
 from topology.outcome import AT_MERGE, GAP

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.oracle import waits
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
-from topology.description.stream import ReorderConfig
+from topology.config.stream import ReorderConfig
 from topology.event import DATA, NO_EPOCH, Event
 from topology.outcome import Duplicate, Gap, Late
 from topology.reorder import Reorder

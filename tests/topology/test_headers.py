@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import rfc3339
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import (
     BLOCKED,
     BYE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topology.description import HeaderConfig
+from topology.config import HeaderConfig
 from topology.event import HEARTBEAT, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader, Headers

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from topology.description.stream import ReorderConfig
+from topology.config.stream import ReorderConfig
 from topology.event import DATA, Event
 from topology.outcome import Gap
 from topology.reorder import Reorder

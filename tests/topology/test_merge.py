@@ -13,7 +13,7 @@ import pytest
 
 from tests.laws.told import copies
 from tests.topology.merge_oracle import MS, Settings, by_operator, by_oracle, items
-from topology.description.stream import MergeConfig
+from topology.config.stream import MergeConfig
 from topology.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
 from topology.merge import Merge
 from topology.outcome import GAP, Duplicate, Late, Step

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.topology.test_merge import event, operator, play, told
-from topology.description import parse
+from topology.config import parse
 from topology.event import BLOCKED, DATA, Event
 from topology.merge import Merge
 from topology.outcome import MERGE_FULL, Late

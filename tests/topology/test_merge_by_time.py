@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topology.description import MergeConfig
+from topology.config import MergeConfig
 from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
 from topology.merge import Merge
 from topology.merge_by_time import MergeByTime

@@ -12,7 +12,7 @@ from tests.topology.merge_oracle import MS
 from tests.topology.test_merge import Table, event, operator, play, told
 from topology.chain import Chain
 from topology.clock import Clock
-from topology.description.stream import ClockConfig, MergeConfig
+from topology.config.stream import ClockConfig, MergeConfig
 from topology.event import BLOCKED, BYE, DATA, HEARTBEAT
 from topology.merge import Merge
 from topology.outcome import AT_MERGE, CAUSES, GAP

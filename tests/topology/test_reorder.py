@@ -13,7 +13,7 @@ import pytest
 
 from tests.oracle.reorder import AUTO
 from tests.topology.reorder_oracle import MS, RULES, arrivals, by_operator, by_oracle
-from topology.description.stream import ReorderConfig
+from topology.config.stream import ReorderConfig
 from topology.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
 from topology.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.reorder import Reorder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.description import ReorderConfig
+from topology.config import ReorderConfig
 from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder import Reorder

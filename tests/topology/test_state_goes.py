@@ -6,7 +6,7 @@ import os
 from random import Random
 from typing import Any
 
-from topology.description import Topology, parse
+from topology.config import Topology, parse
 from topology.event import NO_EPOCH, Event
 from topology.operator import Changes
 from topology.stage import Stage

@@ -58,7 +58,7 @@ STEP_NS: Final = 1_000_000
 
 
 class MeasuredClock:
-    """`config` is a `topology.description.ClockConfig`. `segment` counts the clock's jumps;
+    """`config` is a `topology.config.ClockConfig`. `segment` counts the clock's jumps;
     `rejected`, `falsetickers`, `late` and `jumps` count what the words above say."""
 
     __slots__ = (

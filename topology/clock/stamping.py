@@ -80,7 +80,7 @@ UNSYNCED_DETAIL: Final = (
 
 
 class Clock:
-    """`config` is a `topology.description.ClockConfig`; `table` what was heard about the
+    """`config` is a `topology.config.ClockConfig`; `table` what was heard about the
     clocks (None: nothing ever is). Nothing is held or delayed."""
 
     def __init__(self, config: Any, max_sources: int, table: DriftTable | None = None) -> None:

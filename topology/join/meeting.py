@@ -126,7 +126,7 @@ def meetings(topology: Any, taps: Mapping[str, Tap], *, keeps_log_order: bool) -
 
 
 def config_of(topology: Any, name: str, query: Any) -> JoinConfig:
-    """`query` is a `topology.description.QueryConfig` with a join."""
+    """`query` is a `topology.config.QueryConfig` with a join."""
     only = next(iter(topology.streams))
     sides = tuple(
         Side(alias, side.stream or only, side.type or "", _path(side.key or query.key))

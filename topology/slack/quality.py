@@ -54,7 +54,7 @@ class Quality:
 
 
 def quality_of(config: Any, streams: Sequence[Any]) -> Quality | None:
-    """`config` is a `topology.description.QualityConfig` or None, `streams` the `StreamConfig`s
+    """`config` is a `topology.config.QualityConfig` or None, `streams` the `StreamConfig`s
     that the query reads."""
     if config is None:
         return None

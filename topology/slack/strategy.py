@@ -27,7 +27,7 @@ AT_ONCE = 0
 
 
 def strategy_of(config: Any) -> Callable[[], SlackPolicy]:
-    """What makes it; `config` is a `topology.description.ReorderConfig`."""
+    """What makes it; `config` is a `topology.config.ReorderConfig`."""
     max_wait_ns: int = config.max_wait_ns
     if config.strategy == "fixed":
         return lambda: KSlack(config.wait_ns, idle_ns=AT_ONCE)

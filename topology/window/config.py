@@ -1,6 +1,6 @@
 """What a window query says, checked.
 
-`of` takes it from a `topology.description.QueryConfig`; what the description does not name
+`of` takes it from a `topology.config.QueryConfig`; what the description does not name
 has defaults here. All bounds are per query and partition:
 
 * `max_windows`: windows (of sliding ones: slices) that are open or kept for corrections, over

@@ -9,7 +9,7 @@ from typing import Any
 from topology.clock.cell import Cell
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import UNKNOWN_MONO, Sample
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 
 US = 1_000
 MS = 1_000_000

@@ -22,7 +22,7 @@ from topology.clock.measured import MAX_SERVERS
 from topology.clock.polygon import MAX_BOUNDS
 from topology.clock.sample import Sample
 from topology.clock.server_view import MAX_DOUBTED
-from topology.description import stream
+from topology.config import stream
 
 HOUR = 3_600 * S
 

@@ -21,7 +21,7 @@ from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 
 WIDE_NS = 10 * S
 FIRST = 10

@@ -10,7 +10,7 @@ from typing import Any
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 from topology.event import BLOCKED, DEAD, Event
 from topology.outcome import GAP, Malformed
 

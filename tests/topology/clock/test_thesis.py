@@ -8,7 +8,7 @@ from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round
 from topology.clock.cell import SYNCED, UNSYNCED
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
-from topology.description.stream import ClockConfig
+from topology.config.stream import ClockConfig
 
 
 def thesis(**settings: Any) -> ThesisClock:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies
-from topology.description import parse
+from topology.config import parse
 from topology.event import NO_EPOCH, Event
 from topology.stage import Stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from topology.description import QueryConfig, Topology, parse, query_of
+from topology.config import QueryConfig, Topology, parse, query_of
 from topology.event import NO_EPOCH, WATERMARK, Event
 from topology.outcome import Step
 from topology.result import MatchResult

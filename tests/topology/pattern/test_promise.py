@@ -15,7 +15,7 @@ import pytest
 from tests.laws.told import copies, copy_of, over_the_wire
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
-from topology.description import parse
+from topology.config import parse
 from topology.event import Event
 from topology.result import EMIT, MatchResult
 from topology.stage import Stage

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.description.query import QueryConfig
+from topology.config.query import QueryConfig
 from topology.window import BadQuery, Function, Output, WindowConfig, Windows, of
 
 COUNT = (Output("n", "count"),)

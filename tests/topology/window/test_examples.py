@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.description import parse
+from topology.config import parse
 from topology.event import Event
 from topology.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
 from topology.stage import Stage

@@ -14,7 +14,7 @@ from tests.topology.window.streams import MS, disordered, event, sorted_events, 
 from tests.topology.window.test_examples import COUNT, told, v, windows
 from tests.topology.window.test_truth import config_of, every_kind
 from tests.topology.window.truth import last_word
-from topology.description.stream import MergeConfig
+from topology.config.stream import MergeConfig
 from topology.event import DATA, Event
 from topology.merge import Merge
 from topology.result import RETRACT

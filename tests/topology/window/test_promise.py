@@ -12,7 +12,7 @@ import pytest
 
 from tests.laws.told import copies, over_the_wire
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.description import parse
+from topology.config import parse
 from topology.event import BYE, HEARTBEAT, Event
 from topology.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.slack.quality import Quality

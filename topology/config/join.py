@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from topology.description.problem import Fault, meant, refused, refused_at, shown
-from topology.description.spelling import (
+from topology.config.problem import Fault, meant, refused, refused_at, shown
+from topology.config.spelling import (
     NS_PER,
     check_slide,
     given,
@@ -23,7 +23,7 @@ from topology.description.spelling import (
     section,
     text,
 )
-from topology.description.stream import Section
+from topology.config.stream import Section
 from topology.lengths import MAX_LENGTH_NS
 
 JoinKind = Literal["interval", "tumbling", "sliding"]

@@ -17,9 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from topology.description.by_time import TIME, rule_faults
-from topology.description.problem import Fault, refused, refused_at, shown
-from topology.description.spelling import (
+from topology.config.by_time import TIME, rule_faults
+from topology.config.problem import Fault, refused, refused_at, shown
+from topology.config.spelling import (
     MAX_INT,
     Count,
     DurationNs,

@@ -12,11 +12,11 @@ sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which pu
 paths and lines to what these refuse.
 """
 
-from topology.description.problem import Problem, TopologyError
-from topology.description.query import Aggregate, QualityConfig, QueryConfig, Window
-from topology.description.reading import parse, query_of
-from topology.description.stages import Stage
-from topology.description.stream import (
+from topology.config.problem import Problem, TopologyError
+from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window
+from topology.config.reading import parse, query_of
+from topology.config.stages import Stage
+from topology.config.stream import (
     STAMPED_NAMES,
     ClockConfig,
     HeaderConfig,
@@ -25,7 +25,7 @@ from topology.description.stream import (
     ReorderConfig,
     StreamConfig,
 )
-from topology.description.topology import TopicsConfig, Topology
+from topology.config.topology import TopicsConfig, Topology
 
 __all__ = [
     "STAMPED_NAMES",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topology.description import ReorderConfig, TopologyError, parse
+from topology.config import ReorderConfig, TopologyError, parse
 from topology.slack.k_slack import KSlack, MPKSlack
 from topology.slack.own_tail import OwnTail
 from topology.slack.strategy import strategy_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topology.description import Problem, TopologyError, parse
+from topology.config import Problem, TopologyError, parse
 
 MINIMAL = "streams: {default: {}}\n"
 

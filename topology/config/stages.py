@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.description.problem import Fault, meant, refused, refused_at, shown
+from topology.config.problem import Fault, meant, refused, refused_at, shown
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"

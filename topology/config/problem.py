@@ -2,7 +2,7 @@
 
 A check inside one section knows neither the path of its section nor the line it
 stands in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
-`topology.description.reading` adds path and line and raises one `TopologyError`
+`topology.config.reading` adds path and line and raises one `TopologyError`
 that holds every problem found.
 """
 

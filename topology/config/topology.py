@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
-from topology.description import agreement
-from topology.description.problem import refused, refused_at, shown
-from topology.description.query import QueryConfig
-from topology.description.spelling import (
+from topology.config import agreement
+from topology.config.problem import refused, refused_at, shown
+from topology.config.query import QueryConfig
+from topology.config.spelling import (
     Count,
     DurationNs,
     Flag,
@@ -25,7 +25,7 @@ from topology.description.spelling import (
     text,
     whole,
 )
-from topology.description.stages import (
+from topology.config.stages import (
     DEFAULT_STAGES,
     JOIN,
     MERGE,
@@ -35,7 +35,7 @@ from topology.description.stages import (
     Stage,
     read_stages,
 )
-from topology.description.stream import HeaderConfig, Section, StreamConfig
+from topology.config.stream import HeaderConfig, Section, StreamConfig
 from topology.own import NOTHING, Own
 
 Delivery = Literal["exactly_once", "at_least_once"]

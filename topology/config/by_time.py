@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from topology.description.problem import Fault
+from topology.config.problem import Fault
 
 TIME: Final = "time"
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from topology.description.agreement import query_faults
-from topology.description.join import SideConfig
-from topology.description.problem import (
+from topology.config.agreement import query_faults
+from topology.config.join import SideConfig
+from topology.config.problem import (
     Fault,
     Path,
     Problem,
@@ -19,9 +19,9 @@ from topology.description.problem import (
     shown,
     spelled,
 )
-from topology.description.query import QualityConfig, QueryConfig
-from topology.description.spelling import FromFile
-from topology.description.stream import (
+from topology.config.query import QualityConfig, QueryConfig
+from topology.config.spelling import FromFile
+from topology.config.stream import (
     ClockConfig,
     HeaderConfig,
     MergeConfig,
@@ -29,8 +29,8 @@ from topology.description.stream import (
     Section,
     StreamConfig,
 )
-from topology.description.topology import TopicsConfig, Topology
-from topology.description.yaml_text import load
+from topology.config.topology import TopicsConfig, Topology
+from topology.config.yaml_text import load
 from topology.own import NOTHING, Bring, Own, OwnRefused
 
 OWN: Final = "functions"

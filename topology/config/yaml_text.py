@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from topology.description.problem import Path, Problem, shown, spelled
+from topology.config.problem import Path, Problem, shown, spelled
 
 MAX_CHARS: Final = 1_000_000
 

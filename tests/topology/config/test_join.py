@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.topology.test_description_refused import refusal
-from topology.description import parse
-from topology.description.join import JoinedValue, Meeting
+from tests.topology.config.test_problem import refusal
+from topology.config import parse
+from topology.config.join import JoinedValue, Meeting
 from topology.join.meeting import config_of
 from topology.slack.quality import Quality
 

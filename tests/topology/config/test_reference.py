@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.topology.json_schema import faults
-from topology.description import TopologyError, parse, reference
-from topology.description.reading import sections
-from topology.description.words import WORDS
+from tests.topology.config.json_schema import faults
+from topology.config import TopologyError, parse, reference
+from topology.config.reading import sections
+from topology.config.words import WORDS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 FILES: dict[str, str] = {
     "smallest": "streams: {default: {}}",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from topology.description import (
+from topology.config import (
     Aggregate,
     HeaderConfig,
     MergeConfig,
@@ -19,7 +19,7 @@ from topology.description import (
     Window,
     parse,
 )
-from topology.description.stages import OPERATORS
+from topology.config.stages import OPERATORS
 
 MINIMAL = "streams: {default: {}}\n"
 

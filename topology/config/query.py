@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from topology.description.join import PATH, JoinSpelling, Key, Outer, Sides, Values
-from topology.description.problem import Fault, meant, refused, refused_at, shown
-from topology.description.spelling import (
+from topology.config.join import PATH, JoinSpelling, Key, Outer, Sides, Values
+from topology.config.problem import Fault, meant, refused, refused_at, shown
+from topology.config.spelling import (
     Count,
     DurationNs,
     Flag,
@@ -30,7 +30,7 @@ from topology.description.spelling import (
     share_schema,
     text,
 )
-from topology.description.stream import Section
+from topology.config.stream import Section
 from topology.pattern.syntax import Query
 from topology.slack.quality import Guard, Strategy
 

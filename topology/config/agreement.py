@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from topology.description.problem import Fault, meant
-from topology.description.query import QueryConfig
-from topology.description.stages import JOIN, MERGE, PATTERN, WINDOW
+from topology.config.problem import Fault, meant
+from topology.config.query import QueryConfig
+from topology.config.stages import JOIN, MERGE, PATTERN, WINDOW
 
 if TYPE_CHECKING:
-    from topology.description.topology import Topology
+    from topology.config.topology import Topology
 
 SHORTEST_STUCK_NS: Final = 10_000_000_000
 

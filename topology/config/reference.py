@@ -16,12 +16,12 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from topology.description.problem import Path, TopologyError
-from topology.description.reading import parse, sections
-from topology.description.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
-from topology.description.stages import Stage
-from topology.description.stream import Section
-from topology.description.words import WORDS
+from topology.config.problem import Path, TopologyError
+from topology.config.reading import parse, sections
+from topology.config.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
+from topology.config.stages import Stage
+from topology.config.stream import Section
+from topology.config.words import WORDS
 from topology.own import Bring
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

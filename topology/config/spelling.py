@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args
 
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
-from topology.description.problem import meant, refused, shown
+from topology.config.problem import meant, refused, shown
 from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
 from topology.own import NOTHING, Own
 
