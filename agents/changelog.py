@@ -6,7 +6,7 @@ offset, so all three become visible together or not at all. Keys are text, value
 msgpack, a tombstone where a key is gone:
 
     progress               where in the input the state stands (`Progress`)
-    state/<operator key>   what an operator keeps (topology.operator)
+    state/<operator key>   what an operator keeps (topology.model.operator)
     page/<n>               which events are held (agents.held)
     record/<offset>        an event held for long, whole
 

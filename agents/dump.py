@@ -38,8 +38,8 @@ from agents.clock_feed import word_of
 from agents.inlet import RawInlet
 from topology import rfc3339
 from topology.clock.sample import Declared
-from topology.event import DATA, NO_EPOCH, Event
-from topology.outcome import Malformed
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
 from topology.outcome_lines import JsonObject
 
 READ_TIMEOUT_MS: Final = 500

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.event import DATA, DEAD, Event
-from topology.outcome import Gap, Malformed, Report
+from topology.model.event import DATA, DEAD, Event
+from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS

@@ -26,10 +26,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agents.operator_metrics import OperatorMetrics
 from agents.wait_histogram import WaitHistogram
-from topology.event import DATA
-from topology.operator import Figures
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.result import Finding, Overflow
+from topology.model.event import DATA
+from topology.model.operator import Figures
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.result import Finding, Overflow
 
 MAX_REASONS: Final = 64
 MAX_STREAMS: Final = 256

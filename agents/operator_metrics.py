@@ -1,6 +1,6 @@
 """The figures of the operators as metric families.
 
-A figure `<operator>_<name>` of a chain (topology.operator, `figures`) is the family
+A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
 `inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
 `_ns` is told in seconds, an instant as seconds since 1970.
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from topology.operator import TOTALS, Figures
+from topology.model.operator import TOTALS, Figures
 
 NS_PER_S: Final = 1_000_000_000
 TIME: Final = "_ns"

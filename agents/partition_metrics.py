@@ -9,9 +9,9 @@ from typing import NamedTuple
 from agents.metrics import Metrics, PlaceMetrics
 from agents.operator_metrics import together
 from agents.two_producers import TwoProducers
-from topology.event import DATA, Event
-from topology.operator import Figures
-from topology.outcome import Gap, Malformed, Report, Step
+from topology.model.event import DATA, Event
+from topology.model.operator import Figures
+from topology.model.outcome import Gap, Malformed, Report, Step
 
 NO_STREAM = ""
 """Dead letters whose stream could not be read."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from topology.outcome import OLD_EPOCH, Duplicate, Late, Report
+from topology.model.outcome import OLD_EPOCH, Duplicate, Late, Report
 
 TOLD_EVERY_S: Final = 60.0
 

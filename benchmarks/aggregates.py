@@ -44,9 +44,9 @@ from benchmarks.workloads import D3, Recipe, soccer
 from benchmarks.workloads.clocks import Dial, rounds
 from benchmarks.workloads.laws import MS, PAYLOAD, US, S, generator
 from benchmarks.workloads.rows import Row
-from topology.event import Event
-from topology.outcome import Step
-from topology.result import WindowResult
+from topology.model.event import Event
+from topology.model.outcome import Step
+from topology.model.result import WindowResult
 from topology.window import Output, WindowConfig, Windows
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)

@@ -31,7 +31,7 @@ from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
 from topology.config import parse
-from topology.event import Event
+from topology.model.event import Event
 from topology.stage import MERGE, REORDER, Stage
 
 TOPOLOGY: Final = """\

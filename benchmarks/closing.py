@@ -19,7 +19,7 @@ from typing import Final
 from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
-from topology.event import Event
+from topology.model.event import Event
 from topology.slack.aq_k_slack import AQKSlack
 from topology.slack.baselines import AverageDelay, EventDriven, Ignore
 from topology.slack.budget import Budget

@@ -26,12 +26,12 @@ from typing import Any, Final
 
 import click
 
-import topology.event
+import topology.model.event
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
 from topology.config import Topology, parse
-from topology.event import Event
+from topology.model.event import Event
 from topology.stage import CLOCK, MERGE, REORDER, Stage, chain_of
 
 ROOT: Final = Path(__file__).absolute().parents[1]
@@ -49,7 +49,7 @@ Rates = dict[str, float]
 
 
 def is_compiled() -> bool:
-    return not topology.event.__file__.endswith(".py")
+    return not topology.model.event.__file__.endswith(".py")
 
 
 def measure(events: int, rounds: int) -> Rates:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.workloads.rows import Row
-from topology.event import DATA, Event
-from topology.outcome import Gap, Late, Step
+from topology.model.event import DATA, Event
+from topology.model.outcome import Gap, Late, Step
 
 BATCH = 1_000
 """Events told at once: how they are cut changes nothing but the speed."""

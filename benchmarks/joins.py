@@ -20,10 +20,10 @@ from typing import Any, Final
 import click
 
 from benchmarks.tables import Page, Table, count, thousands
-from topology.event import WATERMARK, Event
 from topology.join.config import FULL, INNER, LEFT, Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
+from topology.model.event import WATERMARK, Event
 
 MS: Final = 1_000_000
 NS_PER_S: Final = 1_000 * MS

@@ -21,12 +21,12 @@ from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
-from topology.event import Event
+from topology.model.event import Event
+from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, Overflow
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
 from topology.pattern.parse import parse_query
-from topology.result import EMIT, RETRACT, UPDATE, MatchResult, Overflow
 
 Feed = Sequence[tuple[int, str]]
 """(time, type) in order of arrival; the times are all different."""

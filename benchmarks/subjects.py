@@ -27,7 +27,7 @@ from benchmarks.workloads import (
 )
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.event import NO_EPOCH
+from topology.model.event import NO_EPOCH
 
 USUAL_CAP_NS: Final = 500 * MS
 USUAL_WAITS_NS: Final = tuple(ms * MS for ms in (1, 2, 5, 10, 20, 50, 100, 200, 500))

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.workloads.rows import Row
-from topology.event import Event
+from topology.model.event import Event
 
 PATH_VARIABLE: Final = "INORDER_DATA"
 BASE_NS: Final = 1_400_000_000 * 1_000_000_000

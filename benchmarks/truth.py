@@ -22,8 +22,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from topology.event import DATA
-from topology.outcome import Gap, Step
+from topology.model.event import DATA
+from topology.model.outcome import Gap, Step
 
 BEFORE_ALL: Final = -(1 << 80)
 NS_PER_US: Final = 1_000

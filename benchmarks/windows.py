@@ -21,7 +21,7 @@ from typing import Any, Final
 import click
 
 from benchmarks.tables import Page, Table, count, thousands
-from topology.event import Event
+from topology.model.event import Event
 from topology.window import Output, WindowConfig, Windows
 
 NS_PER_S: Final = 1_000_000_000

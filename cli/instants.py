@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from topology.config import Topology
-from topology.event import Event
-from topology.outcome import Duplicate, Late, Report, Step
-from topology.result import Finding
+from topology.model.event import Event
+from topology.model.outcome import Duplicate, Late, Report, Step
+from topology.model.result import Finding
 
 Told = TypeVar("Told", Event, Report, Finding)
 

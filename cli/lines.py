@@ -48,7 +48,6 @@ from topology.clock.sample import (
     read_word,
 )
 from topology.config import Topology
-from topology.event import DATA, NO_EPOCH, Event
 from topology.headers import (
     DEFAULT_STREAM,
     MAX_EPOCH,
@@ -59,7 +58,8 @@ from topology.headers import (
     PRODUCER_KINDS,
     UNIT_NS,
 )
-from topology.outcome import Malformed
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
 from topology.outcome_lines import (
     dead_line,
     duplicate_line,

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from topology.own import Own, OwnRefused
+from topology.model.user_functions import Own, OwnRefused
 from topology.pattern.values import FUNCTIONS
 from topology.window.config import BUILT_IN
 from topology.window.custom import Function

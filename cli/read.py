@@ -27,8 +27,8 @@ from agents.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load
 from topology.config import HeaderConfig
-from topology.event import DATA, Event
 from topology.headers import HeaderReader
+from topology.model.event import DATA, Event
 from topology.outcome_lines import event_line, line_json
 
 AT_ONCE: Final = 1_000

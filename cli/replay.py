@@ -29,8 +29,8 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.config.stages import OPERATORS
-from topology.event import DATA, Event
-from topology.outcome import Malformed, Step
+from topology.model.event import DATA, Event
+from topology.model.outcome import Malformed, Step
 from topology.outcome_lines import JsonObject, event_line, line_json, report_line, result_line
 from topology.stage import Stage
 

@@ -20,9 +20,9 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from topology.event import DATA, Event
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
+from topology.model.event import DATA, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
 
 BALANCE: Final = ("event", "late", "duplicate", "dead", "held")
 COUNTED: Final = ("in", *BALANCE, "gaps")

@@ -46,9 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")
     if os.environ.get(IS_COMPILED) == "1":
-        import topology.event
+        import topology.model.event
 
-        if topology.event.__file__.endswith(".py"):
+        if topology.model.event.__file__.endswith(".py"):
             raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
 
 

@@ -23,9 +23,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
-from topology.event import PROGRESS, Event
-from topology.operator import Changes, State
-from topology.outcome import Step
+from topology.model.event import PROGRESS, Event
+from topology.model.operator import Changes, State
+from topology.model.outcome import Step
 from topology.rules import size_of
 
 UNHEARD: Final = -1

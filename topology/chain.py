@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topology.event import Event
-from topology.operator import TURN, Changes, Figures, Operator, State, StepByStep, restored_by_steps
-from topology.outcome import Report, Step
-from topology.result import Finding
+from topology.model.event import Event
+from topology.model.operator import (
+    TURN,
+    Changes,
+    Figures,
+    Operator,
+    State,
+    StepByStep,
+    restored_by_steps,
+)
+from topology.model.outcome import Report, Step
+from topology.model.result import Finding
 
 
 class Chain(StepByStep):
@@ -139,7 +147,7 @@ class Chain(StepByStep):
                 yield from operator.held()
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.operator`."""
+        """See `topology.model.operator`."""
         states: dict[str, dict[str, Any]] = {name: {} for name in self._names}
         for key, value in state.items():
             name, _, rest = key.partition("/")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from topology.event import Event
-from topology.histogram import Histogram
-from topology.operator import NEVER
+from topology.model.event import Event
+from topology.model.histogram import Histogram
+from topology.model.operator import NEVER
 from topology.timeout import Smoothed
 
 NO_REF: Final = -(1 << 63)

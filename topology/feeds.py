@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from topology.feed import NO_REF, OUT, Feed
 from topology.frontier import Frontier
-from topology.operator import NEVER, Changes
-from topology.quiet import Quiet
+from topology.model.idle import Quiet
+from topology.model.operator import NEVER, Changes
 from topology.watermark import Watermark
 
 FEED: Final = "feed/"

@@ -18,8 +18,8 @@ from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
 from topology.feed import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
-from topology.histogram import Histogram
-from topology.operator import NEVER
+from topology.model.histogram import Histogram
+from topology.model.operator import NEVER
 
 Bound = tuple[int, str]
 """(reference time, source): what is at or below it may leave."""

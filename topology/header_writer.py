@@ -10,7 +10,7 @@ An event keeps the headers it came with; added are
 | `arrival` | yes       |         | when the event reached the broker, ns                 |
 | `at`      | yes       | yes     | when the stage let it go (arrival clock), ns          |
 | `lane`    | yes       |         | the upstream partition                                |
-| `late`    | if late   | if late | the cause, a word of `topology.outcome.CAUSES`        |
+| `late`    | if late   | if late | the cause, a word of `topology.model.outcome.CAUSES`        |
 
 Headers of these names that a producer sent are replaced. The sequence number and
 the epoch are rewritten only where REORDER settled another value than the record
@@ -32,8 +32,8 @@ from __future__ import annotations
 from typing import Final
 
 from topology.config import STAMPED_NAMES, HeaderConfig
-from topology.event import WATERMARK, Event
 from topology.headers import Headers
+from topology.model.event import WATERMARK, Event
 
 Written = list[tuple[str, bytes | None]]
 

@@ -53,7 +53,7 @@ from typing import Any, Final
 
 from topology import rfc3339
 from topology.config import HeaderConfig
-from topology.event import (
+from topology.model.event import (
     BLOCKED,
     BYE,
     DATA,
@@ -65,7 +65,7 @@ from topology.event import (
     WATERMARK,
     Event,
 )
-from topology.outcome import Malformed
+from topology.model.outcome import Malformed
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from topology.event import DATA, DEAD, Event
-from topology.outcome import JUMP, Step, dead_letter
+from topology.model.event import DATA, DEAD, Event
+from topology.model.outcome import JUMP, Step, dead_letter
 from topology.sequence import Hole, Sequence
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
-from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.jumps import give_up_suspect, set_jumps_aside, suspect
 from topology.lost import LostRanges
-from topology.operator import NEVER
-from topology.outcome import (
+from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.model.operator import NEVER
+from topology.model.outcome import (
     BEFORE_START,
     BEYOND_MEMORY,
     END,

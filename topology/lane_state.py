@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.event import Event
 from topology.lane import Lane
+from topology.model.event import Event
 from topology.rules import extended
 from topology.sequence import UNSTARTED, Sequence
 

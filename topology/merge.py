@@ -50,13 +50,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
 
-from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.feed import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
 from topology.feeds import FEED, Feeds
 from topology.frontier import NO_BOUND, Frontier
-from topology.histogram import Histogram
-from topology.operator import NEVER, Changes, Figures, State, StepByStep
-from topology.outcome import MERGE_FULL, Duplicate, Step
+from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.model.histogram import Histogram
+from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
+from topology.model.outcome import MERGE_FULL, Duplicate, Step
 from topology.passage import Passage
 from topology.pause import Pause
 from topology.queues import Queues, in_sequence
@@ -473,7 +473,7 @@ class Merge(StepByStep):
             yield from feed.queue
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.operator`."""
+        """See `topology.model.operator`."""
         for key, value in state.items():
             if key != STREAM:
                 source = key[len(FEED) :]

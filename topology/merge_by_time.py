@@ -12,10 +12,10 @@ The order, the waits and W are those of `topology.merge`. What differs:
 
 from __future__ import annotations
 
-from topology.event import DATA, UNBLOCKED, WATERMARK, Event
 from topology.feed import NO_REF, Feed
 from topology.merge import Merge
-from topology.outcome import Step
+from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
+from topology.model.outcome import Step
 from topology.watermark import Watermark
 
 

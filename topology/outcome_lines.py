@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import orjson
 
-from topology.event import Event
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.result import (
+from topology.model.event import Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.model.result import (
     Finding,
     JoinResult,
     MatchResult,

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.event import Event
 from topology.feed import AWAITED, BEHIND, NO_REF, OUT, Feed
 from topology.frontier import Bound
-from topology.outcome import (
+from topology.model.event import Event
+from topology.model.outcome import (
     MERGE_BEHIND,
     MERGE_CLOCK,
     MERGE_FULL,

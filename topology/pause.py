@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.event import Event
 from topology.feed import AWAITED, BEHIND, NO_REF, Feed
 from topology.frontier import Frontier
-from topology.operator import NEVER
+from topology.model.event import Event
+from topology.model.operator import NEVER
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2

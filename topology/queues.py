@@ -18,9 +18,9 @@ from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Any, Final
 
-from topology.event import Event
 from topology.feed import Feed
 from topology.frontier import Bound
+from topology.model.event import Event
 from topology.rules import size_of
 
 CLEARED: Final = 64

@@ -27,11 +27,11 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from topology import lane_state
-from topology.event import DATA, DEAD, Event
 from topology.lane import Lane
-from topology.operator import NEVER, TURN, Changes, Figures, State, StepByStep
-from topology.outcome import Step, dead_letter
-from topology.quiet import Quiet
+from topology.model.event import DATA, DEAD, Event
+from topology.model.idle import Quiet
+from topology.model.operator import NEVER, TURN, Changes, Figures, State, StepByStep
+from topology.model.outcome import Step, dead_letter
 from topology.rules import Rules, Shared
 from topology.sequence import UNSTARTED
 
@@ -357,7 +357,7 @@ class Reorder(StepByStep):
                 yield from sequence.suspects
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.operator`."""
+        """See `topology.model.operator`."""
         by_source: dict[str, dict[int, Event]] = {}
         for number, event in enumerate(held):
             by_source.setdefault(event.source, {})[event.offset] = event

@@ -35,9 +35,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from topology.event import BYE, DATA, HEARTBEAT, Event
-from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
+from topology.model.event import BYE, DATA, HEARTBEAT, Event
+from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
 
 AHEAD: Final = "ahead"
 STREAM: Final = "stream"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.sequence import UNSTARTED
 from topology.timeout import FillTimes
 

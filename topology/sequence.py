@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Final
 
-from topology.event import DEAD, Event
 from topology.lost import LostRanges
-from topology.outcome import TIMEOUT
+from topology.model.event import DEAD, Event
+from topology.model.outcome import TIMEOUT
 
 UNSTARTED: Final = -1
 NO_STAMP: Final = -(1 << 63)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from topology.event import DEAD, Event
+from topology.model.event import DEAD, Event
 from topology.rules import extended
 from topology.sequence import UNSTARTED, Sequence
 

@@ -37,10 +37,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
-from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import Step
-from topology.quiet import Quiet
+from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.model.idle import Quiet
+from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.outcome import Step
 from topology.reorder_by_time import ReorderByTime
 
 NOW: Final = "now"

@@ -24,12 +24,12 @@ from topology.alignment import Alignment
 from topology.chain import Chain, instant
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
-from topology.event import DEAD, NO_EPOCH, Event
 from topology.join.meeting import JOIN_PLACE, Meeting, meetings
 from topology.merge import Merge
 from topology.merge_by_time import MergeByTime
-from topology.operator import TURN, Changes, Figures, Operator, State, StepByStep
-from topology.outcome import Malformed, Report, Step, dead_letter
+from topology.model.event import DEAD, NO_EPOCH, Event
+from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
+from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
@@ -406,8 +406,8 @@ class Stage(StepByStep):
             yield from chain.waiting()
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.operator`. What belongs to a stream that the topology no longer names is
-        left out; the caller has refused such a change before."""
+        """See `topology.model.operator`. What belongs to a stream that the topology no longer names
+        is left out; the caller has refused such a change before."""
         states: dict[str, dict[str, Any]] = {stream: {} for stream in self.chains}
         met: dict[str, dict[str, Any]] = {}
         aligned: list[Event] = []

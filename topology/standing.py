@@ -7,7 +7,7 @@ from typing import Any
 from topology.feed import NO_REF
 from topology.feeds import Feeds
 from topology.frontier import Frontier
-from topology.operator import Figures
+from topology.model.operator import Figures
 from topology.passage import Passage
 from topology.queues import Queues
 from topology.watermark import Watermark

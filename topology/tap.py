@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from topology.event import Event, twin
-from topology.operator import NEVER, Changes, Plain, State
-from topology.outcome import Step
+from topology.model.event import Event, twin
+from topology.model.operator import NEVER, Changes, Plain, State
+from topology.model.outcome import Step
 
 
 class Tap:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.histogram import HALVE_EVERY, PPM, Histogram
+from topology.model.histogram import HALVE_EVERY, PPM, Histogram
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100

@@ -17,19 +17,19 @@ until it comes or `correct_for` has passed. As long as the last announcement sai
 whoever hears of an event in order may take it that C has followed; so when events leave that C
 does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
-While W follows the clock one record tells of many beats (`topology.ramp`).
+While W follows the clock one record tells of many beats (`topology.model.ramp`).
 
 Cost: O(sources) per announcement.
 """
 
 from __future__ import annotations
 
-from topology.event import WATERMARK, Event
 from topology.feed import NO_REF, OUT, WARM_DELAYS, Feed
 from topology.frontier import Bound
-from topology.histogram import Histogram
-from topology.operator import NEVER
-from topology.ramp import ramp
+from topology.model.event import WATERMARK, Event
+from topology.model.histogram import Histogram
+from topology.model.operator import NEVER
+from topology.model.ramp import ramp
 
 
 class Watermark:

@@ -19,9 +19,9 @@ from typing import Any, cast
 import faust
 
 from topology.config import Topology, parse
-from topology.event import DATA, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
+from topology.model.event import DATA, Event
 from topology.stage import MERGE, REORDER, Stage
 
 NS_PER_S = 1_000_000_000

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from topology.event import Event
+from topology.model.event import Event
 
 
 class Row(NamedTuple):
@@ -108,7 +108,7 @@ def in_arrival_order(rows: Iterable[Row]) -> list[Row]:
 
 def to_events(rows: Iterable[Row], stream: str = "default", epoch: int = 0) -> list[Event]:
     """The events of `rows`, `offset` being the place in the list. With `epoch` =
-    `topology.event.NO_EPOCH` the events name no epoch."""
+    `topology.model.event.NO_EPOCH` the events name no epoch."""
     return [
         Event(stream, row.source, epoch, row.seq, row.ts_ns, row.arrival_ns, offset)
         for offset, row in enumerate(rows)

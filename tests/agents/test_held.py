@@ -20,7 +20,7 @@ from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.partition import STAMPED_FROM
 from tests.simulation.world import World
 from topology.config import parse
-from topology.event import DEAD, Event
+from topology.model.event import DEAD, Event
 from topology.stage import Stage
 
 TOPOLOGY = parse("streams: {default: {reorder: {max_jump: 1000}}}")

@@ -21,9 +21,9 @@ from agents.inlet import (
 from agents.outbox import Headers
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
-from topology.event import DEAD, PROGRESS, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import HeaderReader
+from topology.model.event import DEAD, PROGRESS, Event
 from topology.stage import CHAIN_PLACE
 
 MAX = 1_000

@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
 from agents.wait_histogram import WaitHistogram
-from topology.event import HEARTBEAT, WATERMARK, Event
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.event import HEARTBEAT, WATERMARK, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
 PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
 MS = 1_000_000

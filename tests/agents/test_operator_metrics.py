@@ -10,7 +10,7 @@ from agents.operator_metrics import TEXTS
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.config import parse
 from topology.config.stages import OPERATORS
-from topology.event import Event
+from topology.model.event import Event
 from topology.stage import Stage
 
 STAGE = "reorder+merge"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.joins import KEYS, KINDS, by_kind, by_outer, config_of, joined_per_second, stream
-from topology.event import DATA
+from topology.model.event import DATA
 
 
 def test_every_table_has_its_rows() -> None:

@@ -39,8 +39,8 @@ from benchmarks.workloads.clocks import (
 )
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.event import Event
-from topology.outcome import Step
+from topology.model.event import Event
+from topology.model.outcome import Step
 
 SHORT = D3.shortened(200)
 FIRST_NS = 1_700_000_000 * S

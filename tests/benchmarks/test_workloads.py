@@ -29,7 +29,7 @@ from benchmarks.workloads import (
     to_events,
     unlike_delays,
 )
-from topology.event import NO_EPOCH
+from topology.model.event import NO_EPOCH
 
 MS = 1_000_000
 S = 1_000_000_000

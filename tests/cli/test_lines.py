@@ -26,8 +26,8 @@ from cli.lines import (
     read_lines,
 )
 from cli.rows import Row
-from topology.event import BYE, HEARTBEAT, NO_EPOCH, Event
-from topology.outcome import Malformed
+from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
+from topology.model.outcome import Malformed
 
 MAX = 2**63 - 1
 FIELDS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 from cli.lines import Reading, Sample, read_lines
-from topology.event import Event
-from topology.outcome import Malformed
+from topology.model.event import Event
+from topology.model.outcome import Malformed
 
 BY_TIME = [
     ('{"source": "a", "ts": 5}', 1),

@@ -13,12 +13,12 @@ from typing import Any
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
-from topology.event import Event
+from topology.model.event import Event
+from topology.model.result import MatchResult
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
 from topology.pattern.syntax import Query
-from topology.result import MatchResult
 
 TIMEOUT_S = 60.0
 

@@ -26,8 +26,8 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from topology.config import parse
-from topology.event import DATA, WATERMARK, Event
-from topology.outcome import Duplicate, Gap, Late, Malformed, Step
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.stage import MERGE, REORDER, Stage
 
 US = 1_000

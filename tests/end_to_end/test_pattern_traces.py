@@ -28,11 +28,11 @@ from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, absent
-from topology.event import Event
+from topology.model.event import Event
+from topology.model.result import MatchResult
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import STORED, Engine
 from topology.pattern.entry import Entry
-from topology.result import MatchResult
 
 pytestmark = [
     pytest.mark.kafka,

@@ -17,9 +17,9 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import parse
 from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
-from topology.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.merge import Merge
-from topology.operator import Operator
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
+from topology.model.operator import Operator
 from topology.reorder import Reorder
 from topology.reorder_by_time import ReorderByTime
 from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack

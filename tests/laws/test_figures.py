@@ -16,7 +16,7 @@ from tests.laws.told import copies, held_again, over_the_wire
 from topology.chain import Chain
 from topology.feed import BEHIND, OUT
 from topology.merge import Merge
-from topology.operator import TOTALS, Figures
+from topology.model.operator import TOTALS, Figures
 from topology.reorder import Reorder
 from topology.stage import Stage
 

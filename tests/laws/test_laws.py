@@ -1,4 +1,4 @@
-"""Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/operator.py).
+"""Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/model/operator.py).
 
 Each law runs over all operators and settings of `cases.py` and `cases_by_time.py`, and over seeded
 streams.
@@ -18,9 +18,9 @@ import pytest
 from tests.laws.cases import CASES, Case
 from tests.laws.cases_by_time import BY_TIME
 from tests.laws.told import INNER, Told, Went, copies, disposed, held_again, over_the_wire
-from topology.event import DATA, WATERMARK, Event
-from topology.operator import Operator
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.operator import Operator
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
 

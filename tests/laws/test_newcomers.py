@@ -11,14 +11,14 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
 from topology.config import parse
-from topology.event import NO_EPOCH, WATERMARK, Event, twin
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
+from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
+from topology.model.result import CONFIRMED, RETRACT
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.pattern.parse import parse_query
-from topology.result import CONFIRMED, RETRACT
 from topology.stage import Stage
 
 MS: Final = 1_000_000

@@ -14,10 +14,10 @@ from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.told import copies, copy_of
 from topology.alignment import Alignment
 from topology.config.stream import MergeConfig, ReorderConfig
-from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.merge import Merge
-from topology.operator import Operator
-from topology.outcome import Gap, Late, Report
+from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
+from topology.model.operator import Operator
+from topology.model.outcome import Gap, Late, Report
 from topology.reorder import Reorder
 
 SEEDS = range(40 * int(os.environ.get("INORDER_SEEDS", "1")))

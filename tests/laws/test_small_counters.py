@@ -12,9 +12,9 @@ import pytest
 
 from tests.laws.streams import MS, START
 from topology.config.stream import ReorderConfig
-from topology.event import NO_EPOCH, Event
-from topology.operator import Plain
-from topology.outcome import Duplicate, Gap, Late, Report, Step
+from topology.model.event import NO_EPOCH, Event
+from topology.model.operator import Plain
+from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 from topology.reorder import Reorder
 
 CYCLE = 256

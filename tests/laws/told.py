@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topology.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event, twin
-from topology.operator import Operator
-from topology.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, WATERMARK, Event, twin
+from topology.model.operator import Operator
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 
 INNER = (BLOCKED, UNBLOCKED, PROGRESS, WATERMARK)
 """Made by operators; no record of the input stands behind them."""

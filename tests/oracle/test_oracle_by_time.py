@@ -12,8 +12,8 @@ import pytest
 from tests.laws.told import copies, disposed
 from tests.oracle.by_time import Arrival, Left, by_time
 from topology.config import ReorderConfig, parse
-from topology.event import DATA, WATERMARK, Event
-from topology.outcome import Duplicate
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.outcome import Duplicate
 from topology.slack.strategy import strategy_of
 from topology.sources_by_time import SourcesByTime
 from topology.stage import Stage

@@ -16,7 +16,7 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
 from tests.oracle.waits import fixed, miss, thesis
 from tests.simulation.world import World
-from topology.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event
 
 MS = 1_000_000
 

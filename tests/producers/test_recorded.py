@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from producers.recorded import ClockRow, Malformed, Record, record_of
-from topology.event import NO_EPOCH, WATERMARK, Event
+from topology.model.event import NO_EPOCH, WATERMARK, Event
 
 ROW: dict[str, Any] = {"source": "s1", "seq": 17}
 

@@ -29,7 +29,7 @@ from producers.sequenced import SequencedProducer
 from tests.producers.records import event_of, headers_of, read_events, read_messages
 from tests.services import UniqueName
 from topology.config import HeaderConfig
-from topology.event import BYE, DATA, HEARTBEAT
+from topology.model.event import BYE, DATA, HEARTBEAT
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"

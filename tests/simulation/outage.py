@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from topology.event import Event
+from topology.model.event import Event
 
 MS = 1_000_000
 BURST_MS = 0.2

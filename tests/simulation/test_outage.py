@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.outage import MS, Outage, log
 from topology.config import parse
-from topology.event import DATA, Event
+from topology.model.event import DATA, Event
 from topology.stage import Stage
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tests.simulation.world import LONGEST_DELAY_NS, LONGEST_STALL_NS, World
-from topology.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event
 
 SEEDS = range(60)
 

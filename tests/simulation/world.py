@@ -29,7 +29,7 @@ from random import Random
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from topology.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event
 
 US: Final = 1_000
 MS: Final = 1_000_000

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-import topology.result
+import topology.model.result
 from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
 from tests.sinks.results import fields, record, result
@@ -31,7 +31,7 @@ def test_a_result_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.told_by)
-def test_every_kind_that_stages_write_is_one(written: topology.result.Result) -> None:
+def test_every_kind_that_stages_write_is_one(written: topology.model.result.Result) -> None:
     value = line_json(result_line(written))
     assert parse(value, written.id.encode()) == Result(
         written.id,

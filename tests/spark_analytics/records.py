@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads.rows import Row
 from topology.config import HeaderConfig
-from topology.event import WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import Headers
+from topology.model.event import WATERMARK, Event
 
 SCHEMA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"

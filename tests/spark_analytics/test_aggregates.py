@@ -28,7 +28,7 @@ from tests.spark_analytics.records import (
     write_parts,
 )
 from topology.config import HeaderConfig, parse
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = SPARK
 

@@ -21,7 +21,7 @@ from tests.services import SharedKafka
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, watermark
 from tests.spark_analytics.topics import done, run
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ from spark_analytics.aggregates import Windows
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, S, frame, ordered_records
 from topology.config import HeaderConfig
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = SPARK
 

@@ -32,7 +32,7 @@ from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, ordered_records
 from topology.config import parse
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = SPARK
 

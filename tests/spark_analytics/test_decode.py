@@ -14,9 +14,9 @@ from spark_analytics import decode, payload
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
 from topology.config import HeaderConfig
-from topology.event import NO_EPOCH, Event
 from topology.headers import HeaderReader
-from topology.outcome import Malformed
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Malformed
 
 pytestmark = SPARK
 

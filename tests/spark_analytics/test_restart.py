@@ -27,7 +27,7 @@ from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import done, in_order, killed, run, run_apart, write_ordered
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.postgres]
 

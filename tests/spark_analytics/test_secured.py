@@ -19,7 +19,7 @@ from tests.end_to_end.test_security import LISTENERS, OPENSSL_TIMEOUT_S, SECRET,
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
 from tests.spark_analytics.topics import done, words, write_ordered
-from topology.event import Event
+from topology.model.event import Event
 
 __all__ = ["secured"]
 

@@ -12,7 +12,7 @@ from spark_analytics import decode, truth
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame, ordered_records, raw_records
 from topology.config import HeaderConfig
-from topology.event import Event
+from topology.model.event import Event
 
 pytestmark = SPARK
 

@@ -24,9 +24,9 @@ from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import MS, S, watermark
 from topology.config import HeaderConfig
-from topology.event import NO_EPOCH, WATERMARK, Event
 from topology.header_writer import HeaderWriter
 from topology.headers import Headers
+from topology.model.event import NO_EPOCH, WATERMARK, Event
 from topology.stage import Stage
 
 BATCH = 10_000

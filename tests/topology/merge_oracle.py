@@ -8,9 +8,9 @@ from typing import Any
 from tests.oracle import merge as oracle
 from tests.oracle.merge import Item
 from topology.config.stream import MergeConfig
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.merge import Merge
-from topology.outcome import AT_MERGE, GAP
+from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.model.outcome import AT_MERGE, GAP
 
 MS = 1_000_000
 MISS_PPM = 50_000

@@ -9,8 +9,8 @@ from typing import Any
 from tests.oracle import waits
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
 from topology.config.stream import ReorderConfig
-from topology.event import DATA, NO_EPOCH, Event
-from topology.outcome import Duplicate, Gap, Late
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Duplicate, Gap, Late
 from topology.reorder import Reorder
 
 MS = 1_000_000

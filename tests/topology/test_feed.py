@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topology.event import Event
 from topology.feed import MAX_MISSING, NO_REF, Feed
+from topology.model.event import Event
 
 
 def feed_of(*seqs: int, epoch: int = 0) -> Feed:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from topology import rfc3339
 from topology.config import HeaderConfig
-from topology.event import (
+from topology.header_writer import HeaderWriter
+from topology.headers import MAX_INT64, HeaderReader, Headers
+from topology.model.event import (
     BLOCKED,
     BYE,
     DATA,
@@ -21,9 +23,7 @@ from topology.event import (
     WATERMARK,
     Event,
 )
-from topology.header_writer import HeaderWriter
-from topology.headers import MAX_INT64, HeaderReader, Headers
-from topology.outcome import Malformed
+from topology.model.outcome import Malformed
 
 TIMESTAMP_NS = 1_700_000_000_000_000_000
 ARRIVAL_NS = 1_700_000_000_500_000_000

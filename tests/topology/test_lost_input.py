@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from topology.config.stream import ReorderConfig
-from topology.event import DATA, Event
-from topology.outcome import Gap
+from topology.model.event import DATA, Event
+from topology.model.outcome import Gap
 from topology.reorder import Reorder
 
 MS = 1_000_000

@@ -14,9 +14,9 @@ import pytest
 from tests.laws.told import copies
 from tests.topology.merge_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config.stream import MergeConfig
-from topology.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
 from topology.merge import Merge
-from topology.outcome import GAP, Duplicate, Late, Step
+from topology.model.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
+from topology.model.outcome import GAP, Duplicate, Late, Step
 
 SEEDS = 150 * int(os.environ.get("INORDER_SEEDS", "1"))
 

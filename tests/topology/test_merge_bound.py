@@ -14,9 +14,9 @@ import pytest
 
 from tests.topology.test_merge import event, operator, play, told
 from topology.config import parse
-from topology.event import BLOCKED, DATA, Event
 from topology.merge import Merge
-from topology.outcome import MERGE_FULL, Late
+from topology.model.event import BLOCKED, DATA, Event
+from topology.model.outcome import MERGE_FULL, Late
 from topology.stage import Stage
 
 MS = 1_000_000

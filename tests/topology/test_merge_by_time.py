@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from topology.config import MergeConfig
-from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
 from topology.merge import Merge
 from topology.merge_by_time import MergeByTime
-from topology.outcome import Step
+from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
+from topology.model.outcome import Step
 
 MS = 1_000_000
 CORRECT_FOR = 1_000

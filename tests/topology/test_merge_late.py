@@ -13,9 +13,9 @@ from tests.topology.test_merge import Table, event, operator, play, told
 from topology.chain import Chain
 from topology.clock import Clock
 from topology.config.stream import ClockConfig, MergeConfig
-from topology.event import BLOCKED, BYE, DATA, HEARTBEAT
 from topology.merge import Merge
-from topology.outcome import AT_MERGE, CAUSES, GAP
+from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT
+from topology.model.outcome import AT_MERGE, CAUSES, GAP
 
 
 def filled(at: int, source: str, seq: int, ref: int) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from topology.event import NO_EPOCH, Event
-from topology.outcome import Duplicate, Gap, Late, Malformed
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed
 from topology.outcome_lines import (
     dead_line,
     duplicate_line,

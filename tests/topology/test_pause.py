@@ -8,8 +8,8 @@ import pytest
 
 from tests.topology.merge_oracle import MS
 from tests.topology.test_merge import Table, event, operator, play, told
-from topology.event import BLOCKED, BYE, HEARTBEAT
 from topology.merge import Merge
+from topology.model.event import BLOCKED, BYE, HEARTBEAT
 
 BEFORE: Table = [(10, "a", 0, 9, []), (11, "b", 0, 10, ["a0 at 10"]), (61, None, ["b0 at 60"])]
 PAUSED: Table = [*BEFORE, (3_000, "a", 1, 20, [])]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from topology.config import ReorderConfig
-from topology.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
-from topology.outcome import Duplicate, Late, Malformed, Step
+from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder import Reorder
 from topology.slack.strategy import strategy_of
 from topology.sources_by_time import SourcesByTime

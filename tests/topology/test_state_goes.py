@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from topology.config import Topology, parse
-from topology.event import NO_EPOCH, Event
-from topology.operator import Changes
+from topology.model.event import NO_EPOCH, Event
+from topology.model.operator import Changes
 from topology.stage import Stage
 
 SEEDS = 6 * int(os.environ.get("INORDER_SEEDS", "1"))

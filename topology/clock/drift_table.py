@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any, Final
 
 from topology.clock.sample import Declared, Sample
-from topology.quiet import Quiet
+from topology.model.idle import Quiet
 
 KEPT: Final = 64
 """Samples of a source that stay however old they are: a full window of the model."""

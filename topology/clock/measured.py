@@ -48,7 +48,7 @@ from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_sta
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, Round, ServerView, Span
-from topology.operator import Plain
+from topology.model.operator import Plain
 
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""

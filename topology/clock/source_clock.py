@@ -15,7 +15,7 @@ from topology.clock.measured import MeasuredClock
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
 from topology.clock.thesis import ThesisClock
-from topology.operator import NEVER, Plain
+from topology.model.operator import NEVER, Plain
 
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""

@@ -53,10 +53,10 @@ from typing import Any, Final
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.source_clock import SourceClock, Tally
-from topology.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import Step, dead_letter
-from topology.quiet import Quiet
+from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.model.idle import Quiet
+from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.outcome import Step, dead_letter
 
 STAMP: Final = "stamp/"
 """Key of what changes with every event of a source; short."""

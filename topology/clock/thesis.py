@@ -20,7 +20,7 @@ from typing import Any, Final
 from topology.clock.cell import SYNCED, UNSYNCED, Cell, cell_start
 from topology.clock.measured import MAX_TURNAROUND_NS
 from topology.clock.sample import Sample
-from topology.operator import Plain
+from topology.model.operator import Plain
 
 BURST_GAP_NS: Final = 5_000_000_000
 

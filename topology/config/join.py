@@ -24,7 +24,7 @@ from topology.config.spelling import (
     text,
 )
 from topology.config.stream import Section
-from topology.lengths import MAX_LENGTH_NS
+from topology.model.lengths import MAX_LENGTH_NS
 
 JoinKind = Literal["interval", "tumbling", "sliding"]
 Outer = Literal["inner", "left", "full"]

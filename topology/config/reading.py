@@ -31,7 +31,7 @@ from topology.config.stream import (
 )
 from topology.config.topology import TopicsConfig, Topology
 from topology.config.yaml_text import load
-from topology.own import NOTHING, Bring, Own, OwnRefused
+from topology.model.user_functions import NOTHING, Bring, Own, OwnRefused
 
 OWN: Final = "functions"
 
@@ -57,7 +57,7 @@ def sections() -> Mapping[Path, type[Section]]:
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
     """The topology that `source` spells: YAML text, or the mapping it stands for. `bring` loads
-    what its user brings along (`topology.own`).
+    what its user brings along (`topology.model.user_functions`).
 
     Raises `TopologyError` with all problems found, in the order of the file.
     """

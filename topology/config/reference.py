@@ -22,7 +22,7 @@ from topology.config.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
 from topology.config.stages import Stage
 from topology.config.stream import Section
 from topology.config.words import WORDS
-from topology.own import Bring
+from topology.model.user_functions import Bring
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')

@@ -26,8 +26,8 @@ from typing import Annotated, Any, Final, NamedTuple, get_args
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from topology.config.problem import meant, refused, shown
-from topology.lengths import MAX_LENGTH_NS, MAX_SLICES
-from topology.own import NOTHING, Own
+from topology.model.lengths import MAX_LENGTH_NS, MAX_SLICES
+from topology.model.user_functions import NOTHING, Own
 
 
 class FromFile(NamedTuple):

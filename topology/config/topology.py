@@ -36,7 +36,7 @@ from topology.config.stages import (
     read_stages,
 )
 from topology.config.stream import HeaderConfig, Section, StreamConfig
-from topology.own import NOTHING, Own
+from topology.model.user_functions import NOTHING, Own
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from topology.lengths import MAX_LENGTH_NS, fault_of
+from topology.model.lengths import MAX_LENGTH_NS, fault_of
 from topology.slack.quality import Quality
 
 MAX_SIDES: Final = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.window.frontier import NOT_YET
 
 Place = tuple[int, str, int, int]

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Any, Final
 
-from topology.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.join.config import INTERVAL, JoinConfig
-from topology.operator import NEVER, Plain
+from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
+from topology.model.operator import NEVER, Plain
 from topology.slack.promise import Promise
 from topology.slack.quality import Quality
 from topology.window.frontier import NOT_YET, Frontier

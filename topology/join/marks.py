@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.window.frontier import NOT_YET
 from topology.window.journal import Journal, Part
 from topology.window.numbers import packed, unpacked

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.event import Event
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
-from topology.operator import Changes, Figures, State
-from topology.ramp import is_ramp, side_by_side
-from topology.result import Finding
+from topology.model.event import Event
+from topology.model.operator import Changes, Figures, State
+from topology.model.ramp import is_ramp, side_by_side
+from topology.model.result import Finding
 from topology.slack.quality import quality_of
 from topology.tap import Tap
 from topology.window.config import path_of

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from topology.event import DATA, Event
 from topology.join.config import INNER, JoinConfig, check
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
@@ -36,9 +35,10 @@ from topology.join.relation import relation_of
 from topology.join.rows import Rows
 from topology.join.standing import Owners, name_of
 from topology.join.telling import Teller
-from topology.operator import Changes, Figures, Plain, State
-from topology.outcome import Step
-from topology.payload import read_payload
+from topology.model.event import DATA, Event
+from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.outcome import Step
+from topology.model.payload import read_payload
 from topology.window.frontier import Frontier
 from topology.window.journal import Journal, Part, part_of
 from topology.window.journal import name_of as name_of_part
@@ -96,7 +96,7 @@ class Join:
         return self._step(now_ns, list(events))
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        """Whether these, of one instant, would decide something (`topology.ramp`)."""
+        """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
         return self._frontiers.is_waiting or (
             self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
         )

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.event import Event
 from topology.join.config import JoinConfig
 from topology.join.entry import Entry
-from topology.payload import UNREADABLE
+from topology.model.event import Event
+from topology.model.payload import UNREADABLE
 from topology.window.numbers import scalar, text_of
 from topology.window.reading import NO_KEY, Decode, at
 

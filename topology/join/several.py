@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.event import Event
 from topology.join.operator import Join
-from topology.outcome import Step
-from topology.ramp import climb
-from topology.result import Finding
+from topology.model.event import Event
+from topology.model.outcome import Step
+from topology.model.ramp import climb
+from topology.model.result import Finding
 from topology.window.several import SeveralWindows
 
 
@@ -31,7 +31,7 @@ class SeveralJoins(SeveralWindows):
         """Events no longer held, since the driver emptied it."""
 
     def climb(self, ramps: Sequence[Event]) -> list[Finding]:
-        """Of several streams, over the same time (`topology.ramp`)."""
+        """Of several streams, over the same time (`topology.model.ramp`)."""
         found: list[Finding] = []
         for watermarks in climb(ramps, self.is_due):
             found += self.on_batch(watermarks, watermarks[0].at_ns).results

@@ -26,7 +26,7 @@ from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.rows import Owner, Row, Rows
 from topology.join.telling import Teller
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.journal import Journal, Part
 
 TOLD: Final = "told"

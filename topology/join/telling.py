@@ -9,7 +9,7 @@ from topology.join.config import INTERVAL, JoinConfig
 from topology.join.entry import Entry
 from topology.join.relation import Relation
 from topology.join.rows import Row
-from topology.result import (
+from topology.model.result import (
     CONFIRMED,
     EMIT,
     RETRACT,

@@ -23,7 +23,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from topology.operator import NEVER, Changes, State
+from topology.model.operator import NEVER, Changes, State
+from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.compiled import Compiled
 from topology.pattern.defaults import ends_in_negation
 from topology.pattern.entry import Entry, Identity, Key
@@ -37,7 +38,6 @@ from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.uncertain.reach import within_reach
 from topology.pattern.waits import Waits
 from topology.pattern.wiring import Wiring
-from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
 STORED: Final = "stored"
 IRRELEVANT: Final = "irrelevant"

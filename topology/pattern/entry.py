@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.event import Event
+from topology.model.event import Event
 
 Key = tuple[int, str, int, int]
 """(ref_time_ns, source, epoch, seq): the total order of everything in this room."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE
 from topology.pattern.entry import Entry
 from topology.pattern.match import Match
-from topology.result import CONFIRMED, EMIT, RETRACT, UPDATE
 
 
 class Now:

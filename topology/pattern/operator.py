@@ -30,9 +30,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.operator import NEVER, Changes, Figures, State
-from topology.outcome import Step
+from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.outcome import Step
+from topology.model.payload import UNREADABLE, read_payload
+from topology.model.ramp import pieces
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import (
     BEFORE_ALL,
@@ -45,8 +47,6 @@ from topology.pattern.engine import (
     Engine,
 )
 from topology.pattern.entry import Entry
-from topology.payload import UNREADABLE, read_payload
-from topology.ramp import pieces
 from topology.slack.promise import Promise, worst
 from topology.slack.quality import Quality
 from topology.window.frontier import Frontier

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from topology.model.result import result_id
 from topology.pattern.anchors import spelled_key
 from topology.pattern.compiled import Compiled, Slot
 from topology.pattern.entry import Entry, Identity, Key
@@ -26,7 +27,6 @@ from topology.pattern.skip import BEFORE_ALL, Barrier, after, by_start
 from topology.pattern.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.unit_state import said_rows, take_back, waiting_state, waiting_unit
 from topology.pattern.wiring import Wiring
-from topology.result import result_id
 
 KNOWN_BY: Final = 16
 """Digits of a query's fingerprint that its state is known by."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final
 
+from topology.model.result import MatchResult, Member
 from topology.pattern.compiled import Compiled
 from topology.pattern.entry import Entry
 from topology.pattern.ledger import Change
 from topology.pattern.match import Match, Stretch
-from topology.result import MatchResult, Member
 
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
 """The order of everything, of members."""

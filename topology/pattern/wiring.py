@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.operator import NEVER
+from topology.model.operator import NEVER
 from topology.pattern.compiled import Compiled, Kind, Slot, end_slots
 from topology.pattern.lateness import Lateness
 

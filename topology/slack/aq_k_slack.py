@@ -22,7 +22,7 @@ from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Final
 
-from topology.operator import Figures, Plain
+from topology.model.operator import Figures, Plain
 from topology.slack.k_slack import Measure, MPKSlack
 from topology.slack.policy import BEFORE_ALL
 

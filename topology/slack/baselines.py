@@ -12,8 +12,8 @@ The Oracle, which knows the future, is in `benchmarks.oracle`.
 
 from __future__ import annotations
 
-from topology.event import Event
-from topology.operator import Plain
+from topology.model.event import Event
+from topology.model.operator import Plain
 from topology.slack.policy import BEFORE_ALL, Standing
 from topology.slack.sources import MAX_SOURCES, Source, Sources
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from topology.operator import Figures, Plain
+from topology.model.operator import Figures, Plain
 from topology.slack.miss import ONE, share
 from topology.slack.policy import CONFIRMED, PROBABLE, PROMISED
 

@@ -17,8 +17,8 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.event import Event
-from topology.operator import NEVER
+from topology.model.event import Event
+from topology.model.operator import NEVER
 from topology.slack.policy import BEFORE_ALL, refuse_below
 
 Key = tuple[int, str, int, int]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from topology.operator import NEVER, Plain
+from topology.model.operator import NEVER, Plain
 
 MAX_RUNS: Final = 10_000
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from topology.event import Event
-from topology.operator import Figures, Plain
+from topology.model.event import Event
+from topology.model.operator import Figures, Plain
 from topology.slack.policy import BEFORE_ALL, Standing, refuse_below
 
 ARRIVAL: Final = "arrival"

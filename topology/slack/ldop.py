@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.slack.k_slack import ClockedSlack
 from topology.slack.policy import refuse_below
 

@@ -21,8 +21,8 @@ Cost: O(1) an event. Memory: two histograms.
 
 from __future__ import annotations
 
-from topology.event import Event
-from topology.operator import Figures, Plain
+from topology.model.event import Event
+from topology.model.operator import Figures, Plain
 from topology.slack.policy import BEFORE_ALL, Standing
 from topology.slack.tail import COLD, Allowance, Tails
 

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from topology.event import Event
-from topology.operator import NEVER, Figures, Plain
+from topology.model.event import Event
+from topology.model.operator import NEVER, Figures, Plain
 
 BEFORE_ALL: Final = -NEVER
 """The frontier before the first event."""

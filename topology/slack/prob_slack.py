@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from topology.event import Event
-from topology.operator import Figures, Plain
+from topology.model.event import Event
+from topology.model.operator import Figures, Plain
 from topology.slack.fitting import Counts, Jumping, grid_floor, grid_next
 from topology.slack.miss import ONE, Joint, Polyline, share
 from topology.slack.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing

@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from topology.event import BYE, Event
-from topology.operator import NEVER, Figures, Plain
+from topology.model.event import BYE, Event
+from topology.model.operator import NEVER, Figures, Plain
 from topology.slack.budget import PPM
 from topology.slack.policy import CONFIRMED
 from topology.slack.quality import Quality, policy_of

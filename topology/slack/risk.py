@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from topology.event import Event
-from topology.operator import Figures, Plain
+from topology.model.event import Event
+from topology.model.operator import Figures, Plain
 from topology.slack.budget import Budget
 from topology.slack.fitting import (
     READY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 
 MAX_RUNS: Final = 10_000
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from topology.operator import NEVER, Plain
+from topology.model.operator import NEVER, Plain
 from topology.slack.policy import AFTER_ALL, BEFORE_ALL, refuse_below
 
 MAX_SOURCES = 10_000

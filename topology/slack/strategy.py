@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from topology.histogram import PPM
+from topology.model.histogram import PPM
 from topology.slack.k_slack import KSlack, MPKSlack
 from topology.slack.own_tail import OwnTail
 from topology.slack.policy import SlackPolicy

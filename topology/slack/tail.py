@@ -22,7 +22,7 @@ over is spent later, so that the share of late events settles just below delta. 
 had been late though all sources were waited for as long as `max_wait_ns` are counted apart, as
 `beyond`. Until `COLD` events have come, K and D are `max_wait_ns`.
 
-Sketch: `topology.histogram`, eight buckets an octave, halved every 4 096 samples, so that
+Sketch: `topology.model.histogram`, eight buckets an octave, halved every 4 096 samples, so that
 old tails fade. A source with less than `OWN` samples goes by the sketch of all.
 
 Cost: O(1) an event, O(live sources) a decision.
@@ -33,9 +33,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from topology.event import Event
-from topology.histogram import PPM, Histogram
-from topology.operator import Figures, Plain
+from topology.model.event import Event
+from topology.model.histogram import PPM, Histogram
+from topology.model.operator import Figures, Plain
 from topology.slack.policy import AFTER_ALL, BEFORE_ALL, Standing
 from topology.slack.sources import MAX_SOURCES, Source, Sources
 

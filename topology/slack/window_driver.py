@@ -35,8 +35,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from topology.event import Event
-from topology.operator import NEVER, Plain
+from topology.model.event import Event
+from topology.model.operator import NEVER, Plain
 from topology.slack.filled import Filled
 from topology.slack.policy import (
     BEFORE_ALL,

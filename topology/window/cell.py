@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 
 Bounds = tuple[Any, Any]
 

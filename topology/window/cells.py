@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cell import Cell
 from topology.window.config import Output
 from topology.window.custom import Custom, Function

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from topology.lengths import fault_of
+from topology.model.lengths import fault_of
 from topology.slack.quality import Quality
 from topology.window.custom import Function
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Cells, Makers, copied, dumped, merge
 
 Place = tuple[int, str, int, int]

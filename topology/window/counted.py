@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Cells, Makers, add, copied, dumped
 from topology.window.edge import EdgeEvent, loaded
 from topology.window.frontier import FOR_EVER, NOT_YET

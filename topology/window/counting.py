@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cell import Cell
 from topology.window.numbers import number
 

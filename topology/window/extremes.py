@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cell import Bounds, Cell
 from topology.window.numbers import packed, text_of, told, unpacked
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.numbers import packed, unpacked
 
 NOT_YET: Final = -(1 << 66)

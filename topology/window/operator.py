@@ -35,10 +35,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from topology.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.operator import NEVER, Changes, Figures, Plain, State
-from topology.outcome import Step
-from topology.payload import read_payload
+from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.outcome import Step
+from topology.model.payload import read_payload
 from topology.slack.promise import Promise
 from topology.window.cells import Makers
 from topology.window.config import (
@@ -141,7 +141,7 @@ class Windows:
         return self._step(now_ns, [])
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        """Whether these, of one instant, would decide something (`topology.ramp`)."""
+        """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
         if self._promise is not None and self._promise.is_waiting:
             return True
         is_due: bool = self._windows.is_due(self._frontier.after(watermarks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Cells, Makers, add, dumped
 from topology.window.edge import EdgeEvent, edge_of, loaded
 from topology.window.reading import Values

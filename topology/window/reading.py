@@ -1,7 +1,7 @@
 """What a query takes from an event: its key, and a value for each aggregate.
 
 The payload is opaque until here. `decode` makes an object of it, or UNREADABLE
-(`topology.payload`); it is called only if the query needs a field. A payload that cannot be
+(`topology.model.payload`); it is called only if the query needs a field. A payload that cannot be
 read is one without fields, and counted in `unreadable`.
 
 A key is a scalar (`numbers`); an event without one is left out of the query and counted in
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from topology.payload import UNREADABLE
+from topology.model.payload import UNREADABLE
 from topology.window.config import WindowConfig
 from topology.window.custom import Function
 from topology.window.numbers import number, scalar, text_of

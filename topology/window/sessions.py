@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.core import Core, Cores, sessions_of, together

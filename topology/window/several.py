@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.event import Event
-from topology.operator import Changes, Figures, Operator, State
-from topology.outcome import Step
-from topology.ramp import pieces
-from topology.result import Finding
+from topology.model.event import Event
+from topology.model.operator import Changes, Figures, Operator, State
+from topology.model.outcome import Step
+from topology.model.ramp import pieces
+from topology.model.result import Finding
 from topology.slack.promise import worst
 from topology.window.config import WindowConfig
 from topology.window.operator import Windows

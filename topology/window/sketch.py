@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from math import ceil, log
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cell import Bounds, Cell
 
 RELATIVE_ERROR: Final = 0.01

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.agenda import Agenda
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, THESIS3, WindowConfig

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cell import Bounds, Cell
 from topology.window.numbers import (
     WEIGHT_BITS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from topology.result import (
+from topology.model.result import (
     CONFIRMED,
     EMIT,
     RETRACT,

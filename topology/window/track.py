@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from topology.operator import Plain
+from topology.model.operator import Plain
 from topology.window.cells import Makers
 from topology.window.core import Core, Cores, head_of, sessions_of
 from topology.window.core import loaded as core_loaded

@@ -15,8 +15,8 @@ from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
 from topology.config.stream import ClockConfig
-from topology.event import Event
-from topology.outcome import Malformed
+from topology.model.event import Event
+from topology.model.outcome import Malformed
 
 MS = 1_000_000
 S = 1_000

@@ -11,8 +11,8 @@ from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config.stream import ClockConfig
-from topology.event import BLOCKED, DEAD, Event
-from topology.outcome import GAP, Malformed
+from topology.model.event import BLOCKED, DEAD, Event
+from topology.model.outcome import GAP, Malformed
 
 MS = 1_000_000
 S = 1_000

@@ -7,10 +7,10 @@ from typing import Any, Final
 from tests.laws.cases import Case, accepted, merged
 from tests.laws.streams import MS
 from tests.laws.told import copies, copy_of
-from topology.event import WATERMARK, Event
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
+from topology.model.event import WATERMARK, Event
 from topology.slack.quality import Quality
 
 POSITION: Final = 3

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.topology.join.streams import MS, START, event, watermark
-from topology.event import Event
 from topology.join.config import BadJoin, Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
-from topology.result import CONFIRMED, UNCERTAIN, Overflow
+from topology.model.event import Event
+from topology.model.result import CONFIRMED, UNCERTAIN, Overflow
 
 KEY = ("key",)
 X, Y, Z = Side("x", "X", key=KEY), Side("y", "Y", key=KEY), Side("z", "Z", key=KEY)

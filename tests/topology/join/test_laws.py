@@ -12,7 +12,7 @@ import pytest
 from tests.laws import test_laws as laws
 from tests.laws.cases import Case
 from tests.topology.join.cases import JOINS
-from topology.event import DATA
+from topology.model.event import DATA
 
 SHARED = [
     laws.test_the_same_answer_however_the_input_is_cut,

@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from random import Random
 
-from topology.event import WATERMARK, Event
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
-from topology.result import EMIT, JoinResult, Overflow
+from topology.model.event import WATERMARK, Event
+from topology.model.result import EMIT, JoinResult, Overflow
 
 SEEDS = 15 * int(os.environ.get("INORDER_SEEDS", "1"))
 MS = 1_000_000

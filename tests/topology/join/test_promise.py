@@ -12,11 +12,11 @@ from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, told, x, y
 from tests.topology.join.truth import last_word, truth
 from tests.topology.join.truth import told as row_of
-from topology.event import BYE, HEARTBEAT
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
-from topology.result import UNCERTAIN
+from topology.model.event import BYE, HEARTBEAT
+from topology.model.result import UNCERTAIN
 from topology.slack.quality import Quality
 
 SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.laws.told import copies
 from topology.config import parse
-from topology.event import NO_EPOCH, Event
+from topology.model.event import NO_EPOCH, Event
 from topology.stage import Stage
 
 MS = 1_000_000

@@ -12,11 +12,11 @@ import pytest
 from tests.laws.told import copies, copy_of, over_the_wire
 from tests.topology.join.streams import MS, arriving, history
 from tests.topology.join.truth import last_word, told, truth
-from topology.event import DATA, Event
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
-from topology.result import CONFIRMED, RETRACT
+from topology.model.event import DATA, Event
+from topology.model.result import CONFIRMED, RETRACT
 
 SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
 

@@ -19,11 +19,11 @@ from tests.laws.told import copies
 from tests.topology.join.streams import place
 from tests.topology.join.test_truth import THREE, TWO
 from tests.topology.join.truth import Row, last_word, told, truth
-from topology.event import Event
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.relation import sums_upto
-from topology.result import CONFIRMED
+from topology.model.event import Event
+from topology.model.result import CONFIRMED
 
 SEEDS = range(5 * int(os.environ.get("INORDER_SEEDS", "1")))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.event import DATA, Event
 from topology.join.config import FULL, INNER, INTERVAL, JoinConfig
-from topology.result import EMIT, RETRACT, UPDATE, JoinResult
+from topology.model.event import DATA, Event
+from topology.model.result import EMIT, RETRACT, UPDATE, JoinResult
 
 Coordinates = tuple[str, str, int]
 Row = tuple[Any, str, tuple[Coordinates | None, ...]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry, Identity
 from topology.pattern.match import Match
-from topology.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
 
 Content = tuple[tuple[str, Identity], ...]
 """Members with their aliases, in one order."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.pattern.entry import Entry
 from topology.pattern.syntax import (
     UNBOUNDED,

@@ -21,12 +21,12 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.test_engine_laws import OPEN_ENDED
+from topology.model.result import Finding
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
 from topology.pattern.syntax import Uncertain
 from topology.pattern.unparse import unparse
-from topology.result import Finding
 
 PARTS = 5
 SEEDS_PER_PART = 40 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -21,14 +21,14 @@ import pytest
 import yaml
 
 from tests.topology.pattern.judge import judge
-from topology.event import Event
+from topology.model.event import Event
+from topology.model.result import RETRACT, Finding, MatchResult
 from topology.pattern.check import check
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.entry import Entry
 from topology.pattern.parse import parse_query
 from topology.pattern.words import UNITS_NS
-from topology.result import RETRACT, Finding, MatchResult
 
 CASES: Final = Path(__file__).parent / "cases"
 SEEDS: Final = 8 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -22,6 +22,7 @@ from tests.topology.pattern.generate import (
 )
 from tests.topology.pattern.judge import judge
 from tests.topology.pattern.true_times import worlds
+from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import LATE, STORED, UNSURE, Engine
 from topology.pattern.entry import Entry
@@ -29,7 +30,6 @@ from topology.pattern.parse import parse_query
 from topology.pattern.syntax import Query, Uncertain
 from topology.pattern.uncertain.doubt import MAX_ERROR_NS
 from topology.pattern.unparse import unparse
-from topology.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 
 PARTS = 5
 SEEDS_PER_PART = 120 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from topology.event import twin
+from topology.model.event import twin
 from topology.pattern.entry import Entry
 
 Clock = tuple[str, int, int]

@@ -18,7 +18,7 @@ from itertools import combinations, product
 from random import Random
 
 from tests.topology.pattern.judge import AlternativeJudge, Run
-from topology.event import twin
+from topology.model.event import twin
 from topology.pattern import expression
 from topology.pattern.entry import Entry
 from topology.pattern.grading import MAYBE, NO, YES, grade

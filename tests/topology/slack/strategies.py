@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.slack.aq_k_slack import AQKSlack
 from topology.slack.baselines import AverageDelay, EventDriven, Ignore
 from topology.slack.budget import Budget, WaitBudget

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from topology.event import Event
-from topology.outcome import Duplicate, Late, Malformed
+from topology.model.event import Event
+from topology.model.outcome import Duplicate, Late, Malformed
 from topology.reorder_by_time import ReorderByTime
 from topology.slack import coverage
 from topology.slack.aq_k_slack import AQKSlack

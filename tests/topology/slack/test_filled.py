@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.topology.slack.strategies import MS
-from topology.event import Event
+from topology.model.event import Event
 from topology.slack import Budget, Closing, EventDriven, RiskSlack, WindowDriver
 from topology.slack.filled import Filled
 

@@ -24,8 +24,8 @@ from tests.topology.slack.strategies import (
     moved,
     steady,
 )
-from topology.event import Event
-from topology.outcome import Duplicate, Late
+from topology.model.event import Event
+from topology.model.outcome import Duplicate, Late
 from topology.reorder_by_time import ReorderByTime
 from topology.slack.budget import Budget
 from topology.slack.fitting import EXACT

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.slack.promise import Promise
 from topology.slack.quality import Quality
 from topology.slack.runs import MAX_RUNS, Runs

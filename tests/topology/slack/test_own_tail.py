@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from topology.event import Event
+from topology.model.event import Event
 from topology.reorder_by_time import ReorderByTime
 from topology.slack.own_tail import OwnTail
 from topology.slack.tail import COLD

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from tests.topology.slack.strategies import MS, event, numbered
-from topology.event import Event
-from topology.outcome import Late
+from topology.model.event import Event
+from topology.model.outcome import Late
 from topology.reorder_by_time import ReorderByTime
 from topology.slack.tail import TailSlack
 

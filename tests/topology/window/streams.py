@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from topology.event import WATERMARK, Event
-from topology.outcome import GAP
+from topology.model.event import WATERMARK, Event
+from topology.model.outcome import GAP
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

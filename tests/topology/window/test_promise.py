@@ -13,8 +13,8 @@ import pytest
 from tests.laws.told import copies, over_the_wire
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
-from topology.event import BYE, HEARTBEAT, Event
-from topology.result import CONFIRMED, UNCERTAIN, UPDATE
+from topology.model.event import BYE, HEARTBEAT, Event
+from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.slack.quality import Quality
 from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows

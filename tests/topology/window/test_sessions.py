@@ -12,8 +12,8 @@ from tests.topology.window.test_examples import COUNT, end, windows
 from tests.topology.window.test_truth import config_of, run
 from tests.topology.window.test_worlds import within
 from tests.topology.window.truth import agree, by_key, last_word, spans_of, told, truth, values_of
-from topology.event import Event
-from topology.result import CONFIRMED
+from topology.model.event import Event
+from topology.model.result import CONFIRMED
 
 SEEDS = range(20 * int(os.environ.get("INORDER_SEEDS", "1")))
 WORLDS = 4

@@ -12,8 +12,8 @@ from tests.laws.cases import merged
 from tests.laws.told import copies, over_the_wire
 from tests.topology.window.streams import MS, disordered, sorted_events
 from tests.topology.window.truth import OUTPUTS, agree, last_word, told, truth
-from topology.event import Event
-from topology.result import WindowResult
+from topology.model.event import Event
+from topology.model.result import WindowResult
 from topology.window import WindowConfig, Windows
 
 SEEDS = range(3 * int(os.environ.get("INORDER_SEEDS", "1")))

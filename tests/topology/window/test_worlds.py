@@ -26,8 +26,8 @@ from tests.topology.window.streams import (
 )
 from tests.topology.window.test_truth import KINDS, config_of, run
 from tests.topology.window.truth import by_key, last_word, spans_of, truth, values_of
-from topology.event import Event
-from topology.result import CONFIRMED, WindowResult
+from topology.model.event import Event
+from topology.model.result import CONFIRMED, WindowResult
 from topology.window.edge import edge_of
 from topology.window.numbers import WHOLE_WEIGHT
 

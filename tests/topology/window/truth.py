@@ -8,8 +8,8 @@ from math import sqrt
 from typing import Any
 
 from tests.topology.window.streams import place
-from topology.event import DATA, Event
-from topology.result import EMIT, RETRACT, UPDATE, WindowResult
+from topology.model.event import DATA, Event
+from topology.model.result import EMIT, RETRACT, UPDATE, WindowResult
 from topology.window.config import Output, WindowConfig
 from topology.window.sketch import RELATIVE_ERROR
 

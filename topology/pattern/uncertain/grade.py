@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.entry import Entry
 from topology.pattern.evaluation import Place
 from topology.pattern.expression import Function
@@ -32,7 +33,6 @@ from topology.pattern.uncertain.joining import joined
 from topology.pattern.uncertain.layout import Layout
 from topology.pattern.uncertain.negations import blocked
 from topology.pattern.uncertain.order import at_most, before_by_key, is_settled, negated
-from topology.result import CONFIRMED, UNCERTAIN
 
 
 class Grading:

@@ -2,8 +2,8 @@
 
 `functions: formulas.py` in the topology file names a file beside it. It defines one or both of
 
-    aggregates = {"spread": Function(init, add, combine, value)}      # topology.window.custom
-    functions = {"distance": distance}                                # of values, giving a value
+    aggregates = {"spread": Function(init, add, combine, value)}  # window.aggregates.custom
+    functions = {"distance": distance}                     # of values, giving a value
 
 Whoever reads the file loads it (`cli.own`): nothing here imports what a user wrote. A function that
 raises is counted (`failed`), and what it was asked for is null, or left out of the aggregate.

@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from topology.event import WATERMARK, Event
+from topology.model.event import WATERMARK, Event
 
 IsDue = Callable[[Sequence[Event]], bool]
 """Would these watermarks, of one instant, decide something? What is due stays due."""

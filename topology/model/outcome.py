@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from topology.event import NO_EPOCH, Event
-from topology.result import Finding
+from topology.model.event import NO_EPOCH, Event
+from topology.model.result import Finding
 
 # Reasons of a Gap.
 TIMEOUT = "timeout"

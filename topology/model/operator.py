@@ -41,8 +41,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from topology.event import Event
-from topology.outcome import Step
+from topology.model.event import Event
+from topology.model.outcome import Step
 
 TURN: Final = 2_048
 """Events that are only looked at, in one step of `restoring`."""
