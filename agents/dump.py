@@ -36,11 +36,11 @@ from agents.arrival import ArrivalClock
 from agents.brokers import Brokers
 from agents.clock_feed import word_of
 from agents.inlet import RawInlet
-from topology import rfc3339
 from topology.clock.sample import Declared
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.outcome_lines import JsonObject
+from topology.wire import rfc3339
+from topology.wire.json_lines import JsonObject
 
 READ_TIMEOUT_MS: Final = 500
 STALLED_TIMEOUT_S: Final = 30.0

@@ -18,11 +18,11 @@ from aiokafka.partitioner import murmur2
 
 from agents.arrival import NS_PER_MS
 from agents.outbox import Outbox
-from topology.header_writer import HeaderWriter, Written
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import Finding, Overflow
-from topology.outcome_lines import JsonObject, dead_line, gap_line, line_json, result_line
+from topology.wire.header_writer import HeaderWriter, Written
+from topology.wire.json_lines import JsonObject, dead_line, gap_line, line_json, result_line
 
 POSITIVE: Final = 0x7FFFFFFF
 MADE_BY_STAGES: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED, WATERMARK})

@@ -16,7 +16,7 @@ from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.config import Topology
-from topology.headers import UNIT_NS
+from topology.wire.header_reader import UNIT_NS
 
 
 @click.command("dump")

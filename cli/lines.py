@@ -22,7 +22,7 @@ RFC 3339 has it.
 * A bad line whose arrival cannot be read arrives with the line before it.
 
 Integers are integers: `1.0`, `"17"` and `true` are not. Ranges are those of the header
-contract (topology.headers), and a bad line is a `Malformed` with the line's number as
+contract (topology.wire.header_reader), and a bad line is a `Malformed` with the line's number as
 its offset; its reason is `<field>_<fault>` as there, with `not_text` for what is no
 text and `not_integer` for a time that is none, and `line_not_json`, `line_not_object`,
 `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`, `payload_not_json`,
@@ -37,7 +37,6 @@ from typing import IO, Any, Final, NamedTuple
 
 from cli.input_file import InputError
 from cli.rows import NEEDED, NEEDED_BY_TIME, Fault, Row, read_rows
-from topology import rfc3339
 from topology.clock.sample import (
     MAX_DECLARED_ERROR_NS,
     MAX_OFFSET_NS,
@@ -48,7 +47,10 @@ from topology.clock.sample import (
     read_word,
 )
 from topology.config import Topology
-from topology.headers import (
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.wire import rfc3339
+from topology.wire.header_reader import (
     DEFAULT_STREAM,
     MAX_EPOCH,
     MAX_INT64,
@@ -58,9 +60,7 @@ from topology.headers import (
     PRODUCER_KINDS,
     UNIT_NS,
 )
-from topology.model.event import DATA, NO_EPOCH, Event
-from topology.model.outcome import Malformed
-from topology.outcome_lines import (
+from topology.wire.json_lines import (
     dead_line,
     duplicate_line,
     event_line,

@@ -24,11 +24,9 @@ from cli.replay import NEWLINE
 from cli.rows import read_rows
 from cli.topology_file import Refused
 from topology.config.spelling import DurationNs
-from topology.headers import DEFAULT_STREAM, MAX_INT64
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
 from topology.model.result import RETRACT
-from topology.outcome_lines import JsonObject, line_json, result_line
 from topology.pattern.check import check
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import (
@@ -48,6 +46,8 @@ from topology.pattern.engine import (
 from topology.pattern.entry import Entry
 from topology.pattern.errors import QueryRefused
 from topology.pattern.parse import parse
+from topology.wire.header_reader import DEFAULT_STREAM, MAX_INT64
+from topology.wire.json_lines import JsonObject, line_json, result_line
 
 LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")

@@ -18,8 +18,8 @@ from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
-from topology import rfc3339
 from topology.config import HeaderConfig
+from topology.wire import rfc3339
 
 MAX_TOLD: Final = 20
 """Malformed rows that are told one by one."""

@@ -27,9 +27,9 @@ from agents.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load
 from topology.config import HeaderConfig
-from topology.headers import HeaderReader
 from topology.model.event import DATA, Event
-from topology.outcome_lines import event_line, line_json
+from topology.wire.header_reader import HeaderReader
+from topology.wire.json_lines import event_line, line_json
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2

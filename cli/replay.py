@@ -31,8 +31,8 @@ from topology.config import Topology
 from topology.config.stages import OPERATORS
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
-from topology.outcome_lines import JsonObject, event_line, line_json, report_line, result_line
 from topology.stage import Stage
+from topology.wire.json_lines import JsonObject, event_line, line_json, report_line, result_line
 
 KINDS: Final = (
     "event",

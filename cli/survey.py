@@ -18,9 +18,9 @@ from cli.lines import Line, LineReader, Reading
 from cli.plausible import SAMPLE, Plausibility
 from cli.rows import Row
 from cli.summary import DeadReason
-from topology.headers import DEFAULT_STREAM, UNIT_NS
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed
+from topology.wire.header_reader import DEFAULT_STREAM, UNIT_NS
 
 MAX_SOURCES: Final = 10_000
 MAX_STREAMS: Final = 100

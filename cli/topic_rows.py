@@ -16,8 +16,8 @@ from agents.security import Security
 from cli.input_file import InputError
 from cli.rows import Row
 from cli.topology_file import Refused
-from topology import rfc3339
 from topology.config.stream import PRESETS, HeaderNames
+from topology.wire import rfc3339
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2

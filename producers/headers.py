@@ -1,4 +1,4 @@
-"""The contract of `topology.headers`, written: from coordinates to a record's headers.
+"""The contract of `topology.wire.header_reader`, written: from coordinates to a record's headers.
 
 Names and the unit of `ts` come from the same `headers:` section that the topology
 file has, so writer and reader agree. `streamId` is left out where it is `default`,
@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-from topology import rfc3339
 from topology.config import HeaderConfig
-from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
+from topology.wire import rfc3339
+from topology.wire.header_reader import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, UNIT_NS
 
 MAX_SEQ: Final = MAX_INT64
 

@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from producers.headers import MAX_SEQ
-from topology import rfc3339
 from topology.config.spelling import source_name_fault
-from topology.headers import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MIN_INT64
 from topology.model.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
+from topology.wire import rfc3339
+from topology.wire.header_reader import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MIN_INT64
 
 Row = Mapping[str, Any]
 Recorded = Row | Event | bytes | str

@@ -26,7 +26,7 @@ from producers.channel import Channel, ChannelLimits, Coordinates, Settings
 from producers.headers import HeaderWriter
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
 from topology.config import HeaderConfig
-from topology.headers import DEFAULT_STREAM, UNIT_NS
+from topology.wire.header_reader import DEFAULT_STREAM, UNIT_NS
 
 PROGRESS_EVERY_S: Final = 0.2
 POLL_EVERY_RECORDS: Final = 256

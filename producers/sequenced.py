@@ -61,8 +61,8 @@ from producers.sync.client import CLOSE_TIMEOUT_S, SyncClient
 from producers.sync.settings import SyncSettings
 from topology.config import HeaderConfig
 from topology.config.spelling import source_name_fault
-from topology.headers import DEFAULT_STREAM, MAX_STREAM_BYTES
 from topology.model.event import BYE, DATA, HEARTBEAT
+from topology.wire.header_reader import DEFAULT_STREAM, MAX_STREAM_BYTES
 
 FLUSH_TIMEOUT_S: Final = 30.0
 

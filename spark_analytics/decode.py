@@ -20,7 +20,7 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | `complete_ns`         |                  | yes     | C, of a watermark                   |
 | `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
 
-A fault is `<field>_<word>`, the words being those of `topology.headers`, the first that
+A fault is `<field>_<word>`, the words being those of `topology.wire.header_reader`, the first that
 applies; `stamp_missing` and `stamp_unreadable` for what only stages write, `unknown_stream`
 by `of_streams`. `split` parts
 the rows into events, control records and bad ones; bad rows keep coordinates and reason,

@@ -19,10 +19,10 @@ from typing import Any, cast
 import faust
 
 from topology.config import Topology, parse
-from topology.header_writer import HeaderWriter
-from topology.headers import HeaderReader
 from topology.model.event import DATA, Event
 from topology.stage import MERGE, REORDER, Stage
+from topology.wire.header_reader import HeaderReader
+from topology.wire.header_writer import HeaderWriter
 
 NS_PER_S = 1_000_000_000
 

@@ -21,10 +21,10 @@ from agents.inlet import (
 from agents.outbox import Headers
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
-from topology.header_writer import HeaderWriter
-from topology.headers import HeaderReader
 from topology.model.event import DEAD, PROGRESS, Event
 from topology.stage import CHAIN_PLACE
+from topology.wire.header_reader import HeaderReader
+from topology.wire.header_writer import HeaderWriter
 
 MAX = 1_000
 READER = HeaderReader(HeaderConfig())

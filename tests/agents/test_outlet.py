@@ -12,9 +12,9 @@ from agents.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
 from topology.config import HeaderConfig
 from topology.config.topology import TopicsConfig
-from topology.header_writer import HeaderWriter
 from topology.model.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.wire.header_writer import HeaderWriter
 
 WRITER = HeaderWriter(HeaderConfig())
 TARGETS = {"pitch": ("out", 3), "court": ("out", 1), "field": ("out", 3)}

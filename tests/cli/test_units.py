@@ -22,9 +22,9 @@ from tests.cli.invoking import inorder
 from tests.producers.records import read_events
 from tests.services import UniqueName
 from topology.config import parse
-from topology.headers import MAX_INT64, UNIT_NS
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.header_reader import MAX_INT64, UNIT_NS
 
 TOPOLOGY = """\
 streams:

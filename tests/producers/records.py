@@ -9,8 +9,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from infra.embedded import PARTITIONS
 from topology.config import HeaderConfig
-from topology.headers import HeaderReader
 from topology.model.event import Event
+from topology.wire.header_reader import HeaderReader
 
 READ_TIMEOUT_S = 20.0
 

@@ -26,11 +26,11 @@ import pytest
 from tests.laws.told import copy_of, held_again, over_the_wire
 from tests.simulation.world import World
 from topology.config import HeaderConfig, parse
-from topology.header_writer import HeaderWriter
-from topology.headers import HeaderReader
 from topology.model.event import DATA, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Report
 from topology.stage import Stage
+from topology.wire.header_reader import HeaderReader
+from topology.wire.header_writer import HeaderWriter
 
 WORLDS: Final = 1_000 * int(os.environ.get("INORDER_SEEDS", "1"))
 CHUNK: Final = 25

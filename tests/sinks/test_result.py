@@ -12,7 +12,7 @@ from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
 from tests.sinks.results import fields, record, result
 from tests.sinks.written import WRITTEN
-from topology.outcome_lines import line_json, result_line
+from topology.wire.json_lines import line_json, result_line
 
 
 def test_a_result_is_read_whole() -> None:

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads.rows import Row
 from topology.config import HeaderConfig
-from topology.header_writer import HeaderWriter
-from topology.headers import Headers
 from topology.model.event import WATERMARK, Event
+from topology.wire.header_reader import Headers
+from topology.wire.header_writer import HeaderWriter
 
 SCHEMA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"

@@ -1,5 +1,5 @@
-"""Oracle: rows of raw topics against `topology.headers`, rows of ordered topics against what
-`topology.header_writer` was given. Examples: what only stages write, and payloads."""
+"""Oracle: rows of raw topics against `topology.wire.header_reader`, rows of ordered topics against
+what `topology.wire.header_writer` was given. Examples: what only stages write, and payloads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spark_analytics import decode, payload
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
 from topology.config import HeaderConfig
-from topology.headers import HeaderReader
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.header_reader import HeaderReader
 
 pytestmark = SPARK
 

@@ -17,7 +17,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import parse
 from topology.model.result import Member, Overflow, Result
-from topology.outcome_lines import line_json, result_line
+from topology.wire.json_lines import line_json, result_line
 
 pytestmark = SPARK
 

@@ -24,10 +24,10 @@ from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import MS, S, watermark
 from topology.config import HeaderConfig
-from topology.header_writer import HeaderWriter
-from topology.headers import Headers
 from topology.model.event import NO_EPOCH, WATERMARK, Event
 from topology.stage import Stage
+from topology.wire.header_reader import Headers
+from topology.wire.header_writer import HeaderWriter
 
 BATCH = 10_000
 LATER_NS = 3_600 * S

@@ -32,8 +32,8 @@ from __future__ import annotations
 from typing import Final
 
 from topology.config import STAMPED_NAMES, HeaderConfig
-from topology.headers import Headers
 from topology.model.event import WATERMARK, Event
+from topology.wire.header_reader import Headers
 
 Written = list[tuple[str, bytes | None]]
 

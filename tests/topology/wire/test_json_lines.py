@@ -9,7 +9,7 @@ import pytest
 
 from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed
-from topology.outcome_lines import (
+from topology.wire.json_lines import (
     dead_line,
     duplicate_line,
     event_line,

@@ -51,7 +51,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from topology import rfc3339
 from topology.config import HeaderConfig
 from topology.model.event import (
     BLOCKED,
@@ -66,6 +65,7 @@ from topology.model.event import (
     Event,
 )
 from topology.model.outcome import Malformed
+from topology.wire import rfc3339
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology import rfc3339
 from topology.config import HeaderConfig
-from topology.header_writer import HeaderWriter
-from topology.headers import MAX_INT64, HeaderReader, Headers
 from topology.model.event import (
     BLOCKED,
     BYE,
@@ -24,6 +21,9 @@ from topology.model.event import (
     Event,
 )
 from topology.model.outcome import Malformed
+from topology.wire import rfc3339
+from topology.wire.header_reader import MAX_INT64, HeaderReader, Headers
+from topology.wire.header_writer import HeaderWriter
 
 TIMESTAMP_NS = 1_700_000_000_000_000_000
 ARRIVAL_NS = 1_700_000_000_500_000_000

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from topology.config import HeaderConfig
-from topology.header_writer import HeaderWriter
-from topology.headers import HeaderReader, Headers
 from topology.model.event import HEARTBEAT, Event
 from topology.model.outcome import Malformed
+from topology.wire.header_reader import HeaderReader, Headers
+from topology.wire.header_writer import HeaderWriter
 
 TIMESTAMP_NS, ARRIVAL_NS, OFFSET = 5_000, 9_000, 42
 PLAIN = HeaderConfig()
