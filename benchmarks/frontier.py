@@ -1,6 +1,6 @@
 """What order by time costs without sequence numbers: every waiting strategy on one stream.
 
-Each strategy orders the stream by time (`topology.reorder_by_time`) at several settings; for
+Each strategy orders the stream by time (`topology.reorder.time_buffer`) at several settings; for
 each, the mean hold over all events and the share that came late (marked and passed on). A
 strategy is better where its curve lies left of and below another; *ours there* is what "tail"
 holds for the same share, between its own settings by interpolation of the logarithms.
@@ -37,7 +37,7 @@ from benchmarks.traces import TRACES, TraceAbsent
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
 
 MESH: Final = "mesh_sensors/tdma_interference"

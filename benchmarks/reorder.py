@@ -28,7 +28,7 @@ from benchmarks.traces import TraceAbsent
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 MISS_PPM: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
 QUICK_DIVISOR: Final = 10

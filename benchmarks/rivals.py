@@ -35,8 +35,8 @@ from benchmarks.workloads.clocks import Dial
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
-from topology.reorder import Reorder
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.operator import Reorder
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack import AQKSlack, MPKSlack
 from topology.slack.coverage import for_sum
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 from topology.model.event import PROGRESS, Event
 from topology.model.operator import Changes, State
 from topology.model.outcome import Step
-from topology.rules import size_of
+from topology.reorder.settings import size_of
 
 UNHEARD: Final = -1
 STATE: Final = "lanes"

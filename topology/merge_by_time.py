@@ -1,4 +1,4 @@
-"""MERGE behind `topology.sources_by_time`: sources that number nothing.
+"""MERGE behind `topology.reorder.by_time`: sources that number nothing.
 
 The order, the waits and W are those of `topology.merge`. What differs:
 

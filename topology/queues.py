@@ -21,7 +21,7 @@ from typing import Any, Final
 from topology.feed import Feed
 from topology.frontier import Bound
 from topology.model.event import Event
-from topology.rules import size_of
+from topology.reorder.settings import size_of
 
 CLEARED: Final = 64
 

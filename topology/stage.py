@@ -33,10 +33,10 @@ from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
-from topology.reorder import Reorder
+from topology.reorder.by_time import SourcesByTime
+from topology.reorder.operator import Reorder
 from topology.slack.quality import Quality, quality_of
 from topology.slack.strategy import strategy_of
-from topology.sources_by_time import SourcesByTime
 from topology.tap import Tap
 from topology.window import Windows
 from topology.window import of as window_config

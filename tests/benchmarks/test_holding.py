@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.holding import event_of, injected, run
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 MS = 1_000_000
 

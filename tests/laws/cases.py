@@ -20,8 +20,8 @@ from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
 from topology.merge import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
-from topology.reorder import Reorder
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.operator import Reorder
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack
 from topology.slack.quality import Quality
 from topology.stage import Stage

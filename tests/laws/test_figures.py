@@ -17,7 +17,7 @@ from topology.chain import Chain
 from topology.feed import BEHIND, OUT
 from topology.merge import Merge
 from topology.model.operator import TOTALS, Figures
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 from topology.stage import Stage
 
 SEEDS = range(8)

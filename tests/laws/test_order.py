@@ -18,7 +18,7 @@ from topology.merge import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Gap, Late, Report
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 SEEDS = range(40 * int(os.environ.get("INORDER_SEEDS", "1")))
 MAX_WAIT_NS = 50 * MS

@@ -15,7 +15,7 @@ from topology.config.stream import ReorderConfig
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Plain
 from topology.model.outcome import Duplicate, Gap, Late, Report, Step
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 CYCLE = 256
 SEEDS = range(60 * int(os.environ.get("INORDER_SEEDS", "1")))

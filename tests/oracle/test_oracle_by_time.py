@@ -14,8 +14,8 @@ from tests.oracle.by_time import Arrival, Left, by_time
 from topology.config import ReorderConfig, parse
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
+from topology.reorder.by_time import SourcesByTime
 from topology.slack.strategy import strategy_of
-from topology.sources_by_time import SourcesByTime
 from topology.stage import Stage
 
 MS = 1_000_000

@@ -12,7 +12,7 @@
 | `Ignore`, `AverageDelay`   | baselines               | not at all, the mean delay              |
 
 The first is the default for windows, the second for a reorder by time (docs/waiting.md). All
-keep the contract of `policy`; `window_driver` and `topology.reorder_by_time` drive
+keep the contract of `policy`; `window_driver` and `topology.reorder.time_buffer` drive
 any of them, `chain` several K-Slacks in one store.
 """
 

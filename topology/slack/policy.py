@@ -2,7 +2,7 @@
 
 A strategy watches arrivals and says up to which time nothing more is to be waited for,
 its *frontier*, inclusive. It knows nothing of windows or buffers: two drivers turn the
-frontier into behaviour (`topology.slack.window_driver`, `topology.reorder_by_time`), so
+frontier into behaviour (`topology.slack.window_driver`, `topology.reorder.time_buffer`), so
 any strategy drives either. No I/O, no clock: `now_ns` is an argument and never goes back.
 
 * `observe(event, now_ns)`: an accepted event (neither duplicate nor malformed), late ones

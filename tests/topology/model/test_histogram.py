@@ -8,7 +8,7 @@ import pytest
 
 from tests.oracle import histogram as oracle
 from topology.model.histogram import Histogram, bucket_of, upper_edge_ns
-from topology.timeout import FillTimes, Miss, Smoothed, Thesis
+from topology.reorder.timeout import FillTimes, Miss, Smoothed, Thesis
 
 MISS_PPM = (0, 1_000, 10_000, 300_000, 1_000_000)
 

@@ -10,7 +10,7 @@ import pytest
 
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack import coverage
 from topology.slack.aq_k_slack import AQKSlack
 from topology.slack.baselines import AverageDelay, EventDriven, Ignore

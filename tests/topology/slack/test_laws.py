@@ -26,7 +26,7 @@ from tests.topology.slack.strategies import (
 )
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack.budget import Budget
 from topology.slack.fitting import EXACT
 from topology.slack.k_slack import KSlack

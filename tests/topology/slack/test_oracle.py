@@ -13,7 +13,7 @@ from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.laws.told import copies
 from tests.topology.slack.strategies import EVERY, MS, disordered, in_order
 from topology.model.event import Event
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack.baselines import EventDriven, Ignore
 from topology.slack.budget import Budget
 from topology.slack.chain import KSlackChain

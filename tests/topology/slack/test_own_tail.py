@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from topology.model.event import Event
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack.own_tail import OwnTail
 from topology.slack.tail import COLD
 

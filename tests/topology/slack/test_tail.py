@@ -10,7 +10,7 @@ import pytest
 from tests.topology.slack.strategies import MS, event, numbered
 from topology.model.event import Event
 from topology.model.outcome import Late
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 from topology.slack.tail import TailSlack
 
 SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))

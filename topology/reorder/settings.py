@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from topology.model.event import Event
-from topology.sequence import UNSTARTED
-from topology.timeout import FillTimes
+from topology.reorder.sequence import UNSTARTED
+from topology.reorder.timeout import FillTimes
 
 
 class Rules:

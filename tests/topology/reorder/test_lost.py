@@ -13,7 +13,7 @@ import pytest
 from topology.config.stream import ReorderConfig
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 MS = 1_000_000
 

@@ -25,8 +25,6 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
-from topology.jumps import give_up_suspect, set_jumps_aside, suspect
-from topology.lost import LostRanges
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.operator import NEVER
 from topology.model.outcome import (
@@ -43,10 +41,12 @@ from topology.model.outcome import (
     Late,
     Step,
 )
-from topology.rules import Shared, size_of
-from topology.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
-from topology.settling import settle
-from topology.timeout import Miss, Thesis, Timeout
+from topology.reorder.epochs import settle
+from topology.reorder.lost import LostRanges
+from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
+from topology.reorder.settings import Shared, size_of
+from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
+from topology.reorder.timeout import Miss, Thesis, Timeout
 
 
 class Lane:

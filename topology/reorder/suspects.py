@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import JUMP, Step, dead_letter
-from topology.sequence import Hole, Sequence
+from topology.reorder.sequence import Hole, Sequence
 
 if TYPE_CHECKING:
-    from topology.lane import Lane
+    from topology.reorder.source import Lane
 
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""

@@ -1,7 +1,7 @@
 """REORDER: each source of one stream leaves in the order of its sequence numbers.
 
 In-order traffic is never delayed; only what overtook waits, until the hole in front
-of it is filled or its deadline passes. What one source does is in `topology.lane`;
+of it is filled or its deadline passes. What one source does is in `topology.reorder.source`;
 this file drives the lanes of one stream in one input partition: time, bounds, state.
 
 Guarantees
@@ -26,14 +26,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from topology import lane_state
-from topology.lane import Lane
 from topology.model.event import DATA, DEAD, Event
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, TURN, Changes, Figures, State, StepByStep
 from topology.model.outcome import Step, dead_letter
-from topology.rules import Rules, Shared
-from topology.sequence import UNSTARTED
+from topology.reorder import source_state as lane_state
+from topology.reorder.sequence import UNSTARTED
+from topology.reorder.settings import Rules, Shared
+from topology.reorder.source import Lane
 
 NOW = "now"
 POOL = "pool"

@@ -1,11 +1,11 @@
 """REORDER under `rule: time`: each source leaves in the order of its own time.
 
-For sources that number nothing. It stands where `topology.reorder` stands and owes the same to
-those behind it: each source in sequence. What it orders is one source by its own stamps, never
-one source against another: their clocks disagree until CLOCK has spoken, and a clock that is
+For sources that number nothing. It stands where `topology.reorder.operator` stands and owes the
+same to those behind it: each source in sequence. What it orders is one source by its own stamps,
+never one source against another: their clocks disagree until CLOCK has spoken, and a clock that is
 wrong hurts its own source only. The order across sources, and the wait for it, are MERGE's.
 
-Each source has an order of its own (`topology.reorder_by_time`) with a waiting strategy of its
+Each source has an order of its own (`topology.reorder.time_buffer`) with a waiting strategy of its
 own. What leaves is numbered anew, one up for each event, from the place in the log of the
 source's first event on, epoch 0: so the number rises with the time, and what is behind works
 as ever. A late event that goes on takes the next number too; one that does not keeps its
@@ -25,7 +25,7 @@ like events. A dead letter has no place to keep.
 Bounds: `max_held` events per source, `max_held_total` and `max_held_bytes` in all (at the bound
 the source that is fullest by that bound lets go of the first eighth of what it holds, counted in
 `overflows`); sources
-as in `topology.reorder`.
+as in `topology.reorder.operator`.
 
 Cost: O(log held) an event, and what the strategy costs; O(sources) when the bound in all is
 reached. Memory: held events, about 5 kB per source in order, up to 14 kB where its times scatter.
@@ -41,7 +41,7 @@ from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import Step
-from topology.reorder_by_time import ReorderByTime
+from topology.reorder.time_buffer import ReorderByTime
 
 NOW: Final = "now"
 LINE: Final = "line/"

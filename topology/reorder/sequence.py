@@ -1,6 +1,6 @@
 """The numbers of one source in one epoch: what came, what is missing, what waits.
 
-Pure bookkeeping; `topology.lane` decides and lets events go. Invariants, once
+Pure bookkeeping; `topology.reorder.source` decides and lets events go. Invariants, once
 started: `next` is the smallest number neither released nor given up; every number in
 [next, hi] is either in `held` or in exactly one hole; `holes` rises. Before the start
 the same holds over [low, hi], and `next` is -1.
@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Final
 
-from topology.lost import LostRanges
 from topology.model.event import DEAD, Event
 from topology.model.outcome import TIMEOUT
+from topology.reorder.lost import LostRanges
 
 UNSTARTED: Final = -1
 NO_STAMP: Final = -(1 << 63)
@@ -178,7 +178,7 @@ class Sequence:
         ]
 
     def restore(self, state: Any) -> None:
-        """All but the events and the lost ranges; see `topology.lane_state`."""
+        """All but the events and the lost ranges; see `topology.reorder.source_state`."""
         (
             self.epoch,
             self.active,

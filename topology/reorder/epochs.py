@@ -24,11 +24,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from topology.model.event import DEAD, Event
-from topology.rules import extended
-from topology.sequence import UNSTARTED, Sequence
+from topology.reorder.sequence import UNSTARTED, Sequence
+from topology.reorder.settings import extended
 
 if TYPE_CHECKING:
-    from topology.lane import Lane
+    from topology.reorder.source import Lane
 
 
 def settle(lane: Lane, event: Event) -> Sequence | None:

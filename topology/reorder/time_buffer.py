@@ -7,7 +7,7 @@ instant; any strategy will do, and what order costs and how sure it is are the s
 
 What comes in may be a whole stream, as the strategies are compared with each other
 (benchmarks.frontier), or one source: so REORDER uses it under `rule: time`
-(`topology.sources_by_time`).
+(`topology.reorder.by_time`).
 
 Guarantees
 * Unmarked events leave strictly in order.

@@ -7,9 +7,9 @@ from typing import Any
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
-from topology.reorder import Reorder
+from topology.reorder.by_time import SourcesByTime
+from topology.reorder.operator import Reorder
 from topology.slack.strategy import strategy_of
-from topology.sources_by_time import SourcesByTime
 
 MS = 1_000_000
 

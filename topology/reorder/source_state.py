@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.lane import Lane
 from topology.model.event import Event
-from topology.rules import extended
-from topology.sequence import UNSTARTED, Sequence
+from topology.reorder.sequence import UNSTARTED, Sequence
+from topology.reorder.settings import extended
+from topology.reorder.source import Lane
 
 
 def snapshot(lane: Lane) -> Any:

@@ -11,7 +11,7 @@ from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, A
 from topology.config.stream import ReorderConfig
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late
-from topology.reorder import Reorder
+from topology.reorder.operator import Reorder
 
 MS = 1_000_000
 MAX_WAIT_MS = 50
