@@ -14,6 +14,6 @@
 reorder_drift_merge.md section 2.
 """
 
-from topology.clock.stamping import Clock
+from topology.clock.operator import Clock
 
 __all__ = ["Clock"]

@@ -2,7 +2,7 @@
 
 The numbers that every event is held against stand ready as attributes; they are settled
 anew whenever a sample is heard, a reading moves the edge, or the source's time enters
-another cell. `topology.clock.stamping` says what they mean.
+another cell. `topology.clock.operator` says what they mean.
 """
 
 from __future__ import annotations
