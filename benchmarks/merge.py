@@ -26,7 +26,7 @@ from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.workloads import mixed_rates, unlike_delays
 from benchmarks.workloads.rows import Row, Workload
 from topology.config import MergeConfig
-from topology.merge import Merge
+from topology.merge.operator import Merge
 
 QUICK_SECONDS: Final = 5
 FULL_SECONDS: Final = 60

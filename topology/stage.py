@@ -25,8 +25,8 @@ from topology.chain import Chain, instant
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.join.meeting import JOIN_PLACE, Meeting, meetings
-from topology.merge import Merge
-from topology.merge_by_time import MergeByTime
+from topology.merge.by_time import MergeByTime
+from topology.merge.operator import Merge
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
 from topology.model.outcome import Malformed, Report, Step, dead_letter

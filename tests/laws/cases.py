@@ -17,7 +17,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import parse
 from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
-from topology.merge import Merge
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
 from topology.reorder.operator import Reorder

@@ -14,7 +14,7 @@ from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.told import copies, copy_of
 from topology.alignment import Alignment
 from topology.config.stream import MergeConfig, ReorderConfig
-from topology.merge import Merge
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Gap, Late, Report

@@ -15,7 +15,7 @@ from tests.topology.window.test_examples import COUNT, told, v, windows
 from tests.topology.window.test_truth import config_of, every_kind
 from tests.topology.window.truth import last_word
 from topology.config.stream import MergeConfig
-from topology.merge import Merge
+from topology.merge.operator import Merge
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT
 from topology.window import WindowConfig, Windows

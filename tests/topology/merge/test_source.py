@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topology.feed import MAX_MISSING, NO_REF, Feed
+from topology.merge.source import MAX_MISSING, NO_REF, Feed
 from topology.model.event import Event
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.topology.merge_oracle import MS
-from tests.topology.test_merge import Table, event, operator, play, told
-from topology.merge import Merge
+from tests.topology.merge.against_oracle import MS
+from tests.topology.merge.test_operator import Table, event, operator, play, told
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT
 
 BEFORE: Table = [(10, "a", 0, 9, []), (11, "b", 0, 10, ["a0 at 10"]), (61, None, ["b0 at 60"])]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from topology.feed import NO_REF, OUT, Feed
-from topology.frontier import Frontier
+from topology.merge.bounds import Frontier
+from topology.merge.source import NO_REF, OUT, Feed
+from topology.merge.watermark import Watermark
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, Changes
-from topology.watermark import Watermark
 
 FEED: Final = "feed/"
 

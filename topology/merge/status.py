@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.feed import NO_REF
-from topology.feeds import Feeds
-from topology.frontier import Frontier
+from topology.merge.bounds import Frontier
+from topology.merge.passage import Passage
+from topology.merge.queues import Queues
+from topology.merge.source import NO_REF
+from topology.merge.sources import Feeds
+from topology.merge.watermark import Watermark
 from topology.model.operator import Figures
-from topology.passage import Passage
-from topology.queues import Queues
-from topology.watermark import Watermark
 
 
 class Standing:

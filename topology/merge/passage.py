@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.feed import AWAITED, BEHIND, NO_REF, OUT, Feed
-from topology.frontier import Bound
+from topology.merge.bounds import Bound
+from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, Feed
+from topology.merge.watermark import Watermark
 from topology.model.event import Event
 from topology.model.outcome import (
     MERGE_BEHIND,
@@ -36,7 +37,6 @@ from topology.model.outcome import (
     Late,
     Step,
 )
-from topology.watermark import Watermark
 
 
 class Passage:

@@ -1,6 +1,6 @@
 """MERGE behind `topology.reorder.by_time`: sources that number nothing.
 
-The order, the waits and W are those of `topology.merge`. What differs:
+The order, the waits and W are those of `topology.merge.operator`. What differs:
 
 * Only `unblocked` says that nothing of a source waits in REORDER any more. There a source
   may hold events nearly always, and an event that leaves says nothing of those behind it.
@@ -12,11 +12,11 @@ The order, the waits and W are those of `topology.merge`. What differs:
 
 from __future__ import annotations
 
-from topology.feed import NO_REF, Feed
-from topology.merge import Merge
+from topology.merge.operator import Merge
+from topology.merge.source import NO_REF, Feed
+from topology.merge.watermark import Watermark
 from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import Step
-from topology.watermark import Watermark
 
 
 class Uncertain(Watermark):

@@ -24,8 +24,8 @@ Cost: O(sources) per announcement.
 
 from __future__ import annotations
 
-from topology.feed import NO_REF, OUT, WARM_DELAYS, Feed
-from topology.frontier import Bound
+from topology.merge.bounds import Bound
+from topology.merge.source import NO_REF, OUT, WARM_DELAYS, Feed
 from topology.model.event import WATERMARK, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from topology.config import MergeConfig
-from topology.merge import Merge
-from topology.merge_by_time import MergeByTime
+from topology.merge.by_time import MergeByTime
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import Step
 

@@ -18,8 +18,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Any, Final
 
-from topology.feed import Feed
-from topology.frontier import Bound
+from topology.merge.bounds import Bound
+from topology.merge.source import Feed
 from topology.model.event import Event
 from topology.reorder.settings import size_of
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.feed import AWAITED, BEHIND, NO_REF, Feed
-from topology.frontier import Frontier
+from topology.merge.bounds import Frontier
+from topology.merge.source import AWAITED, BEHIND, NO_REF, Feed
 from topology.model.event import Event
 from topology.model.operator import NEVER
 

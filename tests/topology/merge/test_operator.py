@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies
-from tests.topology.merge_oracle import MS, Settings, by_operator, by_oracle, items
+from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
 from topology.config.stream import MergeConfig
-from topology.merge import Merge
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import GAP, Duplicate, Late, Step
 

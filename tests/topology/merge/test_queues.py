@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.topology.test_merge import event, operator, play, told
+from tests.topology.merge.test_operator import event, operator, play, told
 from topology.config import parse
-from topology.merge import Merge
+from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.outcome import MERGE_FULL, Late
 from topology.stage import Stage

@@ -17,7 +17,7 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
-from topology.feed import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
+from topology.merge.source import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
 

@@ -10,16 +10,16 @@ leave by
     its newest key alone              while its events wait in REORDER behind a hole,
 
 and everything at or below the smallest bound leaves, at the end of the instant
-(topology.frontier finds it).
+(topology.merge.bounds finds it).
 
-States of a source: live; awaited (a pause of the whole log took it away, topology.pause): bounded
-by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up
-(its last event was late, and took longer than it is waited for): the last two hold nobody
-back. `wait: thesis` instead waits for an empty source as long as its pace calls for, then does
-without it until it speaks (3.1); `idle_after` holds there too.
+States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
+bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up (its
+last event was late, and took longer than it is waited for): the last two hold nobody back. `wait:
+thesis` instead waits for an empty source as long as its pace calls for, then does without it until
+it speaks (3.1); `idle_after` holds there too.
 
 Late: an event below the last one released unmarked, or below an announced watermark
-(topology.passage, which also says why).
+(topology.merge.passage, which also says why).
 
 Decided here, where the specification is silent:
 
@@ -36,12 +36,12 @@ Decided here, where the specification is silent:
 * An idle source that is heard again below the last released may bring more that is
   late; a bye promises as a heartbeat does, should the source come back.
 
-Watermarks (topology.watermark) are announced at multiples of `heartbeat` where W moved
+Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W moved
 without an event, or C moved; and at once when events leave that C no longer reaches.
 
 Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
-queues gives way, topology.queues; counted in `overflows`), `max_sources` sources. Cost per event
-O(log sources).
+queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
+event O(log sources).
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
 
-from topology.feed import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
-from topology.feeds import FEED, Feeds
-from topology.frontier import NO_BOUND, Frontier
+from topology.merge.bounds import NO_BOUND, Frontier
+from topology.merge.passage import Passage
+from topology.merge.pause import Pause
+from topology.merge.queues import Queues, in_sequence
+from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
+from topology.merge.sources import FEED, Feeds
+from topology.merge.status import Standing
+from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Duplicate, Step
-from topology.passage import Passage
-from topology.pause import Pause
-from topology.queues import Queues, in_sequence
-from topology.standing import Standing
-from topology.watermark import Watermark
 
 STREAM: Final = "stream"
 
@@ -412,7 +412,7 @@ class Merge(StepByStep):
         self._passage.release(events, step)
 
     def _overflow(self, step: Step) -> None:
-        """The bound is reached, and `topology.queues` says who makes room."""
+        """The bound is reached, and `topology.merge.queues` says who makes room."""
         if self._frontier.awaited:
             self._frontier.await_no_more()
             self._evaluate(step)

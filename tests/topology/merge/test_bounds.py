@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from topology.feed import OUT, WARM_DELAYS, Feed
-from topology.frontier import Frontier
+from topology.merge.bounds import Frontier
+from topology.merge.source import OUT, WARM_DELAYS, Feed
 
 MAX_WAIT = 10_000
 NEVER_IDLE = 1 << 40
