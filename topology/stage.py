@@ -33,9 +33,9 @@ from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
+from topology.query.quality import Quality, quality_of
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder
-from topology.slack.quality import Quality, quality_of
 from topology.slack.strategy import strategy_of
 from topology.tap import Tap
 from topology.window import Windows

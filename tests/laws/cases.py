@@ -20,10 +20,10 @@ from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
+from topology.query.quality import Quality
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import ReorderByTime
 from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack
-from topology.slack.quality import Quality
 from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows
 from topology.window.config import BUILT_IN

@@ -32,7 +32,7 @@ from topology.config.spelling import (
 )
 from topology.config.stream import Section
 from topology.pattern.syntax import Query
-from topology.slack.quality import Guard, Strategy
+from topology.query.quality import Guard, Strategy
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
@@ -205,7 +205,7 @@ def _fault(error: Any) -> Fault:
 
 class QualityConfig(Section):
     """What share of windows must be right at first, how long that may take, and by which strategy
-    (`topology.slack.quality`)."""
+    (`topology.query.quality`)."""
 
     accuracy_ppm: Annotated[int, given(_accuracy, share_schema(1, 999_999))] = Field(
         default=990_000, validation_alias="accuracy"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from topology.model.lengths import MAX_LENGTH_NS, fault_of
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
 
 MAX_SIDES: Final = 8
 MAX_FIELDS: Final = 1_000
@@ -71,9 +71,9 @@ class JoinConfig:
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED tells the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `quality`: None for no promise (topology.slack.promise).
+    that are merely possible. `quality`: None for no promise (topology.query.quality_target).
     `newcomers_ns`: how far behind W a source that was not heard before may begin, on any of the
-    streams (topology.window.frontier)."""
+    streams (topology.query.frontier)."""
 
     query: str
     sides: tuple[Side, ...]

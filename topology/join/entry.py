@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topology.model.event import Event
-from topology.window.frontier import NOT_YET
+from topology.query.frontier import NOT_YET
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""

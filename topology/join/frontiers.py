@@ -5,9 +5,9 @@ instant or after it. The first side waits for all others, another for the first 
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
 instant. `gone_ns`: on none of the streams, so that what ends before it can be forgotten.
 
-With quality the sources of all streams are heard by one promise (topology.slack.promise): what it
-says is closed is closed on each stream. A row that awaits partners of one stream may thus wait for
-a source of another; in turn nothing is to be divided among streams that share one promise.
+With quality the sources of all streams are heard by one promise (topology.query.quality_target):
+what it says is closed is closed on each stream. A row that awaits partners of one stream may thus
+wait for a source of another; in turn nothing is to be divided among streams that share one promise.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Final
 from topology.join.config import INTERVAL, JoinConfig
 from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
-from topology.slack.promise import Promise
-from topology.slack.quality import Quality
-from topology.window.frontier import NOT_YET, Frontier
+from topology.query.frontier import NOT_YET, Frontier
+from topology.query.quality import Quality
+from topology.query.quality_target import Promise
 
 FRONTIERS: Final = 0
 PROMISE: Final = 1

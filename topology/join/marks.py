@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from topology.model.event import Event
-from topology.window.frontier import NOT_YET
-from topology.window.journal import Journal, Part
-from topology.window.numbers import packed, unpacked
+from topology.query.changes import Journal, Part
+from topology.query.frontier import NOT_YET
+from topology.query.numbers import packed, unpacked
 
 ABSENT: Final = "absent"
 WIDE: Final = "wide"

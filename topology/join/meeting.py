@@ -20,7 +20,7 @@ from topology.model.event import Event
 from topology.model.operator import Changes, Figures, State
 from topology.model.ramp import is_ramp, side_by_side
 from topology.model.result import Finding
-from topology.slack.quality import quality_of
+from topology.query.quality import quality_of
 from topology.tap import Tap
 from topology.window.config import path_of
 

@@ -39,9 +39,9 @@ from topology.model.event import DATA, Event
 from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.window.frontier import Frontier
-from topology.window.journal import Journal, Part, part_of
-from topology.window.journal import name_of as name_of_part
+from topology.query.changes import Journal, Part, part_of
+from topology.query.changes import name_of as name_of_part
+from topology.query.frontier import Frontier
 from topology.window.reading import Decode
 
 QUERY: Final = "query"

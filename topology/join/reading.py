@@ -14,7 +14,7 @@ from topology.join.config import JoinConfig
 from topology.join.entry import Entry
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE
-from topology.window.numbers import scalar, text_of
+from topology.query.numbers import scalar, text_of
 from topology.window.reading import NO_KEY, Decode, at
 
 

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from topology.join.config import INTERVAL, JoinConfig
 from topology.join.entry import Entry
-from topology.window.slices import Slices
+from topology.query.slices import Slices
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1

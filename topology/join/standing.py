@@ -27,7 +27,7 @@ from topology.join.relation import Relation
 from topology.join.rows import Owner, Row, Rows
 from topology.join.telling import Teller
 from topology.model.operator import Plain
-from topology.window.journal import Journal, Part
+from topology.query.changes import Journal, Part
 
 TOLD: Final = "told"
 DONE: Final = "done"

@@ -22,7 +22,7 @@ from topology.model.result import (
     Partner,
     result_id,
 )
-from topology.window.numbers import scalar_of
+from topology.query.numbers import scalar_of
 
 NO_EVENT = b"-"
 

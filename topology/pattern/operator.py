@@ -2,7 +2,7 @@
 
 Events and control events pass unchanged; what is found goes into `Step.results`. The
 frontier comes with the watermarks: all before C is there but for what sources bring that were not
-heard before, for which there is room (topology.window.frontier), and what W has left behind by
+heard before, for which there is room (topology.query.frontier), and what W has left behind by
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
@@ -18,8 +18,8 @@ Where nearly as many events are kept as may be, a watermark leaves no room for n
 (`given_up`), so that events of sources that are known find place.
 
 With `quality` a query waits: a match is told once it is promised that nothing that comes later
-changes it (`topology.slack.promise`), instead of at once; it is corrected all the same. Patterns
-have no windows that are known beforehand, so what is counted is pieces of time.
+changes it (`topology.query.quality_target`), instead of at once; it is corrected all the same.
+Patterns have no windows that are known beforehand, so what is counted is pieces of time.
 
 The state is what was said of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
@@ -47,9 +47,9 @@ from topology.pattern.engine import (
     Engine,
 )
 from topology.pattern.entry import Entry
-from topology.slack.promise import Promise, worst
-from topology.slack.quality import Quality
-from topology.window.frontier import Frontier
+from topology.query.frontier import Frontier
+from topology.query.quality import Quality
+from topology.query.quality_target import Promise, worst
 
 Decode = Callable[[Any], Any]
 

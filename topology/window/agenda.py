@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from topology.window.frontier import FOR_EVER
-from topology.window.slices import Slices
+from topology.query.frontier import FOR_EVER
+from topology.query.slices import Slices
 
 
 class Agenda:

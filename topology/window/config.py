@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.model.lengths import fault_of
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
 from topology.window.custom import Function
 
 MAX_AGGREGATES: Final = 1_000
@@ -55,8 +55,8 @@ class WindowConfig:
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
     the error of one source is not the same for all its events (`shifts`). `quality`: None for no
-    promise (topology.slack.promise). `newcomers_ns`: how far behind W a source that was not heard
-    before may begin (`frontier`)."""
+    promise (topology.query.quality_target). `newcomers_ns`: how far behind W a source that was not
+    heard before may begin (`frontier`)."""
 
     query: str
     kind: str

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from topology.model.operator import Plain
+from topology.query.frontier import FOR_EVER, NOT_YET
+from topology.query.numbers import packed, unpacked
 from topology.window.cells import Cells, Makers, add, copied, dumped
 from topology.window.edge import EdgeEvent, loaded
-from topology.window.frontier import FOR_EVER, NOT_YET
-from topology.window.numbers import packed, unpacked
 from topology.window.telling import Told
 
 Place = tuple[int, str, int, int]

@@ -23,13 +23,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.operator import Plain
+from topology.query.changes import Journal, Part
+from topology.query.frontier import Frontier
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
 from topology.window.due import Due
 from topology.window.edge import edge_of
-from topology.window.frontier import Frontier
-from topology.window.journal import Journal, Part
 from topology.window.measure import Measure
 from topology.window.reading import Values
 from topology.window.telling import Teller

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from topology.model.operator import Plain
+from topology.query.numbers import number
 from topology.window.cell import Cell
-from topology.window.numbers import number
 
 
 def as_it_is(state: Plain) -> Plain:

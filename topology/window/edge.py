@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from topology.model.operator import Plain
-from topology.window.numbers import WEIGHT_BITS, WHOLE_WEIGHT, packed, unpacked
+from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT, packed, unpacked
 from topology.window.reading import Values
 
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
+from topology.query.numbers import packed, text_of, told, unpacked
 from topology.window.cell import Bounds, Cell
-from topology.window.numbers import packed, text_of, told, unpacked
 
 MAX_DISTINCT: Final = 10_000
 

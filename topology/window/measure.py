@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from topology.query.numbers import number, quotient
 from topology.window.cells import Cells, Makers, add, copied
 from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
 from topology.window.edge import EdgeEvent
-from topology.window.numbers import number, quotient
 from topology.window.shifts import Play, spread
 
 Named = dict[str, Any]

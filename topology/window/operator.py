@@ -12,7 +12,7 @@ results are what an in-order run would have given, for every order of arrival wi
 time. `finals: true` tells once more what was told before it was final. `early` tells open
 windows that have changed, at multiples of it on the arrival clock. A window without events
 has no result. With `quality` a window is told as soon as a promise allows it
-(`topology.slack.promise`).
+(`topology.query.quality_target`).
 
 The operator stands behind MERGE, or before it (`windows_read: sequenced`), where events come as
 they are accepted, each source in order but for what is late; there only the promise closes
@@ -39,7 +39,9 @@ from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.slack.promise import Promise
+from topology.query.changes import name_of, part_of
+from topology.query.frontier import Frontier
+from topology.query.quality_target import Promise
 from topology.window.cells import Makers
 from topology.window.config import (
     COUNT,
@@ -52,8 +54,6 @@ from topology.window.config import (
 )
 from topology.window.counting import Counting
 from topology.window.custom import Function
-from topology.window.frontier import Frontier
-from topology.window.journal import name_of, part_of
 from topology.window.reading import Decode, Reading
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from topology.model.payload import UNREADABLE
+from topology.query.numbers import number, scalar, text_of
 from topology.window.config import WindowConfig
 from topology.window.custom import Function
-from topology.window.numbers import number, scalar, text_of
 
 Decode = Callable[[Any], Any]
 Values = tuple[Any, ...]

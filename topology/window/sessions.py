@@ -25,12 +25,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
+from topology.query.changes import Journal, Part
+from topology.query.frontier import NOT_YET, Frontier
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.core import Core, Cores, sessions_of, together
 from topology.window.due import Due
-from topology.window.frontier import NOT_YET, Frontier
-from topology.window.journal import Journal, Part
 from topology.window.measure import Measure, Measured
 from topology.window.reading import Values
 from topology.window.telling import Teller

@@ -15,7 +15,7 @@ from topology.model.operator import Changes, Figures, Operator, State
 from topology.model.outcome import Step
 from topology.model.ramp import pieces
 from topology.model.result import Finding
-from topology.slack.promise import worst
+from topology.query.quality_target import worst
 from topology.window.config import WindowConfig
 from topology.window.operator import Windows
 
@@ -65,7 +65,7 @@ class SeveralWindows:
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:
-        """Those of all queries together, or of the worst (`topology.slack.promise`)."""
+        """Those of all queries together, or of the worst (`topology.query.quality_target`)."""
         return worst(operator.figures() for operator in self._figures)
 
     def explain(self) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from topology.model.operator import Plain
-from topology.window.cell import Bounds, Cell
-from topology.window.numbers import (
+from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
     packed,
@@ -28,6 +27,7 @@ from topology.window.numbers import (
     told,
     unpacked,
 )
+from topology.window.cell import Bounds, Cell
 
 
 class Count(Cell):

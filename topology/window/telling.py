@@ -14,10 +14,10 @@ from topology.model.result import (
     WindowResult,
     result_id,
 )
+from topology.query.frontier import Frontier
+from topology.query.numbers import scalar_of
 from topology.window.config import WindowConfig
-from topology.window.frontier import Frontier
 from topology.window.measure import Measured
-from topology.window.numbers import scalar_of
 
 DIGEST_BYTES: Final = 6
 

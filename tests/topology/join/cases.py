@@ -11,7 +11,7 @@ from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
 from topology.model.event import WATERMARK, Event
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
 
 POSITION: Final = 3
 KEY: Final = ("key",)

@@ -17,7 +17,7 @@ from topology.join.operator import Join
 from topology.join.several import SeveralJoins
 from topology.model.event import BYE, HEARTBEAT
 from topology.model.result import UNCERTAIN
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
 
 SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
 PROMISE: dict[str, Any] = {"quality": Quality(900_000, 50 * MS, idle_ns=500 * MS)}

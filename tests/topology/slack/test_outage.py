@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.slack.promise import Promise
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
+from topology.query.quality_target import Promise
 from topology.slack.runs import MAX_RUNS, Runs
 
 MS: Final = 1_000_000

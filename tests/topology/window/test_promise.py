@@ -15,7 +15,7 @@ from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.model.event import BYE, HEARTBEAT, Event
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
-from topology.slack.quality import Quality
+from topology.query.quality import Quality
 from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows
 

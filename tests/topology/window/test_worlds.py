@@ -28,8 +28,8 @@ from tests.topology.window.test_truth import KINDS, config_of, run
 from tests.topology.window.truth import by_key, last_word, spans_of, truth, values_of
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, WindowResult
+from topology.query.numbers import WHOLE_WEIGHT
 from topology.window.edge import edge_of
-from topology.window.numbers import WHOLE_WEIGHT
 
 SEEDS = range(6 * int(os.environ.get("INORDER_SEEDS", "1")))
 SKEW_PPM: Final = 100

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.window.numbers import packed, unpacked
+from topology.query.numbers import packed, unpacked
 
 NOT_YET: Final = -(1 << 66)
 FOR_EVER: Final = 1 << 66

@@ -2,7 +2,7 @@
 
 `accuracy` of the windows that hold an event are right when they are first told: none of the
 events that belong to them, or possibly do, comes later. How long that takes is what the waiting
-strategy decides (`topology.slack.quality`), from what it has seen of each source; `max_wait` after
+strategy decides (`topology.query.quality`), from what it has seen of each source; `max_wait` after
 the end of a window it is told whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
@@ -33,9 +33,9 @@ from typing import Any, Final
 
 from topology.model.event import BYE, Event
 from topology.model.operator import NEVER, Figures, Plain
+from topology.query.quality import Quality, policy_of
 from topology.slack.budget import PPM
 from topology.slack.policy import CONFIRMED
-from topology.slack.quality import Quality, policy_of
 from topology.slack.window_driver import Closing, Decision, WindowDriver
 
 PIECES: Final = 16
