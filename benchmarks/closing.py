@@ -20,16 +20,16 @@ from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
-from topology.slack.aq_k_slack import AQKSlack
-from topology.slack.baselines import AverageDelay, EventDriven, Ignore
-from topology.slack.budget import Budget
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.ldop import LDOP
-from topology.slack.policy import END, SlackPolicy
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.tail import TailSlack
-from topology.slack.window_driver import Closing, WindowDriver
+from topology.waiting.budget import Budget
+from topology.waiting.driver import Closing, WindowDriver
+from topology.waiting.policy import END, SlackPolicy
+from topology.waiting.published.aq_k_slack import AQKSlack
+from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 
 STRETCH: Final = 1_000
 ORACLE: Final = "Oracle"

@@ -38,7 +38,7 @@ from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
+from topology.waiting import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
 
 MESH: Final = "mesh_sensors/tdma_interference"
 DAY_NS: Final = 86_400 * S

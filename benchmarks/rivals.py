@@ -1,6 +1,6 @@
 """Tables 5.4 to 5.9 of the thesis: REORDER by numbers beside MP-K-Slack and AQ-K-Slack.
 
-MP-K-Slack and AQ-K-Slack are built from their papers (`topology.slack`) and order the same
+MP-K-Slack and AQ-K-Slack are built from their papers (`topology.waiting`) and order the same
 rows by time alone; REORDER also sees the sequence numbers, which is what the thesis is about.
 The thesis's own figures stand beside ours, measured on its recording, so ratios are taken
 between ours and *our* MP-K-Slack on the same rows only. Its 62.5 s for MP-K-Slack on D3 cannot
@@ -10,7 +10,7 @@ come from a stream of 66 s whose largest delay is 30 s; no ratio here uses it.
   injected, to two digits as in the thesis. *hold*: mean over all events.
 * `fixed 500 ms` is what the thesis's prototype does in effect (its cap always wins).
 * AQ-K-Slack for an error of 3 % at a confidence of 95 % in windows of 10 ms, the thesis's
-  setting as far as it tells it (`topology.slack.coverage`), and for two coverages more.
+  setting as far as it tells it (`topology.waiting.published.coverage`), and for two coverages more.
 
 Several sources: the same stream, source i 3 i ms later, clocks right, all of it through the
 whole stage (reorder, clock, merge), and in one K-Slack.
@@ -37,8 +37,8 @@ from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack import AQKSlack, MPKSlack
-from topology.slack.coverage import for_sum
+from topology.waiting import AQKSlack, MPKSlack
+from topology.waiting.published.coverage import for_sum
 
 MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_000, 100_000)
 CAP_NS: Final = 500 * MS

@@ -36,8 +36,8 @@ from topology.pattern.operator import Pattern
 from topology.query.quality import Quality, quality_of
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder
-from topology.slack.strategy import strategy_of
 from topology.tap import Tap
+from topology.waiting.strategy import strategy_of
 from topology.window import Windows
 from topology.window import of as window_config
 from topology.window.several import SeveralWindows

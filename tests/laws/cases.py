@@ -23,8 +23,16 @@ from topology.model.operator import Operator
 from topology.query.quality import Quality
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack import Budget, EventDriven, KSlack, MPKSlack, RiskSlack, SlackPolicy, TailSlack
 from topology.stage import Stage
+from topology.waiting import (
+    Budget,
+    EventDriven,
+    KSlack,
+    MPKSlack,
+    RiskSlack,
+    SlackPolicy,
+    TailSlack,
+)
 from topology.window import Output, WindowConfig, Windows
 from topology.window.config import BUILT_IN
 

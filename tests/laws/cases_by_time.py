@@ -9,8 +9,8 @@ from tests.laws.streams import MS, raw
 from topology.config import parse
 from topology.config.stream import ReorderConfig
 from topology.reorder.by_time import SourcesByTime
-from topology.slack.strategy import strategy_of
 from topology.stage import Stage
+from topology.waiting.strategy import strategy_of
 
 
 def _sources_case(name: str, max_ahead_ns: int | None = None, **settings: Any) -> Case:

@@ -15,8 +15,8 @@ from topology.config import ReorderConfig, parse
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.by_time import SourcesByTime
-from topology.slack.strategy import strategy_of
 from topology.stage import Stage
+from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000
 START = 10_000

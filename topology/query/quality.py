@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from topology.slack.aq_k_slack import AQKSlack
-from topology.slack.baselines import AverageDelay, EventDriven
-from topology.slack.budget import PPM, Budget
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.policy import SlackPolicy
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
+from topology.waiting.budget import PPM, Budget
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.published.aq_k_slack import AQKSlack
+from topology.waiting.published.baselines import AverageDelay, EventDriven
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
 
 Strategy = Literal["risk", "prob_slack", "event_driven", "fixed", "mp", "aq", "mean_delay"]
 Guard = Literal["hard", "soft"]

@@ -17,7 +17,7 @@ the end of a window it is told whatever is missing. What comes later corrects it
   before is `uncertain`.
 
 Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
-promise (topology.slack.budget), so that an outage makes nobody else wait, and yet part of
+promise (topology.waiting.budget), so that an outage makes nobody else wait, and yet part of
 `achieved_ppm`, which is all windows; `missed_apart` are the wrong ones among them. Where `idle_ns`
 is not above `max_wait` a source that is silent is waited for until `max_wait` all the same: so
 windows have all that comes within it.
@@ -34,9 +34,9 @@ from typing import Any, Final
 from topology.model.event import BYE, Event
 from topology.model.operator import NEVER, Figures, Plain
 from topology.query.quality import Quality, policy_of
-from topology.slack.budget import PPM
-from topology.slack.policy import CONFIRMED
-from topology.slack.window_driver import Closing, Decision, WindowDriver
+from topology.waiting.budget import PPM
+from topology.waiting.driver import Closing, Decision, WindowDriver
+from topology.waiting.policy import CONFIRMED
 
 PIECES: Final = 16
 MAX_PENDING: Final = 10_000

@@ -2,7 +2,7 @@
 
 Events leave in the order (ref_time, source, epoch, seq), total; where nothing is numbered,
 the driver puts the place in the log into `seq`. An event leaves once the waiting strategy
-(`topology.slack`) says that nothing at or below its time is still to come, at the end of the
+(`topology.waiting`) says that nothing at or below its time is still to come, at the end of the
 instant; any strategy will do, and what order costs and how sure it is are the strategy's.
 
 What comes in may be a whole stream, as the strategies are compared with each other
@@ -48,7 +48,7 @@ NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
 
 class ReorderByTime:
-    """`policy` is a `topology.slack.policy.SlackPolicy`, fresh and this operator's own."""
+    """`policy` is a `topology.waiting.policy.SlackPolicy`, fresh and this operator's own."""
 
     def __init__(
         self,

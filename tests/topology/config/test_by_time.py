@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from topology.config import ReorderConfig, TopologyError, parse
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.own_tail import OwnTail
-from topology.slack.strategy import strategy_of
+from topology.waiting.own_tail import OwnTail
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000
 

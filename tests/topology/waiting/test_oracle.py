@@ -11,19 +11,19 @@ from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.laws.told import copies
-from tests.topology.slack.strategies import EVERY, MS, disordered, in_order
+from tests.topology.waiting.strategies import EVERY, MS, disordered, in_order
 from topology.model.event import Event
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack.baselines import EventDriven, Ignore
-from topology.slack.budget import Budget
-from topology.slack.chain import KSlackChain
-from topology.slack.fitting import Counts, Jumping, Rotating, Sample
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.miss import ONE, Joint, Polyline, share
-from topology.slack.posterior import Pace, Posterior
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.window_driver import Closing, WindowDriver
+from topology.waiting.budget import Budget
+from topology.waiting.driver import Closing, WindowDriver
+from topology.waiting.fitting import Counts, Jumping, Rotating, Sample
+from topology.waiting.miss import ONE, Joint, Polyline, share
+from topology.waiting.posterior import Pace, Posterior
+from topology.waiting.published.baselines import EventDriven, Ignore
+from topology.waiting.published.chain import KSlackChain
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
 
 SEEDS = range(5)
 every_seed = pytest.mark.parametrize("seed", SEEDS)

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from tests.topology.slack.strategies import MS, event, numbered
+from tests.topology.waiting.strategies import MS, event, numbered
 from topology.model.event import Event
 from topology.model.outcome import Late
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack.tail import TailSlack
+from topology.waiting.tail import TailSlack
 
 SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
 

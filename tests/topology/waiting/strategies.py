@@ -12,16 +12,16 @@ from random import Random
 from typing import Any, Final
 
 from topology.model.event import Event
-from topology.slack.aq_k_slack import AQKSlack
-from topology.slack.baselines import AverageDelay, EventDriven, Ignore
-from topology.slack.budget import Budget, WaitBudget
-from topology.slack.k_slack import ARRIVAL, KSlack, MPKSlack
-from topology.slack.ldop import LDOP
-from topology.slack.own_tail import OwnTail
-from topology.slack.policy import SlackPolicy
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.tail import TailSlack
+from topology.waiting.budget import Budget, WaitBudget
+from topology.waiting.own_tail import OwnTail
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.published.aq_k_slack import AQKSlack
+from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.k_slack import ARRIVAL, KSlack, MPKSlack
+from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 
 MS: Final = 1_000_000
 START: Final = 1_000_000 * MS

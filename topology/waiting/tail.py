@@ -36,8 +36,8 @@ from typing import Final
 from topology.model.event import Event
 from topology.model.histogram import PPM, Histogram
 from topology.model.operator import Figures, Plain
-from topology.slack.policy import AFTER_ALL, BEFORE_ALL, Standing
-from topology.slack.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, Standing
+from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 RESERVE: Final = 20
 """Late events that must be left to spend before the tail is cut at delta."""

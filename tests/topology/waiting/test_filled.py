@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.topology.slack.strategies import MS
+from tests.topology.waiting.strategies import MS
 from topology.model.event import Event
-from topology.slack import Budget, Closing, EventDriven, RiskSlack, WindowDriver
-from topology.slack.filled import Filled
+from topology.waiting import Budget, Closing, EventDriven, RiskSlack, WindowDriver
+from topology.waiting.filled import Filled
 
 
 def test_runs_are_what_a_set_of_numbers_is() -> None:

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.slack.policy import BEFORE_ALL, Standing
-from topology.slack.tail import COLD, Allowance, Tails
+from topology.waiting.policy import BEFORE_ALL, Standing
+from topology.waiting.tail import COLD, Allowance, Tails
 
 
 class OwnTail(Standing):

@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.slack.policy import BEFORE_ALL, Standing, refuse_below
+from topology.waiting.policy import BEFORE_ALL, Standing, refuse_below
 
 ARRIVAL: Final = "arrival"
 Measure = Literal["next_tick", "arrival"]

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from topology.model.histogram import PPM
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.own_tail import OwnTail
-from topology.slack.policy import SlackPolicy
+from topology.waiting.own_tail import OwnTail
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.published.k_slack import KSlack, MPKSlack
 
 AT_ONCE = 0
 """After so long a silence the clock of a source is taken to go on."""

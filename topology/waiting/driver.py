@@ -37,8 +37,8 @@ from typing import Final, Literal, NamedTuple
 
 from topology.model.event import Event
 from topology.model.operator import NEVER, Plain
-from topology.slack.filled import Filled
-from topology.slack.policy import (
+from topology.waiting.filled import Filled
+from topology.waiting.policy import (
     BEFORE_ALL,
     CAP,
     CONFIRMED,
@@ -49,7 +49,7 @@ from topology.slack.policy import (
     SlackPolicy,
     refuse_below,
 )
-from topology.slack.runs import Runs
+from topology.waiting.runs import Runs
 
 MAX_PENDING: Final = 100_000
 

@@ -1,7 +1,7 @@
 """ProbSlack as printed (slack.md 5.2 to 5.5, 5.9; Rivetti et al., DEBS 2018).
 
 A window closes when an event beyond it has come, or when the joint probability J of one
-that is in it and still on its way is at most `delta` (`topology.slack.miss`); with
+that is in it and still on its way is at most `delta` (`topology.waiting.miss`); with
 `mal_ns`, only arrivals up to `mal` after the window's end count as still to come, and the
 driver closes then (its `cap_ns`). Everything is one stream, as in the paper: the last
 event is the newest of all.
@@ -21,7 +21,7 @@ Decided here: the guard counts exactly the closed windows that missed an event; 
 window has closed it is off; delta = 0 is event-driven; frontier = time of the last
 event + (least risky alpha - 1 step), so that a reorder can be driven too.
 
-Cost: O(1) amortised an event; memory as `topology.slack.miss`.
+Cost: O(1) amortised an event; memory as `topology.waiting.miss`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.slack.fitting import Counts, Jumping, grid_floor, grid_next
-from topology.slack.miss import ONE, Joint, Polyline, share
-from topology.slack.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing
+from topology.waiting.fitting import Counts, Jumping, grid_floor, grid_next
+from topology.waiting.miss import ONE, Joint, Polyline, share
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, PROMISED, Weighing
 
 Cache = Literal["eager", "lazy", "none"]
 

@@ -5,7 +5,7 @@ next event comes g after e and takes d on its way:
 
     J(alpha, beta) = P[g <= alpha and g + d > beta]
 
-Exact: counts are integers, alpha and beta in steps (`topology.slack.fitting`). A row (one
+Exact: counts are integers, alpha and beta in steps (`topology.waiting.fitting`). A row (one
 beta) costs O(bins of g) when it is first needed, then a question is O(log bins). Memory:
 bins x rows in use, until the next model.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from topology.slack.fitting import Counts, grid_floor, grid_next, grid_top
+from topology.waiting.fitting import Counts, grid_floor, grid_next, grid_top
 
 ONE: Final = 1 << 32
 """Probability 1."""

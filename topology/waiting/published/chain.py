@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from topology.model.event import Event
 from topology.model.operator import NEVER
-from topology.slack.policy import BEFORE_ALL, refuse_below
+from topology.waiting.policy import BEFORE_ALL, refuse_below
 
 Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (BEFORE_ALL, "", 0, 0)

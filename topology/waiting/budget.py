@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import Literal
 
 from topology.model.operator import Figures, Plain
-from topology.slack.miss import ONE, share
-from topology.slack.policy import CONFIRMED, PROBABLE, PROMISED
+from topology.waiting.miss import ONE, share
+from topology.waiting.policy import CONFIRMED, PROBABLE, PROMISED
 
 Guard = Literal["hard", "soft", "none"]
 

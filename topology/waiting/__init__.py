@@ -16,17 +16,17 @@ keep the contract of `policy`; `window_driver` and `topology.reorder.time_buffer
 any of them, `chain` several K-Slacks in one store.
 """
 
-from topology.slack.aq_k_slack import AQKSlack
-from topology.slack.baselines import AverageDelay, EventDriven, Ignore
-from topology.slack.budget import Budget, WaitBudget
-from topology.slack.chain import KSlackChain
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.ldop import LDOP
-from topology.slack.policy import SlackPolicy
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.tail import TailSlack
-from topology.slack.window_driver import Closing, Missed, WindowDriver
+from topology.waiting.budget import Budget, WaitBudget
+from topology.waiting.driver import Closing, Missed, WindowDriver
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.published.aq_k_slack import AQKSlack
+from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.chain import KSlackChain
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 
 __all__ = [
     "LDOP",

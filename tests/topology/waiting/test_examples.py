@@ -11,21 +11,28 @@ import pytest
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack import coverage
-from topology.slack.aq_k_slack import AQKSlack
-from topology.slack.baselines import AverageDelay, EventDriven, Ignore
-from topology.slack.budget import Budget
-from topology.slack.chain import worth_sharing
-from topology.slack.fitting import Sample, distance_ppm, grid_ceil, grid_floor, grid_next, grid_top
-from topology.slack.k_slack import KSlack, MPKSlack
-from topology.slack.ldop import LDOP
-from topology.slack.miss import ONE, Joint, Polyline, share
-from topology.slack.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
-from topology.slack.posterior import Posterior
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.tail import TailSlack
-from topology.slack.window_driver import Closing, Missed, WindowDriver
+from topology.waiting.budget import Budget
+from topology.waiting.driver import Closing, Missed, WindowDriver
+from topology.waiting.fitting import (
+    Sample,
+    distance_ppm,
+    grid_ceil,
+    grid_floor,
+    grid_next,
+    grid_top,
+)
+from topology.waiting.miss import ONE, Joint, Polyline, share
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
+from topology.waiting.posterior import Posterior
+from topology.waiting.published import coverage
+from topology.waiting.published.aq_k_slack import AQKSlack
+from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.chain import worth_sharing
+from topology.waiting.published.k_slack import KSlack, MPKSlack
+from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 
 MS = 1_000_000
 

@@ -1,11 +1,11 @@
 """Wait until the risk of missing an event fits the promise: the default for windows.
 
 For each source the probability that an event at or below a bound is still to come is known
-from what it has sent and from how long it has been silent since (`topology.slack.miss`):
+from what it has sent and from how long it has been silent since (`topology.waiting.miss`):
 the posterior of its next event, weighed by what it costs to wait for it
-(`topology.slack.posterior`; `weigh=False`: not), plus the expected number of stragglers, should
+(`topology.waiting.posterior`; `weigh=False`: not), plus the expected number of stragglers, should
 the source not keep order. The risks of the sources are added; the bound passes once the sum
-is at most the threshold of the budget (`topology.slack.budget`), or when all live sources
+is at most the threshold of the budget (`topology.waiting.budget`), or when all live sources
 have been heard beyond it.
 
 * Tables are kept per source and for all together. A source goes by its own once these hold
@@ -31,8 +31,8 @@ from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.slack.budget import Budget
-from topology.slack.fitting import (
+from topology.waiting.budget import Budget
+from topology.waiting.fitting import (
     READY,
     Counts,
     Rotating,
@@ -41,10 +41,10 @@ from topology.slack.fitting import (
     grid_floor,
     grid_next,
 )
-from topology.slack.miss import ONE
-from topology.slack.policy import AFTER_ALL, BEFORE_ALL, Weighing
-from topology.slack.posterior import Pace, Posterior
-from topology.slack.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.miss import ONE
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, Weighing
+from topology.waiting.posterior import Pace, Posterior
+from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 MS: Final = 1_000_000
 OWN_PPM: Final = 200_000

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Plain
-from topology.slack.policy import BEFORE_ALL, Standing
-from topology.slack.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.policy import BEFORE_ALL, Standing
+from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 
 class EventDriven(Standing):

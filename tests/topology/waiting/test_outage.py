@@ -9,7 +9,7 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.query.quality import Quality
 from topology.query.quality_target import Promise
-from topology.slack.runs import MAX_RUNS, Runs
+from topology.waiting.runs import MAX_RUNS, Runs
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000 * MS

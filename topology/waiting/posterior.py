@@ -1,7 +1,7 @@
 """The probability that a source still owes a window an event, knowing how long it has been
 silent (slack.md 5.7), and what it costs to wait for it.
 
-With J as in `topology.slack.miss`,
+With J as in `topology.waiting.miss`,
 
     p(alpha, beta) = J(alpha, beta) / P[g + d > beta]
 
@@ -33,8 +33,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from topology.slack.fitting import EXACT, Counts, Sample, grid_next
-from topology.slack.miss import ONE, Joint
+from topology.waiting.fitting import EXACT, Counts, Sample, grid_next
+from topology.waiting.miss import ONE, Joint
 
 
 class Pace(NamedTuple):

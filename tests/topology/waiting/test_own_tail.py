@@ -8,8 +8,8 @@ import pytest
 
 from topology.model.event import Event
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack.own_tail import OwnTail
-from topology.slack.tail import COLD
+from topology.waiting.own_tail import OwnTail
+from topology.waiting.tail import COLD
 
 MS = 1_000_000
 

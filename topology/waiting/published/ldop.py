@@ -15,8 +15,8 @@ from collections import deque
 from typing import Final
 
 from topology.model.operator import Plain
-from topology.slack.k_slack import ClockedSlack
-from topology.slack.policy import refuse_below
+from topology.waiting.policy import refuse_below
+from topology.waiting.published.k_slack import ClockedSlack
 
 MAX_KEPT: Final = 100_000
 PPM: Final = 1_000_000

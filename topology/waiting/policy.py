@@ -2,7 +2,7 @@
 
 A strategy watches arrivals and says up to which time nothing more is to be waited for,
 its *frontier*, inclusive. It knows nothing of windows or buffers: two drivers turn the
-frontier into behaviour (`topology.slack.window_driver`, `topology.reorder.time_buffer`), so
+frontier into behaviour (`topology.waiting.driver`, `topology.reorder.time_buffer`), so
 any strategy drives either. No I/O, no clock: `now_ns` is an argument and never goes back.
 
 * `observe(event, now_ns)`: an accepted event (neither duplicate nor malformed), late ones
@@ -17,7 +17,7 @@ any strategy drives either. No I/O, no clock: `now_ns` is an argument and never 
 * `closed`, `resolved`, `void`, `late`, `judged`: what came of it. `leave`: a source said bye.
 
 Asking changes nothing: two drivers that ask at different instants decide alike, as long
-as each asks at the deadlines. Laws that hold for all: tests/topology/slack/test_laws.py.
+as each asks at the deadlines. Laws that hold for all: tests/topology/waiting/test_laws.py.
 
 Late here is what a driver calls late; *lateness* of an arrival is its distance to the
 largest time before it, *delay* arrival - time, which is negative where clocks are offset.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from topology.model.operator import NEVER, Plain
-from topology.slack.policy import AFTER_ALL, BEFORE_ALL, refuse_below
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, refuse_below
 
 MAX_SOURCES = 10_000
 GONE_AFTER = 10

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies, over_the_wire
-from tests.topology.slack.strategies import (
+from tests.topology.waiting.strategies import (
     EVERY,
     MS,
     STRATEGIES,
@@ -27,15 +27,15 @@ from tests.topology.slack.strategies import (
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late
 from topology.reorder.time_buffer import ReorderByTime
-from topology.slack.budget import Budget
-from topology.slack.fitting import EXACT
-from topology.slack.k_slack import KSlack
-from topology.slack.ldop import LDOP
-from topology.slack.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
-from topology.slack.prob_slack import ProbSlack
-from topology.slack.risk import RiskSlack
-from topology.slack.tail import TailSlack
-from topology.slack.window_driver import Closing, Missed, WindowDriver
+from topology.waiting.budget import Budget
+from topology.waiting.driver import Closing, Missed, WindowDriver
+from topology.waiting.fitting import EXACT
+from topology.waiting.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
+from topology.waiting.published.k_slack import KSlack
+from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.prob_slack import ProbSlack
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 
 SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
 STREAMS = (in_order, disordered)
