@@ -23,8 +23,8 @@ from typing import Any, Final
 from cli.own import check_name
 from topology.model.user_functions import Own, OwnRefused
 from topology.pattern.values import FUNCTIONS
+from topology.window.aggregates.custom import Function
 from topology.window.config import BUILT_IN
-from topology.window.custom import Function
 
 MAX_BYTES: Final = 1_000_000
 OWN_NAMES: Final = ("aggregates", "functions")

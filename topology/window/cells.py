@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 from topology.model.operator import Plain
-from topology.window.cell import Cell
+from topology.window.aggregates.cell import Cell
+from topology.window.aggregates.custom import Custom, Function
+from topology.window.aggregates.extremes import Distinct, First, Largest, Last, Least
+from topology.window.aggregates.sketch import Quantile
+from topology.window.aggregates.sums import Average, Count, Deviation, Sum
 from topology.window.config import Output
-from topology.window.custom import Custom, Function
-from topology.window.extremes import Distinct, First, Largest, Last, Least
 from topology.window.reading import Values
-from topology.window.sketch import Quantile
-from topology.window.sums import Average, Count, Deviation, Sum
 
 Cells = list[Any]
 

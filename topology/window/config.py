@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from topology.model.lengths import fault_of
 from topology.query.quality import Quality
-from topology.window.custom import Function
+from topology.window.aggregates.custom import Function
 
 MAX_AGGREGATES: Final = 1_000
 

@@ -10,8 +10,8 @@ from topology.model.operator import Plain
 from topology.query.frontier import FOR_EVER, NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.window.cells import Cells, Makers, add, copied, dumped
-from topology.window.edge import EdgeEvent, loaded
-from topology.window.telling import Told
+from topology.window.results import Told
+from topology.window.unsure.event import EdgeEvent, loaded
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""

@@ -29,10 +29,10 @@ from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
 from topology.window.due import Due
-from topology.window.edge import edge_of
-from topology.window.measure import Measure
 from topology.window.reading import Values
-from topology.window.telling import Teller
+from topology.window.results import Teller
+from topology.window.unsure.event import edge_of
+from topology.window.unsure.measure import Measure
 
 COUNTED: Final = "count"
 

@@ -42,6 +42,7 @@ from topology.model.payload import read_payload
 from topology.query.changes import name_of, part_of
 from topology.query.frontier import Frontier
 from topology.query.quality_target import Promise
+from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
 from topology.window.config import (
     COUNT,
@@ -53,11 +54,10 @@ from topology.window.config import (
     check,
 )
 from topology.window.counting import Counting
-from topology.window.custom import Function
 from topology.window.reading import Decode, Reading
+from topology.window.results import Teller
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
-from topology.window.telling import Teller
 
 QUERY: Final = "query"
 PROMISE: Final = "promise"

@@ -6,8 +6,8 @@ from typing import Any
 
 from topology.model.operator import Plain
 from topology.window.cells import Cells, Makers, add, dumped
-from topology.window.edge import EdgeEvent, edge_of, loaded
 from topology.window.reading import Values
+from topology.window.unsure.event import EdgeEvent, edge_of, loaded
 
 
 class Pane:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from topology.query.slices import Slices
 from topology.window.cells import Cells, Makers
 from topology.window.config import WindowConfig
-from topology.window.edge import EdgeEvent
-from topology.window.measure import Measure, Measured
 from topology.window.pane import Pane
 from topology.window.sharing import Sharing
+from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.measure import Measure, Measured
 
 Held = list[tuple[int, Pane]]
 """What one key has in the slices of one window, rising."""

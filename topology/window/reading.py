@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from topology.model.payload import UNREADABLE
 from topology.query.numbers import number, scalar, text_of
+from topology.window.aggregates.custom import Function
 from topology.window.config import WindowConfig
-from topology.window.custom import Function
 
 Decode = Callable[[Any], Any]
 Values = tuple[Any, ...]

@@ -29,12 +29,12 @@ from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
-from topology.window.core import Core, Cores, sessions_of, together
 from topology.window.due import Due
-from topology.window.measure import Measure, Measured
 from topology.window.reading import Values
-from topology.window.telling import Teller
-from topology.window.track import Envelope, Track, lower_of_envelope, restored
+from topology.window.results import Teller
+from topology.window.session_core import Core, Cores, sessions_of, together
+from topology.window.session_key import Envelope, Track, lower_of_envelope, restored
+from topology.window.unsure.measure import Measure, Measured
 
 ENVELOPE: Final = "session"
 PASSED: Final = "passed"

@@ -26,13 +26,13 @@ from topology.model.operator import Plain
 from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
 from topology.query.slices import Slices
-from topology.window.agenda import Agenda
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, THESIS3, WindowConfig
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Values
-from topology.window.telling import Teller, Told
+from topology.window.results import Teller, Told
+from topology.window.timers import Agenda
 
 PANE: Final = "pane"
 SHOWN: Final = "shown"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.laws.told import copies
+from tests.topology.window.oracle import agree, by_key, last_word, spans_of, told, truth, values_of
 from tests.topology.window.streams import disordered, event, place
 from tests.topology.window.test_examples import COUNT, end, windows
-from tests.topology.window.test_truth import config_of, run
+from tests.topology.window.test_oracle import config_of, run
 from tests.topology.window.test_worlds import within
-from tests.topology.window.truth import agree, by_key, last_word, spans_of, told, truth, values_of
 from topology.model.event import Event
 from topology.model.result import CONFIRMED
 

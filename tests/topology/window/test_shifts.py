@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from topology.window.edge import EdgeEvent
-from topology.window.shifts import Play, Sized, spread
+from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.shifts import Play, Sized, spread
 
 WINDOW = (100, 130)
 EXACT = Play(0, 0)

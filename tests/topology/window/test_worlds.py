@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.laws.told import copies
+from tests.topology.window.oracle import by_key, last_word, spans_of, truth, values_of
 from tests.topology.window.streams import (
     MS,
     START,
@@ -24,12 +25,11 @@ from tests.topology.window.streams import (
     place,
     sorted_events,
 )
-from tests.topology.window.test_truth import KINDS, config_of, run
-from tests.topology.window.truth import by_key, last_word, spans_of, truth, values_of
+from tests.topology.window.test_oracle import KINDS, config_of, run
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, WindowResult
 from topology.query.numbers import WHOLE_WEIGHT
-from topology.window.edge import edge_of
+from topology.window.unsure.event import edge_of
 
 SEEDS = range(6 * int(os.environ.get("INORDER_SEEDS", "1")))
 SKEW_PPM: Final = 100

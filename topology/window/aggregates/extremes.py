@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from topology.model.operator import Plain
 from topology.query.numbers import packed, text_of, told, unpacked
-from topology.window.cell import Bounds, Cell
+from topology.window.aggregates.cell import Bounds, Cell
 
 MAX_DISTINCT: Final = 10_000
 

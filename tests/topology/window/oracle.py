@@ -10,8 +10,8 @@ from typing import Any
 from tests.topology.window.streams import place
 from topology.model.event import DATA, Event
 from topology.model.result import EMIT, RETRACT, UPDATE, WindowResult
+from topology.window.aggregates.sketch import RELATIVE_ERROR
 from topology.window.config import Output, WindowConfig
-from topology.window.sketch import RELATIVE_ERROR
 
 Window = tuple[str, int, int]
 """The key as text, start and end."""

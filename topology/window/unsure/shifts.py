@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.window.edge import EdgeEvent
+from topology.window.unsure.event import EdgeEvent
 
 PPM: Final = 1_000_000
 

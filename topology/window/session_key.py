@@ -11,9 +11,9 @@ from bisect import bisect_left, bisect_right
 from topology.model.operator import Plain
 from topology.query.frontier import NOT_YET
 from topology.window.cells import Makers
-from topology.window.core import Core, Cores, head_of, sessions_of
-from topology.window.core import loaded as core_loaded
-from topology.window.telling import Told
+from topology.window.results import Told
+from topology.window.session_core import Core, Cores, head_of, sessions_of
+from topology.window.session_core import loaded as core_loaded
 
 Shown = dict[int, tuple[Told, int]]
 

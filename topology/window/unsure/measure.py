@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 from topology.query.numbers import number, quotient
 from topology.window.cells import Cells, Makers, add, copied
 from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
-from topology.window.edge import EdgeEvent
-from topology.window.shifts import Play, spread
+from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.shifts import Play, spread
 
 Named = dict[str, Any]
 

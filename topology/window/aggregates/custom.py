@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from topology.model.operator import Plain
 from topology.query.numbers import number
-from topology.window.cell import Cell
+from topology.window.aggregates.cell import Cell
 
 
 def as_it_is(state: Plain) -> Plain:

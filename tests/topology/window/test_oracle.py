@@ -10,8 +10,8 @@ import pytest
 
 from tests.laws.cases import merged
 from tests.laws.told import copies, over_the_wire
+from tests.topology.window.oracle import OUTPUTS, agree, last_word, told, truth
 from tests.topology.window.streams import MS, disordered, sorted_events
-from tests.topology.window.truth import OUTPUTS, agree, last_word, told, truth
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window import WindowConfig, Windows

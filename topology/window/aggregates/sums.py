@@ -27,7 +27,7 @@ from topology.query.numbers import (
     told,
     unpacked,
 )
-from topology.window.cell import Bounds, Cell
+from topology.window.aggregates.cell import Bounds, Cell
 
 
 class Count(Cell):

@@ -23,7 +23,7 @@ from math import ceil, log
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.window.cell import Bounds, Cell
+from topology.window.aggregates.cell import Bounds, Cell
 
 RELATIVE_ERROR: Final = 0.01
 GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)

@@ -17,7 +17,7 @@ from topology.model.result import (
 from topology.query.frontier import Frontier
 from topology.query.numbers import scalar_of
 from topology.window.config import WindowConfig
-from topology.window.measure import Measured
+from topology.window.unsure.measure import Measured
 
 DIGEST_BYTES: Final = 6
 
