@@ -28,13 +28,13 @@ from topology.join.config import INNER, JoinConfig, check
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
 from topology.join.index import Index
-from topology.join.keeping import Keeping
 from topology.join.marks import KINDS, Marks
+from topology.join.outer import Owners, name_of
 from topology.join.reading import Reading
 from topology.join.relation import relation_of
+from topology.join.results import Teller
+from topology.join.retention import Keeping
 from topology.join.rows import Rows
-from topology.join.standing import Owners, name_of
-from topology.join.telling import Teller
 from topology.model.event import DATA, Event
 from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies
+from tests.topology.join.oracle import Row, last_word, told, truth
 from tests.topology.join.streams import place
-from tests.topology.join.test_truth import THREE, TWO
-from tests.topology.join.truth import Row, last_word, told, truth
+from tests.topology.join.test_oracle import THREE, TWO
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.relation import sums_upto

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from topology.join.agenda import SPARE, Agenda
 from topology.join.config import FULL, INTERVAL, JoinConfig
 from topology.join.entry import Entry
 from topology.join.index import Index
 from topology.join.relation import NO_CELL, Relation
 from topology.join.rows import Owner, Rows
+from topology.join.timers import SPARE, Agenda
 
 Aged = tuple[tuple[int, int, str, int, int], int, Entry]
 

@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from topology.join.agenda import Agenda
 from topology.join.config import JoinConfig
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
+from topology.join.results import Teller
 from topology.join.rows import Owner, Row, Rows
-from topology.join.telling import Teller
+from topology.join.timers import Agenda
 from topology.model.operator import Plain
 from topology.query.changes import Journal, Part
 

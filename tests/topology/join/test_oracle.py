@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies, copy_of, over_the_wire
+from tests.topology.join.oracle import last_word, told, truth
 from tests.topology.join.streams import MS, arriving, history
-from tests.topology.join.truth import last_word, told, truth
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from tests.topology.join.streams import event
-from topology.join.agenda import SPARE, Agenda
 from topology.join.entry import Entry
+from topology.join.timers import SPARE, Agenda
 
 
 def entry(seq: int) -> Entry:
