@@ -27,8 +27,8 @@ from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StreamConfig, Topology
 from topology.config import Stage as StageDescription
 from topology.config.stages import JOIN, PATTERN
-from topology.join.meeting import JOIN_PLACE
-from topology.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
+from topology.flow.meeting import JOIN_PLACE
+from topology.flow.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from agents.arrival import NS_PER_MS, ArrivalClock
+from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.stage import placeholder
 from topology.wire.header_reader import HeaderReader
 
 Record = Any

@@ -56,8 +56,8 @@ from agents.rebuilding import Rebuilding
 from agents.restoring import Found, Restoring
 from agents.state.seal import Tally
 from agents.state.store import Store
+from topology.flow.stage import CHAIN_PLACE
 from topology.model.outcome import Step
-from topology.stage import CHAIN_PLACE
 
 log = logging.getLogger(__name__)
 

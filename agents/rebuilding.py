@@ -26,8 +26,8 @@ from agents.changelog import Tell
 from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.inlet import Inlet
 from agents.reread import read_again
+from topology.flow.stage import Stage
 from topology.model.event import Event
-from topology.stage import Stage
 
 log = logging.getLogger(__name__)
 

@@ -31,8 +31,8 @@ from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
 from topology.config import parse
+from topology.flow.stage import MERGE, REORDER, Stage
 from topology.model.event import Event
-from topology.stage import MERGE, REORDER, Stage
 
 TOPOLOGY: Final = """\
 streams:

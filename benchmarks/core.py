@@ -31,8 +31,8 @@ from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
 from topology.config import Topology, parse
+from topology.flow.stage import CLOCK, MERGE, REORDER, Stage, chain_of
 from topology.model.event import Event
-from topology.stage import CLOCK, MERGE, REORDER, Stage, chain_of
 
 ROOT: Final = Path(__file__).absolute().parents[1]
 QUICK_EVENTS: Final = 50_000

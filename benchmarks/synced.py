@@ -20,9 +20,9 @@ from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Sample
 from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
+from topology.flow.stage import MERGE, REORDER, Stage
 from topology.model.event import Event
 from topology.model.outcome import Step
-from topology.stage import MERGE, REORDER, Stage
 
 AFTERWARDS_NS: Final = 10 * S
 """Pass after the last event."""

@@ -29,9 +29,9 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.config.stages import OPERATORS
+from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
-from topology.stage import Stage
 from topology.wire.json_lines import JsonObject, event_line, line_json, report_line, result_line
 
 KINDS: Final = (

@@ -19,8 +19,8 @@ from typing import Any, cast
 import faust
 
 from topology.config import Topology, parse
+from topology.flow.stage import MERGE, REORDER, Stage
 from topology.model.event import DATA, Event
-from topology.stage import MERGE, REORDER, Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 

@@ -9,7 +9,7 @@ from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.changelog import StateRefused
 from agents.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
 from topology.config import parse
-from topology.stage import Stage
+from topology.flow.stage import Stage
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.partition import STAMPED_FROM
 from tests.simulation.world import World
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import DEAD, Event
-from topology.stage import Stage
 
 TOPOLOGY = parse("streams: {default: {reorder: {max_jump: 1000}}}")
 SECOND_NS = 1_000_000_000

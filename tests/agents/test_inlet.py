@@ -21,8 +21,8 @@ from agents.inlet import (
 from agents.outbox import Headers
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
+from topology.flow.stage import CHAIN_PLACE
 from topology.model.event import DEAD, PROGRESS, Event
-from topology.stage import CHAIN_PLACE
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 

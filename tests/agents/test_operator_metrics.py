@@ -10,8 +10,8 @@ from agents.operator_metrics import TEXTS
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.config import parse
 from topology.config.stages import OPERATORS
+from topology.flow.stage import Stage
 from topology.model.event import Event
-from topology.stage import Stage
 
 STAGE = "reorder+merge"
 TOPOLOGY = """\

@@ -20,7 +20,7 @@ from agents.partition import STAMPED_FROM
 from agents.rebuilding import Rebuilding
 from tests.agents.records import FakeRecord
 from topology.config import parse
-from topology.stage import Stage
+from topology.flow.stage import Stage
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = """\

@@ -12,9 +12,9 @@ from agents.partition_metrics import PartitionMetrics
 from agents.two_producers import TOLD_EVERY_S, TwoProducers
 from topology.config import parse
 from topology.config.stages import OPERATORS
+from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import GAP, OLD_EPOCH, Duplicate, Late, Report
-from topology.stage import Stage
 
 ONE_STREAM = "streams: {default: {clock: {unsynced: trust}}}\ntopics: {partitions: 1}\n"
 MS = 1_000_000

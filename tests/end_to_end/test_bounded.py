@@ -26,9 +26,9 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from topology.config import parse
+from topology.flow.stage import MERGE, REORDER, Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
-from topology.stage import MERGE, REORDER, Stage
 
 US = 1_000
 MS = 1_000_000

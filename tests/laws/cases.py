@@ -10,20 +10,20 @@ from typing import Any
 
 from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.told import copies, copy_of
-from topology.alignment import Alignment
-from topology.chain import Chain
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import parse
 from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
+from topology.flow.alignment import Alignment
+from topology.flow.chain import Chain
+from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
 from topology.query.quality import Quality
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import ReorderByTime
-from topology.stage import Stage
 from topology.waiting import (
     Budget,
     EventDriven,

@@ -8,8 +8,8 @@ from tests.laws.cases import MAX_WAIT, UNMERGED, Case, two_streams
 from tests.laws.streams import MS, raw
 from topology.config import parse
 from topology.config.stream import ReorderConfig
+from topology.flow.stage import Stage
 from topology.reorder.by_time import SourcesByTime
-from topology.stage import Stage
 from topology.waiting.strategy import strategy_of
 
 

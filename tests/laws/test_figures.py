@@ -13,12 +13,12 @@ import pytest
 from tests.laws.cases import CASES, Case
 from tests.laws.cases_by_time import BY_TIME
 from tests.laws.told import copies, held_again, over_the_wire
-from topology.chain import Chain
+from topology.flow.chain import Chain
+from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.merge.source import BEHIND, OUT
 from topology.model.operator import TOTALS, Figures
 from topology.reorder.operator import Reorder
-from topology.stage import Stage
 
 SEEDS = range(8)
 

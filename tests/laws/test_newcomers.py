@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
 from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
@@ -19,7 +20,6 @@ from topology.pattern.compiled import Compiled
 from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
 from topology.pattern.parse import parse_query
-from topology.stage import Stage
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

@@ -12,8 +12,8 @@ import pytest
 from tests.laws.cases import MAX_WAIT, aligned, sequenced
 from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.told import copies, copy_of
-from topology.alignment import Alignment
 from topology.config.stream import MergeConfig, ReorderConfig
+from topology.flow.alignment import Alignment
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator

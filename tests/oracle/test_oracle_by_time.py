@@ -12,10 +12,10 @@ import pytest
 from tests.laws.told import copies, disposed
 from tests.oracle.by_time import Arrival, Left, by_time
 from topology.config import ReorderConfig, parse
+from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.by_time import SourcesByTime
-from topology.stage import Stage
 from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000

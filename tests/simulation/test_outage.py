@@ -8,8 +8,8 @@ import pytest
 
 from tests.simulation.outage import MS, Outage, log
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
-from topology.stage import Stage
 
 
 def run(outage: Outage, seed: int, merge: str = "", batch: int = 100) -> list[Event]:

@@ -26,9 +26,9 @@ import pytest
 from tests.laws.told import copy_of, held_again, over_the_wire
 from tests.simulation.world import World
 from topology.config import HeaderConfig, parse
+from topology.flow.stage import Stage
 from topology.model.event import DATA, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Report
-from topology.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 

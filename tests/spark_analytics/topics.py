@@ -24,8 +24,8 @@ from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import MS, S, watermark
 from topology.config import HeaderConfig
+from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, WATERMARK, Event
-from topology.stage import Stage
 from topology.wire.header_reader import Headers
 from topology.wire.header_writer import HeaderWriter
 

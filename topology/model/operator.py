@@ -86,7 +86,7 @@ TOTALS: Final = frozenset(
 
 
 class Operator(Protocol):
-    """See the module's docstring; `topology.chain` composes operators."""
+    """See the module's docstring; `topology.flow.chain` composes operators."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step: ...
 

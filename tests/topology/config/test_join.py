@@ -7,7 +7,7 @@ import pytest
 from tests.topology.config.test_problem import refusal
 from topology.config import parse
 from topology.config.join import JoinedValue, Meeting
-from topology.join.meeting import config_of
+from topology.flow.meeting import config_of
 from topology.query.quality import Quality
 
 S = 1_000_000_000

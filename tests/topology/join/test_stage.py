@@ -9,8 +9,8 @@ import pytest
 
 from tests.laws.told import copies
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
-from topology.stage import Stage
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS

@@ -10,9 +10,9 @@ import pytest
 
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, told
-from topology.chain import Chain
 from topology.clock import Clock
 from topology.config.stream import ClockConfig, MergeConfig
+from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT
 from topology.model.outcome import AT_MERGE, CAUSES, GAP

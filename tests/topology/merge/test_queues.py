@@ -14,10 +14,10 @@ import pytest
 
 from tests.topology.merge.test_operator import event, operator, play, told
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.outcome import MERGE_FULL, Late
-from topology.stage import Stage
 
 MS = 1_000_000
 MINUTE = 60_000

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from topology.config import QueryConfig, Topology, parse, query_of
+from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, WATERMARK, Event
 from topology.model.outcome import Step
 from topology.model.result import MatchResult
-from topology.stage import Stage
 
 MS = 1_000_000
 

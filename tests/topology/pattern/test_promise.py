@@ -16,9 +16,9 @@ from tests.laws.told import copies, copy_of, over_the_wire
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.result import EMIT, MatchResult
-from topology.stage import Stage
 
 SEEDS = range(1, 1 + int(os.environ.get("INORDER_SEEDS", "1")))
 PAIRS = "PATTERN SEQ(A a, !B n, C c) WITHIN 60 ms"

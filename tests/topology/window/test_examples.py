@@ -9,9 +9,9 @@ import pytest
 
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
-from topology.stage import Stage
 from topology.window import Function, Output, WindowConfig, Windows
 
 COUNT = (Output("n", "count"),)

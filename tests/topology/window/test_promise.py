@@ -13,10 +13,10 @@ import pytest
 from tests.laws.told import copies, over_the_wire
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
+from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, Event
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
 from topology.query.quality import Quality
-from topology.stage import Stage
 from topology.window import Output, WindowConfig, Windows
 
 SEEDS = range(1, 1 + int(os.environ.get("INORDER_SEEDS", "1")))

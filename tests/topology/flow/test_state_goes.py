@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from topology.config import Topology, parse
+from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Changes
-from topology.stage import Stage
 
 SEEDS = 6 * int(os.environ.get("INORDER_SEEDS", "1"))
 MS = 1_000_000

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from topology.flow.join_input import Tap
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
@@ -21,7 +22,6 @@ from topology.model.operator import Changes, Figures, State
 from topology.model.ramp import is_ramp, side_by_side
 from topology.model.result import Finding
 from topology.query.quality import quality_of
-from topology.tap import Tap
 from topology.window.config import path_of
 
 JOIN_PLACE: Final = 1_000

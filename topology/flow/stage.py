@@ -20,11 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from topology.alignment import Alignment
-from topology.chain import Chain, instant
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
-from topology.join.meeting import JOIN_PLACE, Meeting, meetings
+from topology.flow.alignment import Alignment
+from topology.flow.chain import Chain, instant
+from topology.flow.join_input import Tap
+from topology.flow.meeting import JOIN_PLACE, Meeting, meetings
 from topology.merge.by_time import MergeByTime
 from topology.merge.operator import Merge
 from topology.model.event import DEAD, NO_EPOCH, Event
@@ -36,7 +37,6 @@ from topology.pattern.operator import Pattern
 from topology.query.quality import Quality, quality_of
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder
-from topology.tap import Tap
 from topology.waiting.strategy import strategy_of
 from topology.window import Windows
 from topology.window import of as window_config
