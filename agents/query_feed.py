@@ -6,8 +6,8 @@ value the query is removed. A query of the file cannot be taken away or replaced
 is no query is counted and told, and the one before it goes on: it is *set aside* under its name,
 with the reason (`set_aside`, `/explain`), until another record of that name comes. Nothing that
 somebody writes there keeps a stage from starting, or its records waiting: of each name only the
-newest record is read, its text has bounds (`topology.pattern.affordable`), and it is read and
-compiled in a thread, while the stage goes on.
+newest record is read, its text has bounds (`topology.pattern.language.affordable`), and it is read
+and compiled in a thread, while the stage goes on.
 
 Every process of the stage reads the whole topic, without a group, before it opens a
 partition; then it looks every `READ_TIMEOUT_MS`. A partition takes a change between two batches.
@@ -31,8 +31,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.brokers import Brokers
 from topology.config import QueryConfig, Topology, TopologyError, query_of
-from topology.pattern.affordable import too_long, too_much
-from topology.pattern.compiled import Compiled
+from topology.pattern.language.affordable import too_long, too_much
+from topology.pattern.run.compiled import Compiled
 
 log = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
 from topology.model.event import Event
 from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, Overflow
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry
-from topology.pattern.parse import parse_query
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
 
 Feed = Sequence[tuple[int, str]]
 """(time, type) in order of arrival; the times are all different."""

@@ -19,9 +19,9 @@ from cli.own import bringing
 from cli.own_read import reading
 from cli.topology_file import Refused, load
 from topology.config import QueryConfig, Topology, TopologyError, reference
-from topology.pattern.check import check
-from topology.pattern.syntax import Call, Query
-from topology.pattern.walk import expressions, walk
+from topology.pattern.language.check import check
+from topology.pattern.tree.syntax import Call, Query
+from topology.pattern.tree.walk import expressions, walk
 
 SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
 

@@ -27,9 +27,10 @@ from topology.config.spelling import DurationNs
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
 from topology.model.result import RETRACT
-from topology.pattern.check import check
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import (
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import (
     CONFLICT,
     DUPLICATE,
     FAR,
@@ -43,9 +44,8 @@ from topology.pattern.engine import (
     Engine,
     PatienceDiffers,
 )
-from topology.pattern.entry import Entry
-from topology.pattern.errors import QueryRefused
-from topology.pattern.parse import parse
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.errors import QueryRefused
 from topology.wire.header_reader import DEFAULT_STREAM, MAX_INT64
 from topology.wire.json_lines import JsonObject, line_json, result_line
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from topology.model.user_functions import Own, OwnRefused
-from topology.pattern.values import FUNCTIONS
+from topology.pattern.compile.values import FUNCTIONS
 from topology.window.aggregates.custom import Function
 from topology.window.config import BUILT_IN
 

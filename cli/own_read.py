@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from cli.own import check_name
 from topology.model.user_functions import Own, OwnRefused
-from topology.pattern.values import FUNCTIONS
+from topology.pattern.compile.values import FUNCTIONS
 from topology.window.aggregates.custom import Function
 from topology.window.config import BUILT_IN
 

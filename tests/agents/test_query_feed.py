@@ -15,9 +15,9 @@ from agents import query_feed
 from agents.brokers import Brokers
 from agents.query_feed import QueryFeed
 from topology.config import parse
-from topology.pattern.affordable import too_long, too_much
-from topology.pattern.compiled import Compiled
-from topology.pattern.parse import parse_query
+from topology.pattern.language.affordable import too_long, too_much
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
 
 TOPOLOGY = """\
 streams: {a: {}, b: {}}

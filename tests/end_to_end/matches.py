@@ -15,10 +15,10 @@ from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
 from topology.model.event import Event
 from topology.model.result import MatchResult
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry
-from topology.pattern.syntax import Query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Query
 
 TIMEOUT_S = 60.0
 

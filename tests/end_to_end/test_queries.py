@@ -22,7 +22,7 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName
-from topology.pattern.parse import parse_query
+from topology.pattern.language.parse import parse_query
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -16,10 +16,10 @@ from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
 from topology.model.event import NO_EPOCH, WATERMARK, Event, twin
 from topology.model.result import CONFIRMED, RETRACT
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
+from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
-from topology.pattern.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

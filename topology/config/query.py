@@ -31,7 +31,7 @@ from topology.config.spelling import (
     text,
 )
 from topology.config.stream import Section
-from topology.pattern.syntax import Query
+from topology.pattern.tree.syntax import Query
 from topology.query.quality import Guard, Strategy
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
@@ -184,9 +184,9 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
         raise refused(f"{shown(value)} is not a pattern", remedy)
     # The language with its grammar costs more to import than all the rest of the description, and
     # most files have no pattern.
-    from topology.pattern.check import check
-    from topology.pattern.errors import QueryRefused
-    from topology.pattern.parse import parse_query
+    from topology.pattern.language.check import check
+    from topology.pattern.language.parse import parse_query
+    from topology.pattern.tree.errors import QueryRefused
 
     try:
         query = parse_query(value)

@@ -31,9 +31,9 @@ from topology.merge.operator import Merge
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
 from topology.model.outcome import Malformed, Report, Step, dead_letter
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
 from topology.pattern.operator import Pattern
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
 from topology.query.quality import Quality, quality_of
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder

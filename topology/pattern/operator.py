@@ -35,8 +35,8 @@ from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import pieces
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import (
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import (
     BEFORE_ALL,
     CONFLICT,
     DUPLICATE,
@@ -46,7 +46,7 @@ from topology.pattern.engine import (
     STORED,
     Engine,
 )
-from topology.pattern.entry import Entry
+from topology.pattern.store.entry import Entry
 from topology.query.frontier import Frontier
 from topology.query.quality import Quality
 from topology.query.quality_target import Promise, worst

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry, Identity
-from topology.pattern.match import Match
+from topology.pattern.match.match import Match
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry, Identity
 
 Content = tuple[tuple[str, Identity], ...]
 """Members with their aliases, in one order."""

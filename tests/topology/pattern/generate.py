@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, Literal
 
 from topology.model.event import Event
-from topology.pattern.entry import Entry
-from topology.pattern.syntax import (
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import (
     UNBOUNDED,
     Aggregate,
     AllOf,

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from topology.pattern import expression
-from topology.pattern.entry import Entry
-from topology.pattern.evaluation import Evaluation, Place, Tactic
-from topology.pattern.index import Index
-from topology.pattern.match import Match, in_order
-from topology.pattern.normal_form import NormalForm, normalise
-from topology.pattern.parse import parse_query
-from topology.pattern.syntax import Expr
-from topology.pattern.tactics import tactic_for
-from topology.pattern.walk import aliases
+from topology.pattern.compile import expression
+from topology.pattern.language.parse import parse_query
+from topology.pattern.match.evaluation import Evaluation, Place, Tactic
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.tactics import tactic_for
+from topology.pattern.store.entry import Entry
+from topology.pattern.store.index import Index
+from topology.pattern.tree.normal_form import NormalForm, normalise
+from topology.pattern.tree.syntax import Expr
+from topology.pattern.tree.walk import aliases
 
 NEXT = "USING skip_till_next MATCHES ONE"
 NEXT_ALL = "USING skip_till_next MATCHES ALL"

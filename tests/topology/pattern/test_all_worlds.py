@@ -5,8 +5,8 @@ of its own; events of one segment are moved alike. The judge says what matches i
 what is confirmed is a match in every world, and what is a match in some is told under POSSIBLE. Of
 pairs of events, each with a clock estimate of its own, both are exact. Else some that are told as
 possible are a match in no world, one of seven here: that doubts exclude each other is not seen
-(`topology.pattern.uncertain.possible`), nor that of events of one segment the surest says how far
-all can be off."""
+(`topology.pattern.match.uncertain.possible`), nor that of events of one segment the surest says how
+far all can be off."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import pytest
 
 from tests.topology.pattern.following import Content, contents
 from tests.topology.pattern.generate import MODES, entry, random_query, shuffled
-from tests.topology.pattern.judge import judge
+from tests.topology.pattern.oracle import judge
 from tests.topology.pattern.test_uncertain import confirmed, standing
 from tests.topology.pattern.true_times import moved
-from topology.pattern.compiled import Compiled
-from topology.pattern.entry import Entry
-from topology.pattern.parse import parse_query
-from topology.pattern.syntax import Query
-from topology.pattern.unparse import unparse
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import unparse
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Query
 
 PARTS = 3
 SEEDS_PER_PART = 30 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from topology.pattern import builder as b
-from topology.pattern.builder import (
+from topology.pattern.language import builder as b
+from topology.pattern.language.builder import (
     ALL,
     AMEND,
     ANY,
@@ -42,10 +42,10 @@ from topology.pattern.builder import (
     seq,
     strict,
 )
-from topology.pattern.check import check
-from topology.pattern.errors import QueryRefused
-from topology.pattern.parse import parse_query
-from topology.pattern.unparse import unparse
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import unparse
+from topology.pattern.tree.errors import QueryRefused
 
 
 def test_the_example_of_the_language() -> None:

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 
 from tests.topology.pattern.test_parse import PUBLISHED, REFUSED
 from tests.topology.pattern.trees import queries
-from topology.pattern import syntax
-from topology.pattern.check import check
-from topology.pattern.errors import CODES, MAX_ERRORS, QueryError, QueryRefused, report
-from topology.pattern.kinds import Types
-from topology.pattern.parse import parse_query
-from topology.pattern.words import MAX_NS
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.value_types import Types
+from topology.pattern.tree import syntax
+from topology.pattern.tree.errors import CODES, MAX_ERRORS, QueryError, QueryRefused, report
+from topology.pattern.tree.words import MAX_NS
 
 TYPES: Types = {
     "A": {"x": "number", "name": "text", "pos.x": "number", "tags": "any"},

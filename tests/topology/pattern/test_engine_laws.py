@@ -17,12 +17,12 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.judge import judge
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import LATE, Engine
-from topology.pattern.entry import Entry
-from topology.pattern.syntax import Matches, Query, Strategy
-from topology.pattern.unparse import unparse
+from tests.topology.pattern.oracle import judge
+from topology.pattern.language.unparse import unparse
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import LATE, Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Matches, Query, Strategy
 
 SEEDS_PER_TEST = 50 * int(os.environ.get("INORDER_SEEDS", "1"))
 TESTS = 10

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.topology.pattern.generate import Conditions, entry, random_payload
-from topology.pattern import expression, syntax, values
-from topology.pattern.entry import Entry
-from topology.pattern.expression import Binding, Condition
-from topology.pattern.parse import parse_query
-from topology.pattern.syntax import UNBOUNDED, Call, EventNode, Expr, Ref
+from topology.pattern.compile import expression, values
+from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.language.parse import parse_query
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree import syntax
+from topology.pattern.tree.syntax import UNBOUNDED, Call, EventNode, Expr, Ref
 
 SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
 """A single, a group, an optional single, a negation."""

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from tests.topology.pattern.generate import Conditions, entry, random_payload
-from tests.topology.pattern.uncertain_judge import worlds
-from topology.pattern import expression
-from topology.pattern.entry import Entry
-from topology.pattern.expression import Binding
-from topology.pattern.grading import MAYBE, NO, YES, grade
-from topology.pattern.parse import parse_query
-from topology.pattern.syntax import UNBOUNDED, EventNode, Expr
+from tests.topology.pattern.uncertain_oracle import worlds
+from topology.pattern.compile import expression
+from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.language.parse import parse_query
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import UNBOUNDED, EventNode, Expr
 
 SLOTS = {"a": 0, "b": 1, "c": 2}
 GROUPS = frozenset({1})

@@ -22,11 +22,11 @@ from tests.topology.pattern.generate import (
 )
 from tests.topology.pattern.test_engine_laws import OPEN_ENDED
 from topology.model.result import Finding
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry
-from topology.pattern.syntax import Uncertain
-from topology.pattern.unparse import unparse
+from topology.pattern.language.unparse import unparse
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Uncertain
 
 PARTS = 5
 SEEDS_PER_PART = 40 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -11,12 +11,12 @@ from random import Random
 import pytest
 
 from tests.topology.pattern.generate import random_query
-from topology.pattern import normal_form
-from topology.pattern.normal_form import Alternative, NormalForm, TooLarge, normalise
-from topology.pattern.parse import parse_query
-from topology.pattern.partial_order import size, spread
-from topology.pattern.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
-from topology.pattern.unparse import expression_text
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import expression_text
+from topology.pattern.tree import normal_form
+from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
+from topology.pattern.tree.partial_order import size, spread
+from topology.pattern.tree.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
 
 ROOT = Path(__file__).parents[3]
 
@@ -215,8 +215,8 @@ def test_fingerprint_is_the_same_everywhere() -> None:
     """A digest once written down: a change of it gives all results new ids."""
     assert form(TEXT).fingerprint == "8f2574e1d6a80c7d64ee830d1bb89e29"
     script = (
-        "from topology.pattern.parse import parse_query as p;"
-        "from topology.pattern.normal_form import normalise as n;"
+        "from topology.pattern.language.parse import parse_query as p;"
+        "from topology.pattern.tree.normal_form import normalise as n;"
         f"print(n(p('PATTERN {TEXT} WITHIN 10 ns')).fingerprint)"
     )
     other = subprocess.run(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.pattern import syntax
-from topology.pattern.errors import MAX_ERRORS, SHOWN_CHARS, QueryRefused
-from topology.pattern.parse import MAX_TEXT, parse, parse_query
-from topology.pattern.syntax import UNBOUNDED, EventNode, Item, Negation, Seq
-from topology.pattern.walk import MAX_DEPTH, components
+from topology.pattern.language.parse import MAX_TEXT, parse, parse_query
+from topology.pattern.tree import syntax
+from topology.pattern.tree.errors import MAX_ERRORS, SHOWN_CHARS, QueryRefused
+from topology.pattern.tree.syntax import UNBOUNDED, EventNode, Item, Negation, Seq
+from topology.pattern.tree.walk import MAX_DEPTH, components
 
 S = 1_000_000_000
 

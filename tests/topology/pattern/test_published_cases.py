@@ -20,15 +20,15 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.topology.pattern.judge import judge
+from tests.topology.pattern.oracle import judge
 from topology.model.event import Event
 from topology.model.result import RETRACT, Finding, MatchResult
-from topology.pattern.check import check
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry
-from topology.pattern.parse import parse_query
-from topology.pattern.words import UNITS_NS
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.words import UNITS_NS
 
 CASES: Final = Path(__file__).parent / "cases"
 SEEDS: Final = 8 * int(os.environ.get("INORDER_SEEDS", "1"))

@@ -15,10 +15,10 @@ import pytest
 from tests.topology.pattern.following import Content, Reader, anew, content, taken
 from tests.topology.pattern.generate import entry, random_query, random_stream, shuffled
 from topology.model.result import UNCERTAIN
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import Engine
-from topology.pattern.entry import Entry
-from topology.pattern.parse import parse_query
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
 
 PARTS = 5
 SEEDS_PER_PART = 250 * int(os.environ.get("INORDER_SEEDS", "1"))

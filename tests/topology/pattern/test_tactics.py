@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, folder
 from tests.topology.pattern.generate import entry, of_text, random_query, random_stream
-from tests.topology.pattern.judge import judge
+from tests.topology.pattern.oracle import judge
 from tests.topology.pattern.places import (
     ALL,
     MAXIMAL,
@@ -31,12 +31,12 @@ from tests.topology.pattern.places import (
     place,
     units,
 )
-from topology.pattern.entry import Entry
-from topology.pattern.match import Match, in_order
-from topology.pattern.normal_form import NormalForm, normalise
-from topology.pattern.syntax import Matches, Strategy
-from topology.pattern.tactics import exhaustive, tactic_for
-from topology.pattern.tactics.slices import can_slice
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.tactics import exhaustive, tactic_for
+from topology.pattern.match.tactics.slices import can_slice
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import NormalForm, normalise
+from topology.pattern.tree.syntax import Matches, Strategy
 
 SEEDS = 200 * int(os.environ.get("INORDER_SEEDS", "1"))
 Modes = tuple[tuple[Strategy, Matches], ...]

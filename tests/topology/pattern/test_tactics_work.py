@@ -7,10 +7,10 @@ import pytest
 
 from tests.topology.pattern.generate import entry, of_text
 from tests.topology.pattern.places import ALL, MAXIMAL, NEXT_ALL, evaluate, form_of
-from topology.pattern.entry import Entry
-from topology.pattern.evaluation import MAX_STEPS, STEPS_PER_MATCH
-from topology.pattern.match import Match, Stretch, same_content
-from topology.pattern.syntax import LIMIT
+from topology.pattern.match.evaluation import MAX_STEPS, STEPS_PER_MATCH
+from topology.pattern.match.match import Match, Stretch, same_content
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import LIMIT
 
 # -- cost -------------------------------------------------------------------------------------
 

@@ -20,16 +20,16 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.judge import judge
+from tests.topology.pattern.oracle import judge
 from tests.topology.pattern.true_times import worlds
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
-from topology.pattern.compiled import Compiled
-from topology.pattern.engine import LATE, STORED, UNSURE, Engine
-from topology.pattern.entry import Entry
-from topology.pattern.parse import parse_query
-from topology.pattern.syntax import Query, Uncertain
-from topology.pattern.uncertain.doubt import MAX_ERROR_NS
-from topology.pattern.unparse import unparse
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import unparse
+from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import LATE, STORED, UNSURE, Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Query, Uncertain
 
 PARTS = 5
 SEEDS_PER_PART = 120 * int(os.environ.get("INORDER_SEEDS", "1"))

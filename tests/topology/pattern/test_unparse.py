@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.topology.pattern.trees import EXPRESSIONS, queries
-from topology.pattern import syntax
-from topology.pattern.parse import parse, parse_query
-from topology.pattern.unparse import duration_text, expression_text, unparse
+from topology.pattern.language.parse import parse, parse_query
+from topology.pattern.language.unparse import duration_text, expression_text, unparse
+from topology.pattern.tree import syntax
 
 
 @settings(max_examples=100, deadline=None)

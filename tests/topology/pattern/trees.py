@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from topology.pattern import syntax
-from topology.pattern.syntax import UNBOUNDED
-from topology.pattern.walk import flat
-from topology.pattern.words import AGGREGATES, KEYWORDS, MAX_NS, STRATEGIES
+from topology.pattern.tree import syntax
+from topology.pattern.tree.syntax import UNBOUNDED
+from topology.pattern.tree.walk import flat
+from topology.pattern.tree.words import AGGREGATES, KEYWORDS, MAX_NS, STRATEGIES
 
 PLAIN_NAMES = st.sampled_from(["a", "b", "Gas", "x", "i", "s", "min", "first", "_1", "_2", "größe"])
 ODD_NAMES = st.one_of(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from topology.model.event import twin
-from topology.pattern.entry import Entry
+from topology.pattern.store.entry import Entry
 
 Clock = tuple[str, int, int]
 

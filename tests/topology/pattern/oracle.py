@@ -1,0 +1,400 @@
+"""The judge of patterns: all matches of a query over a handful of events, by trying everything.
+
+Source: patterns.md 2.2 to 2.5. It shares the expressions and the normal form with the engine and
+nothing else. A *run* is a list of (component, entry) in the order of keys. Exponential: for up to
+about fourteen events.
+
+Where the specification leaves a shape open, it is judged thus:
+
+- A step into a group that has begun is a loop step, wherever else the run has been in between
+  (AND); what is first eligible for a component is asked of the events behind the run's last.
+- UNTIL looks at every event of the group's types behind the group's first member, its own
+  conjuncts regardless; what it ends with is no member, not even the first one.
+- MATCHES ONE takes, of the components an event fits: a greedy group that has begun, then
+  those that begin, then other groups, each by their place in the text. An ANY edge is as NEXT.
+- Of several branches of OR, ONE reports the valid walk that ends first; a walk that is
+  blocked does not stand in another's way.
+- GREEDY under ALL and MAXIMAL: no event that fits the group may lie behind its last member (if it
+  is absent, behind the members of what stands before it; where there are none, behind the
+  match's first) and before the first member of what follows it, in reference time (TIES BY KEY: in
+  key), or, where nothing follows, up to the end of the window; nor may that first member fit
+  the group itself. An event fits as it would fit the match's members before it; other members
+  of the match (AND) are taken already.
+- MAXIMAL compares matches of one alternative.
+- Gaps of negations: see `normal_form.Blocker`. A member of the match may block it.
+- SKIP TO FIRST/LAST of a component that is absent drops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from topology.pattern.compile import expression
+from topology.pattern.compile.expression import Condition
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.tree.normal_form import (
+    Alternative,
+    Blocker,
+    Component,
+    NormalForm,
+    Predicate,
+    asks_for_null,
+    normalise,
+)
+from topology.pattern.tree.syntax import UNBOUNDED, Expr, Query
+
+Run = tuple[tuple[int, Entry], ...]
+
+
+def judge(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
+    """In the order of `match.in_order`; of copies of an event the first counts."""
+    form = normalise(query) if isinstance(query, Query) else query
+    once: dict[tuple[str, int, int], Entry] = {}
+    for entry in entries:
+        once.setdefault(entry.identity, entry)
+    everything = sorted(once.values(), key=_key)
+    found: list[Match] = []
+    for members in _partitions(form, everything):
+        seen = members if form.by_partition else everything
+        judges = [AlternativeJudge(form, it, members, seen) for it in form.alternatives]
+        found += _skipped(form, _reported(form, judges))
+    return in_order(found)
+
+
+def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
+    """MATCHES ALL, whatever the query says, and without SKIP; of distinct events."""
+    found: list[Match] = []
+    everything = sorted(entries, key=_key)
+    for members in _partitions(form, everything):
+        seen = members if form.by_partition else everything
+        for alternative in form.alternatives:
+            found += AlternativeJudge(form, alternative, members, seen).all()
+    return in_order(found)
+
+
+def _key(entry: Entry) -> Key:
+    return entry.key
+
+
+def _partitions(form: NormalForm, events: list[Entry]) -> list[list[Entry]]:
+    if not form.same:
+        return [events]
+    key_of = expression.partition(form.same)
+    parts: dict[object, list[Entry]] = {}
+    for entry in events:
+        key = key_of(entry)
+        if key is not None:
+            parts.setdefault(key, []).append(entry)
+    return list(parts.values())
+
+
+def _reported(form: NormalForm, judges: Sequence[AlternativeJudge]) -> list[Match]:
+    if form.query.matches == "one":
+        return [match for match in map(_first_end, _walks(judges)) if match]
+    matches = [match for judge in judges for match in judge.all()]
+    return _maximal(matches) if form.query.matches == "maximal" else matches
+
+
+def _walks(judges: Sequence[AlternativeJudge]) -> Iterator[list[Match]]:
+    for start in judges[0].events:
+        walks = [judge.walk(start) for judge in judges]
+        yield [match for match in walks if match is not None]
+
+
+def _first_end(walks: list[Match]) -> Match | None:
+    return min(walks, key=lambda match: (match.last.key, match.alternative), default=None)
+
+
+def _maximal(matches: list[Match]) -> list[Match]:
+    sets = [{(j, entry.identity) for j, entry in match.labelled()} for match in matches]
+    return [
+        match
+        for match, mine in zip(matches, sets, strict=True)
+        if not any(
+            mine < others and other.last is match.last and other.alternative == match.alternative
+            for other, others in zip(matches, sets, strict=True)
+        )
+    ]
+
+
+def _skipped(form: NormalForm, matches: list[Match]) -> list[Match]:
+    query = form.query
+    kept: list[Match] = []
+    for match in sorted(matches, key=lambda it: (it.first.key, it.last.key, it.content)):
+        if not any(_drops(form, earlier, match) for earlier in kept):
+            kept.append(match)
+    return kept if query.skip != "none" else matches
+
+
+def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
+    query = form.query
+    if query.skip == "next":
+        return match.first.key == kept.first.key
+    if query.skip == "past_last":
+        return match.first.key <= kept.last.key
+    for component in form.alternatives[kept.alternative].components:
+        entries = kept.bound[component.index]
+        if component.alias == query.skip_to and entries:
+            to = entries[0] if query.skip == "first" else entries[-1]
+            return match.first.key < to.key
+    return False
+
+
+class AlternativeJudge:
+    """`events`: those of the partition; `everything`: those that a STRICT step looks at."""
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        events: list[Entry],
+        everything: list[Entry],
+    ) -> None:
+        self.form = form
+        self.query = form.query
+        self.alternative = alternative
+        self.components = alternative.components
+        self.events = events
+        self.everything = everything
+        self.slots = {part.alias: part.index for part in alternative.components}
+        self.slots |= {
+            blocker.alias: len(self.components) + k
+            for k, blocker in enumerate(alternative.blockers)
+        }
+        self.groups = frozenset(part.index for part in self.components if part.is_group)
+        self.own = [expression.own(part.own, part.alias) for part in self.components]
+        self.conditions: dict[int, Condition] = {}
+        """By the identity of the expression."""
+        self.untils = [
+            expression.until(part.until, self.slots, self.groups) if part.until else None
+            for part in self.components
+        ]
+
+    # -- all of them ----------------------------------------------------------------------
+
+    def all(self) -> list[Match]:
+        found: list[Match] = []
+        self._extend((), found)
+        return found
+
+    def _extend(self, run: Run, found: list[Match]) -> None:
+        if self.is_valid(run) and not self._forgoes(run):
+            found.append(self._match(run))
+        for entry in self._behind(run, self.events):
+            for part in self.components:
+                if self._fits(run, part, entry) and self._steps(run, part, entry):
+                    self._extend((*run, (part.index, entry)), found)
+
+    # -- one of a start -------------------------------------------------------------------
+
+    def walk(self, start: Entry) -> Match | None:
+        run: Run = ()
+        for entry in [start, *self._behind(((0, start),), self.events)]:
+            fitting = [
+                part
+                for part in self.components
+                if self._fits(run, part, entry) and self._steps(run, part, entry)
+            ]
+            if fitting:
+                best = min(fitting, key=lambda part: self._rank(run, part))
+                run = (*run, (best.index, entry))
+            elif not run:
+                return None
+        return self._match(run) if self.is_valid(run) else None
+
+    def _rank(self, run: Run, part: Component) -> tuple[int, int]:
+        if not _taken(run, part.index):
+            return (1, part.index)
+        return (0 if part.greedy else 2, part.index)
+
+    # -- what fits ------------------------------------------------------------------------
+
+    def _fits(self, run: Run, part: Component, entry: Entry) -> bool:
+        """Is the component open, and the event eligible?"""
+        return (
+            self._is_open(run, part)
+            and (not part.types or entry.type in part.types)
+            and self.own[part.index](entry) is True
+            and self._in_order(run, part, entry)
+            and (not run or entry.time_ns - run[0][1].time_ns <= self.query.within_ns)
+            and not self._is_ended(run, part, entry)
+            and self._holds((*run, (part.index, entry)), at_end=False)
+        )
+
+    def _is_open(self, run: Run, part: Component) -> bool:
+        if part.maximum not in (UNBOUNDED,) and len(_taken(run, part.index)) >= part.maximum:
+            return False
+        if self._is_closed(run, part.index):
+            return False
+        return all(len(_taken(run, k)) >= self.components[k].minimum for k in part.before)
+
+    def _is_closed(self, run: Run, index: int) -> bool:
+        """Has a successor been taken?"""
+        return any(index in self.components[j].before for j, _ in run)
+
+    def _in_order(self, run: Run, part: Component, entry: Entry) -> bool:
+        earlier = [other for j, other in run if j in part.before]
+        if self.query.ties == "key":
+            return all(other.key < entry.key for other in earlier)
+        return all(other.time_ns < entry.time_ns for other in earlier)
+
+    def _is_ended(self, run: Run, part: Component, entry: Entry) -> bool:
+        """By UNTIL: the event itself, or one since the group began."""
+        if self.untils[part.index] is None:
+            return False
+        group = _taken(run, part.index)
+        between = [it for it in self.events if group and group[-1].key < it.key < entry.key]
+        return any(self._ends(run, part, it) for it in [*between, entry])
+
+    def _ends(self, run: Run, part: Component, entry: Entry) -> bool:
+        until = self.untils[part.index]
+        if until is None or (part.types and entry.type not in part.types):
+            return False
+        before = tuple((j, other) for j, other in run if other.key < entry.key)
+        binding = self._binding((*before, (part.index, entry)))
+        return until.holds_newest(binding, part.index) is True
+
+    def _steps(self, run: Run, part: Component, entry: Entry) -> bool:
+        """Is the step from the run's last event as contiguous as it must be?"""
+        if not run:
+            return True
+        edge = part.loop if _taken(run, part.index) else part.edge
+        if edge == "strict":
+            return self._behind(run, self.everything)[0] is entry
+        if edge == "next" or self.query.matches == "one":
+            between = [it for it in self._behind(run, self.events) if it.key < entry.key]
+            return not any(self._fits(run, part, it) for it in between)
+        return True
+
+    def _behind(self, run: Run, events: list[Entry]) -> list[Entry]:
+        return [entry for entry in events if not run or entry.key > run[-1][1].key]
+
+    # -- what holds -----------------------------------------------------------------------
+
+    def is_valid(self, run: Run) -> bool:
+        return (
+            all(len(_taken(run, part.index)) >= part.minimum for part in self.components)
+            and self._holds(run, at_end=True)
+            and not any(self._is_blocked(run, blocker) for blocker in self.alternative.blockers)
+        )
+
+    def _holds(self, run: Run, at_end: bool) -> bool:
+        """Every predicate whose time has come."""
+        binding = self._binding(run)
+        return all(
+            self._is_idle(predicate, binding)
+            or self._condition(predicate.expr).holds(binding) is True
+            for predicate in self.alternative.predicates
+            if at_end or self._is_due(run, predicate)
+        )
+
+    def _forgoes(self, run: Run) -> bool:
+        """Does a greedy group leave out an event that it could have taken?"""
+        return any(
+            self._is_left_out(run, part, entry)
+            for part in self.components
+            if part.greedy
+            for entry in self.events
+        )
+
+    def _is_left_out(self, run: Run, part: Component, entry: Entry) -> bool:
+        first = next((it for j, it in run if part.index in self.components[j].before), None)
+        if entry is not first:
+            if first is not None and not self._is_before(entry, first):
+                return False
+            if any(entry is it for _, it in run) or entry.key < run[0][1].key:
+                return False
+        if any(it.key > entry.key for j, it in run if j == part.index or j in part.before):
+            return False
+        so_far = tuple((j, it) for j, it in run if it.key < entry.key)
+        return self._fits(so_far, part, entry) and self._steps(so_far, part, entry)
+
+    def _is_before(self, one: Entry, other: Entry) -> bool:
+        return one.key < other.key if self.query.ties == "key" else one.time_ns < other.time_ns
+
+    def _is_due(self, run: Run, predicate: Predicate) -> bool:
+        """Bound is all that it names, or closed; closed are those it needs as a whole."""
+        return all(
+            self._is_closed(run, j) or (j not in predicate.whole and bool(_taken(run, j)))
+            for j in predicate.aliases
+        )
+
+    def _is_idle(self, predicate: Predicate, binding: expression.Binding) -> bool:
+        return predicate.skips_absent and not all(binding[j] for j in predicate.aliases)
+
+    def _is_blocked(self, run: Run, blocker: Blocker) -> bool:
+        low, high = self._sides(run, blocker)
+        if not low and not high:
+            return False
+        candidates = self.events
+        if blocker.strict:
+            candidates = [it for it in self._next_to(low, high) if it in self.events]
+        return any(
+            (not blocker.types or entry.type in blocker.types)
+            and self._in_gap(run, low, high, entry)
+            and self._satisfies(run, blocker, entry)
+            for entry in candidates
+        )
+
+    def _sides(self, run: Run, blocker: Blocker) -> tuple[list[Entry], list[Entry]]:
+        """The members of the match on either side of the gap."""
+        left, right = set(blocker.left), set(blocker.right)
+        for part in self.components:
+            if part.index in blocker.left:
+                left |= part.before
+            if part.before & blocker.right:
+                right.add(part.index)
+        return [it for j, it in run if j in left], [it for j, it in run if j in right]
+
+    def _in_gap(self, run: Run, low: list[Entry], high: list[Entry], entry: Entry) -> bool:
+        first, last = run[0][1].time_ns, run[-1][1].time_ns
+        within = self.query.within_ns
+        above = (
+            max(it.time_ns for it in low) < entry.time_ns if low else last - within <= entry.time_ns
+        )
+        below = (
+            entry.time_ns < min(it.time_ns for it in high)
+            if high
+            else entry.time_ns <= first + within
+        )
+        return above and below
+
+    def _next_to(self, low: list[Entry], high: list[Entry]) -> list[Entry]:
+        """The event directly behind the left side; before the right one if there is no left."""
+        if low:
+            last = max(it.key for it in low)
+            return [it for it in self.everything if it.key > last][:1]
+        first = min(it.key for it in high)
+        return [it for it in self.everything if it.key < first][-1:]
+
+    def _satisfies(self, run: Run, blocker: Blocker, entry: Entry) -> bool:
+        binding = self._binding(run)
+        binding[self.slots[blocker.alias]] = [entry]
+        for expr in blocker.predicates:
+            named = [self.slots.get(alias) for alias in expression.aliases(expr)]
+            absent = any(slot is None or not binding[slot] for slot in named)
+            if absent and not asks_for_null(expr):
+                continue
+            if self._condition(expr).holds(binding) is not True:
+                return False
+        return True
+
+    def _condition(self, expr: Expr) -> Condition:
+        if id(expr) not in self.conditions:
+            self.conditions[id(expr)] = expression.condition(expr, self.slots, self.groups)
+        return self.conditions[id(expr)]
+
+    def _binding(self, run: Run) -> expression.Binding:
+        count = len(self.components) + len(self.alternative.blockers)
+        return [_taken(run, slot) for slot in range(count)]
+
+    def _match(self, run: Run) -> Match:
+        return Match(
+            self.alternative.number,
+            tuple(tuple(_taken(run, part.index)) for part in self.components),
+        )
+
+
+def _taken(run: Run, index: int) -> list[Entry]:
+    return [entry for j, entry in run if j == index]

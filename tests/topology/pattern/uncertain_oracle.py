@@ -1,0 +1,296 @@
+"""The judge where times are intervals: which matches are possible, and which are certain.
+
+Source: patterns.md 7, rule by rule, for MATCHES ALL with TIES STRICT. The true time of an event
+lies anywhere in [low, high], independent of all others. Rules are in three values: NO, MAYBE,
+YES. A match is possible if none says NO, certain if all say YES.
+
+It is for alternatives in which the event before a step is known: linear ones of singles, or
+any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
+GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
+
+`worlds` draws true times, for the law of section 7: certain ⊆ judge(world) ⊆ possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, product
+from random import Random
+
+from tests.topology.pattern.oracle import AlternativeJudge, Run
+from topology.model.event import twin
+from topology.pattern.compile import expression
+from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import (
+    Alternative,
+    Blocker,
+    Component,
+    NormalForm,
+    asks_for_null,
+)
+from topology.pattern.tree.syntax import UNBOUNDED, Expr
+
+
+class Unsuited(Exception):
+    """The rules do not say what such a query means where times are intervals."""
+
+
+def possible_and_certain(
+    form: NormalForm, entries: Sequence[Entry]
+) -> tuple[list[Match], list[Match]]:
+    """Of distinct events. Every certain match is a possible one."""
+    possible: list[Match] = []
+    certain: list[Match] = []
+    for alternative in form.alternatives:
+        judge = UncertainJudge(form, alternative, sorted(entries, key=lambda one: one.key))
+        for match in judge.candidates():
+            graded = judge.grade(match)
+            possible += [match] if graded >= MAYBE else []
+            certain += [match] if graded == YES else []
+    return in_order(possible), in_order(certain)
+
+
+def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
+    """The same events at true times: often at the ends of their intervals, or where others
+    are."""
+    for _ in range(count):
+        marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
+        yield [_moved(one, _true_time(rng, one, marks)) for one in entries]
+
+
+def _true_time(rng: Random, entry: Entry, marks: Sequence[int]) -> int:
+    near = [mark for mark in marks if entry.low_ns <= mark <= entry.high_ns]
+    if near and rng.random() < 0.4:
+        return rng.choice(near)
+    return rng.randint(entry.low_ns, entry.high_ns)
+
+
+def _moved(entry: Entry, time_ns: int) -> Entry:
+    event = twin(entry.event)
+    event.ref_time_ns, event.error_ns = time_ns, 0
+    return Entry(event, entry.payload)
+
+
+# -- order of two -----------------------------------------------------------------------------
+
+
+def before(one: Entry, other: Entry) -> int:
+    """Is the true time of one earlier?"""
+    if one.high_ns < other.low_ns:
+        return YES
+    return NO if other.high_ns <= one.low_ns else MAYBE
+
+
+def before_by_key(one: Entry, other: Entry) -> int:
+    """Is one earlier in the order of keys, in which a tie goes by the rest of the key?"""
+    if (one.high_ns, one.key[1:]) < (other.low_ns, other.key[1:]):
+        return YES
+    return NO if (other.high_ns, other.key[1:]) < (one.low_ns, one.key[1:]) else MAYBE
+
+
+def at_most(low_ns: int, high_ns: int, limit_ns: int) -> int:
+    """Is a number from this interval within the limit?"""
+    if high_ns <= limit_ns:
+        return YES
+    return MAYBE if low_ns <= limit_ns else NO
+
+
+def negated(grade: int) -> int:
+    return YES - grade
+
+
+class UncertainJudge(AlternativeJudge):
+    def __init__(self, form: NormalForm, alternative: Alternative, entries: list[Entry]) -> None:
+        if form.same:
+            raise Unsuited("partitions: judge each by itself")
+        if form.query.matches != "all" or form.query.skip != "none" or form.query.ties == "key":
+            raise Unsuited("only MATCHES ALL, without SKIP, with TIES STRICT")
+        super().__init__(form, alternative, entries, entries)
+        self.graded: dict[int, Callable[[expression.Binding], int]] = {}
+        """Conditions by the identity of their expressions."""
+        if any(part.until or part.greedy for part in self.components):
+            raise Unsuited("UNTIL, GREEDY")
+        free = all(part.edge == part.loop == "any" for part in self.components)
+        single = alternative.is_linear and not any(part.is_group for part in self.components)
+        if not (free or single):
+            raise Unsuited("a group or AND with steps that are not ANY")
+
+    def candidates(self) -> Iterator[Match]:
+        """Every choice of events by type and own conjuncts; none twice."""
+        choices = [list(self._choices(part)) for part in self.components]
+        for bound in product(*choices):
+            members = [entry for entries in bound for entry in entries]
+            if members and len(set(members)) == len(members):
+                yield Match(self.alternative.number, bound)
+
+    def _choices(self, part: Component) -> Iterator[tuple[Entry, ...]]:
+        fitting = [entry for entry in self.events if self._suits(part, entry) >= MAYBE]
+        most = len(fitting) if part.maximum == UNBOUNDED else min(part.maximum, len(fitting))
+        for count in range(part.minimum, most + 1):
+            yield from combinations(fitting, count)
+
+    def _suits(self, part: Component, entry: Entry) -> int:
+        """By its type, and by the conjuncts on it alone."""
+        if part.types and entry.type not in part.types:
+            return NO
+        binding = self._binding(((part.index, entry),))
+        return min((self._held(expr, binding) for expr in part.own), default=YES)
+
+    def grade(self, match: Match) -> int:
+        run = tuple(match.labelled())
+        grade = min(self._suits(self.components[j], entry) for j, entry in run)
+        grade = min(grade, self._order(match), self._window(run), self._conditions(match))
+        if grade > NO and not self._is_free():
+            grade = min(grade, self._contiguity(match))
+        for blocker in self.alternative.blockers:
+            grade = min(grade, negated(self._blocked(match, run, blocker))) if grade else NO
+        return grade
+
+    def _is_free(self) -> bool:
+        return all(part.edge == part.loop == "any" for part in self.components)
+
+    # -- order, window, conditions ------------------------------------------------------------
+
+    def _order(self, match: Match) -> int:
+        """Of all ordered pairs, not neighbours alone: then NO is said wherever a chain has no
+        room, which is where an earlier event's low is not below a later one's high."""
+        return min(
+            (
+                before(one, entry)
+                for part in self.components
+                for entry in match.bound[part.index]
+                for k in part.before
+                for one in match.bound[k]
+            ),
+            default=YES,
+        )
+
+    def _window(self, run: Run) -> int:
+        within, members = self.query.within_ns, [entry for _, entry in run]
+        return min(
+            (
+                at_most(late.low_ns - early.high_ns, late.high_ns - early.low_ns, within)
+                for late in members
+                for early in members
+                if late is not early
+            ),
+            default=YES,
+        )
+
+    def _conditions(self, match: Match) -> int:
+        binding = self._bound(match)
+        return min(
+            (
+                self._held(predicate.expr, binding)
+                for predicate in self.alternative.predicates
+                if not self._is_idle(predicate, binding)
+            ),
+            default=YES,
+        )
+
+    def _held(self, expr: Expr, binding: expression.Binding) -> int:
+        if id(expr) not in self.graded:
+            self.graded[id(expr)] = grade(expr, self.slots, self.groups)
+        return self.graded[id(expr)](binding)
+
+    def _bound(self, match: Match) -> expression.Binding:
+        return [*match.bound, *[()] * len(self.alternative.blockers)]
+
+    # -- contiguity ---------------------------------------------------------------------------
+
+    def _contiguity(self, match: Match) -> int:
+        """Of a linear alternative of singles: the run in order is that of the components."""
+        grade = YES
+        run: Run = ()
+        members: Run = tuple((j, entries[0]) for j, entries in enumerate(match.bound) if entries)
+        for j, entry in members:
+            edge = self.components[j].edge
+            if run and edge != "any":
+                grade = min(grade, negated(self._passed_over(run, self.components[j], entry)))
+            run = (*run, (j, entry))
+        return grade
+
+    def _passed_over(self, run: Run, part: Component, entry: Entry) -> int:
+        """Is an event between the two that forbids the step?"""
+        last, grade = run[-1][1], NO
+        for other in self.everything:
+            if other in (last, entry):
+                continue
+            if part.edge == "strict":
+                between = min(before_by_key(last, other), before_by_key(other, entry))
+            else:
+                between = min(before(last, other), before_by_key(other, entry))
+                between = min(between, self._eligible(run, part, other))
+            grade = max(grade, between)
+        return grade
+
+    def _eligible(self, run: Run, part: Component, entry: Entry) -> int:
+        """In all but order and window, which follow from where it stands."""
+        if any(entry is other for _, other in run):
+            return NO
+        longer = (*run, (part.index, entry))
+        binding = self._binding(longer)
+        grades = [
+            self._held(predicate.expr, binding)
+            for predicate in self.alternative.predicates
+            if self._is_due(longer, predicate) and not self._is_idle(predicate, binding)
+        ]
+        return min([self._suits(part, entry), *grades])
+
+    # -- negation -----------------------------------------------------------------------------
+
+    def _blocked(self, match: Match, run: Run, blocker: Blocker) -> int:
+        low, high = self._sides(run, blocker)
+        if not low and not high:
+            return NO
+        return max(
+            (
+                min(
+                    self._satisfied(match, blocker, entry),
+                    self._between(run, low, high, entry),
+                    self._next(low, high, entry) if blocker.strict else YES,
+                )
+                for entry in self.events
+                if not blocker.types or entry.type in blocker.types
+            ),
+            default=NO,
+        )
+
+    def _between(self, run: Run, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+        within, members = self.query.within_ns, [one for _, one in run]
+        above = [before(one, entry) for one in low] or [
+            at_most(one.low_ns - entry.high_ns, one.high_ns - entry.low_ns, within)
+            for one in members
+        ]
+        below = [before(entry, one) for one in high] or [
+            at_most(entry.low_ns - one.high_ns, entry.high_ns - one.low_ns, within)
+            for one in members
+        ]
+        return min(above + below)
+
+    def _next(self, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+        """Is it directly behind the left side, or before the right?"""
+        grade = YES
+        for other in self.everything:
+            if other is entry:
+                continue
+            if low and other not in low:
+                behind = min(before_by_key(one, other) for one in low)
+                grade = min(grade, negated(min(behind, before_by_key(other, entry))))
+            elif not low and other not in high:
+                ahead = min(before_by_key(other, one) for one in high)
+                grade = min(grade, negated(min(ahead, before_by_key(entry, other))))
+        return grade
+
+    def _satisfied(self, match: Match, blocker: Blocker, entry: Entry) -> int:
+        binding = self._bound(match)
+        binding[self.slots[blocker.alias]] = [entry]
+        grade = YES
+        for expr in blocker.predicates:
+            slots = [self.slots.get(alias) for alias in expression.aliases(expr)]
+            absent = any(slot is None or not binding[slot] for slot in slots)
+            if not absent or asks_for_null(expr):
+                grade = min(grade, self._held(expr, binding))
+        return grade

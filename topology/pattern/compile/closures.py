@@ -1,0 +1,401 @@
+"""From an expression's tree to closures. `topology.pattern.compile.expression` says what they mean.
+
+Each node becomes a function of the binding and the *frame*: the values of the variables over
+groups, an entry for `group.x` and the number i for `group[i].x`. The commonest shapes (a
+field of one event, a comparison with a constant) have closures of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from topology.pattern.compile import values
+from topology.pattern.compile.view import ABSENT, EventView, attribute
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree import syntax
+from topology.pattern.tree.syntax import Expr
+
+Binding = list[Sequence[Entry]]
+"""Entries by slot, each slot in the order of keys."""
+
+Frame = tuple[Any, ...]
+Value = Callable[[Binding, Frame], Any]
+Function = Callable[..., Any]
+
+MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+PREDICATES: Final = (
+    syntax.Compare | syntax.In | syntax.Between | syntax.IsNull | syntax.Like | syntax.Same
+    | syntax.Test | syntax.Not | syntax.And | syntax.Or
+)  # fmt: skip
+"""Nodes whose value is a flag or NULL."""
+
+
+@dataclass(slots=True)
+class Variable:
+    """Over the elements of a group, or over i with the offsets `low` to `high`."""
+
+    slot: int
+    counts: bool
+    low: int = 0
+    high: int = 0
+
+    def all(self, group: Sequence[Entry]) -> Sequence[Any]:
+        """Its values; an absent group has one, whose attributes are NULL."""
+        if not group:
+            return (1,) if self.counts else (ABSENT,)
+        if not self.counts:
+            return group
+        return range(1 - self.low, len(group) - self.high + 1)
+
+    def newest(self, group: Sequence[Entry]) -> tuple[Any, ...]:
+        """The one that the last element of a group brought, or none."""
+        if not self.counts:
+            return (group[-1],)
+        at = len(group) - self.high
+        return (at,) if at + self.low > 0 else ()
+
+
+@dataclass(slots=True)
+class Compiler:
+    """`named`: the slots it has met; `needs_whole`: so has an aggregate, an index other than
+    [1], a user's function over a group. `failures[0]` counts what users' functions raised."""
+
+    slots: Mapping[str, int]
+    groups: frozenset[int]
+    params: Mapping[str, Any]
+    functions: Mapping[str, Function]
+    variables: list[Variable] = field(default_factory=list)
+    named: set[int] = field(default_factory=set)
+    needs_whole: bool = False
+    failures: list[int] = field(default_factory=lambda: [0])
+
+    def value(self, expr: Expr) -> Value:
+        make: Callable[[Any], Value] = getattr(self, MAKERS[type(expr)])
+        return make(expr)
+
+    def attribute(self, path: tuple[str, ...]) -> Callable[[Any], Any]:
+        return attribute(path)
+
+    def test(self, expr: Expr) -> Value:
+        """Where a truth value is due."""
+        compiled = self.value(expr)
+        if isinstance(expr, PREDICATES):
+            return compiled
+        return lambda binding, frame: values.truth(compiled(binding, frame))
+
+    def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
+        return values.AGGREGATES[function]
+
+    def constant(self, expr: Expr) -> Any:
+        """The value of an expression that is one by its form, else None."""
+        match expr:
+            case syntax.Constant(value=value):
+                return values.known(value)
+            case syntax.Duration(ns=ns):
+                return ns
+            case syntax.Param(name=name):
+                if name not in self.params:
+                    raise ValueError(f"parameter {name} has no value")
+                return values.known(self.params[name])
+            case _:
+                return None
+
+    def _constant(self, expr: Expr) -> Value:
+        return _always(self.constant(expr))
+
+    # -- events -------------------------------------------------------------------------------
+
+    def slot(self, alias: str) -> int | None:
+        """None if no component of the alternative has the alias: it is absent."""
+        slot = self.slots.get(alias)
+        if slot is not None:
+            self.named.add(slot)
+        return slot
+
+    def _ref(self, expr: syntax.Ref) -> Value:
+        slot, get, index = self.slot(expr.alias), self.attribute(expr.path), expr.index
+        if slot is None:
+            return _always(None)
+        if slot not in self.groups:
+            return _of_single(slot, get)
+        if isinstance(index, syntax.At):
+            self.needs_whole |= index.position != 1
+            return _of_element(slot, index.position, get)
+        if index is None:
+            at = self.variable(slot)
+            return lambda _, frame: get(frame[at])
+        return _of_each(slot, self.counter(slot, index.offset), index.offset, get)
+
+    def variable(self, slot: int) -> int:
+        """Where the frame has the element of this group."""
+        return self._variable(slot, counts=False)[0]
+
+    def counter(self, slot: int, offset: int) -> int:
+        """Where the frame has the i of this group, which is to have an element i + offset."""
+        at, variable = self._variable(slot, counts=True, low=offset, high=offset)
+        variable.low = min(variable.low, offset)
+        variable.high = max(variable.high, offset)
+        return at
+
+    def _variable(
+        self, slot: int, counts: bool, low: int = 0, high: int = 0
+    ) -> tuple[int, Variable]:
+        for at, variable in enumerate(self.variables):
+            if (variable.slot, variable.counts) == (slot, counts):
+                return at, variable
+        self.variables.append(Variable(slot, counts, low, high))
+        return len(self.variables) - 1, self.variables[-1]
+
+    def _aggregate(self, expr: syntax.Aggregate) -> Value:
+        slot, reduce = self.slot(expr.alias), self.reducer(expr.function)
+        if slot is None:
+            return _always(reduce(()))
+        get = self.attribute(expr.path) if expr.path else _itself
+        if expr.before is None or slot not in self.groups:
+            self.needs_whole |= slot in self.groups
+            return lambda binding, _: reduce([get(entry) for entry in binding[slot]])
+        before = expr.before
+        self.counter(slot, -before)
+        at = self.counter(slot, 0)
+        return lambda binding, frame: reduce(
+            [get(entry) for entry in binding[slot][: frame[at] - before]]
+        )
+
+    def _same(self, expr: syntax.Same) -> Value:
+        """All that is bound agrees; looked at anew with each event."""
+        gets = [attribute(path) for path in expr.paths]
+        self.named.update(self.slots.values())
+        self.needs_whole = True
+
+        def test(binding: Binding, _: Frame) -> bool | None:
+            members = [entry for entries in binding for entry in entries]
+            return values.all_of(
+                values.compare("=", get(members[0]), get(entry))
+                for get in gets
+                for entry in members
+            )
+
+        return test
+
+    def _test(self, expr: syntax.Test) -> Value:
+        slots = [self.slot(alias) for alias in expr.aliases]
+        self.needs_whole |= any(slot in self.groups for slot in slots)
+        function = expr.function
+
+        def decide(*events: Any) -> bool | None:
+            result = function(*events)
+            return None if result is None else bool(result)
+
+        call = self._guarded(decide)
+
+        def argument(binding: Binding, slot: int | None) -> Any:
+            entries = binding[slot] if slot is not None else ()
+            if slot in self.groups:
+                return [EventView(entry) for entry in entries]
+            return EventView(entries[0]) if entries else None
+
+        def test(binding: Binding, _: Frame) -> bool | None:
+            held: bool | None = call([argument(binding, slot) for slot in slots])
+            return held
+
+        return test
+
+    def _guarded(self, function: Function) -> Callable[[list[Any]], Any]:
+        failures = self.failures
+
+        def call(arguments: list[Any]) -> Any:
+            try:
+                return values.known(function(*arguments))
+            except Exception:  # noqa: BLE001 - a user's code; it is counted and the value NULL
+                failures[0] += 1
+                return None
+
+        return call
+
+    def _call(self, expr: syntax.Call) -> Value:
+        name, arguments = expr.function, [self.value(part) for part in expr.arguments]
+        function = values.FUNCTIONS.get(name)
+        if function is None:
+            if name not in self.functions:
+                raise ValueError(f"function {name} is not known")
+            call = self._guarded(self.functions[name])
+            return lambda binding, frame: call([part(binding, frame) for part in arguments])
+        if len(arguments) != 1 and (name != "coalesce" or not arguments):
+            raise ValueError(f"{name} takes one argument, not {len(arguments)}")
+        if len(arguments) == 1:
+            only = arguments[0]
+            return lambda binding, frame: function(only(binding, frame))
+        return lambda binding, frame: function(*[part(binding, frame) for part in arguments])
+
+    # -- arithmetic ---------------------------------------------------------------------------
+
+    def _negative(self, expr: syntax.Negative) -> Value:
+        operand = self.value(expr.operand)
+        return lambda binding, frame: values.negative(operand(binding, frame))
+
+    def _arithmetic(self, expr: syntax.Arithmetic) -> Value:
+        left, right = self.value(expr.left), self.value(expr.right)
+        operation, arithmetic = values.OPERATIONS[expr.operator], values.arithmetic
+        return lambda binding, frame: arithmetic(
+            operation, left(binding, frame), right(binding, frame)
+        )
+
+    # -- tests --------------------------------------------------------------------------------
+
+    def _compare(self, expr: syntax.Compare) -> Value:
+        left, right = self.value(expr.left), self.value(expr.right)
+        constant = self.constant(expr.right)
+        if constant is not None:
+            return _with_constant(expr.operator, left, constant)
+        constant = self.constant(expr.left)
+        if constant is not None:
+            return _with_constant(MIRRORED[expr.operator], right, constant)
+        test, kinds = values.COMPARISONS[expr.operator]
+
+        def compare(binding: Binding, frame: Frame) -> bool | None:
+            a, b = left(binding, frame), right(binding, frame)
+            kind = kinds.get(type(a))
+            if kind is None or (type(a) is not type(b) and kind is not kinds.get(type(b))):
+                return None
+            return test(a, b)  # type: ignore[no-any-return]  # of the kinds, always a bool
+
+        return compare
+
+    def _in(self, expr: syntax.In) -> Value:
+        operand, constants = self.value(expr.operand), [self.constant(v) for v in expr.values]
+
+        def test(binding: Binding, frame: Frame) -> bool | None:
+            value = operand(binding, frame)
+            return values.any_of(values.compare("=", value, constant) for constant in constants)
+
+        return _negated(test) if expr.negated else test
+
+    def _between(self, expr: syntax.Between) -> Value:
+        operand, low, high = (self.value(part) for part in (expr.operand, expr.low, expr.high))
+        compare = values.compare
+
+        def test(binding: Binding, frame: Frame) -> bool | None:
+            value = operand(binding, frame)
+            above = compare("<=", low(binding, frame), value)
+            return values.all_of((above, compare("<=", value, high(binding, frame))))
+
+        return test
+
+    def _is_null(self, expr: syntax.IsNull) -> Value:
+        operand, negated = self.value(expr.operand), expr.negated
+        return lambda binding, frame: (operand(binding, frame) is None) is not negated
+
+    def _like(self, expr: syntax.Like) -> Value:
+        operand, fits = self.value(expr.operand), values.like(expr.pattern)
+        return lambda binding, frame: fits(operand(binding, frame))
+
+    def _not(self, expr: syntax.Not) -> Value:
+        return _negated(self.test(expr.operand))
+
+    def _and(self, expr: syntax.And) -> Value:
+        return _unless(stop=False, parts=[self.test(part) for part in expr.parts])
+
+    def _or(self, expr: syntax.Or) -> Value:
+        return _unless(stop=True, parts=[self.test(part) for part in expr.parts])
+
+
+MAKERS: Final[dict[type, str]] = {
+    syntax.Constant: "_constant",
+    syntax.Duration: "_constant",
+    syntax.Param: "_constant",
+    syntax.Ref: "_ref",
+    syntax.Aggregate: "_aggregate",
+    syntax.Call: "_call",
+    syntax.Negative: "_negative",
+    syntax.Arithmetic: "_arithmetic",
+    syntax.Compare: "_compare",
+    syntax.In: "_in",
+    syntax.Between: "_between",
+    syntax.IsNull: "_is_null",
+    syntax.Like: "_like",
+    syntax.Same: "_same",
+    syntax.Test: "_test",
+    syntax.Not: "_not",
+    syntax.And: "_and",
+    syntax.Or: "_or",
+}
+"""The methods that compile each kind of node."""
+
+
+def _always(value: Any) -> Value:
+    return lambda *_: value
+
+
+def _itself(entry: Entry) -> Entry:
+    return entry
+
+
+def _of_single(slot: int, get: Callable[[Any], Any]) -> Value:
+    def of(binding: Binding, _: Frame) -> Any:
+        entries = binding[slot]
+        return get(entries[0]) if entries else None
+
+    return of
+
+
+def _of_element(slot: int, position: int, get: Callable[[Any], Any]) -> Value:
+    """`[position]`; there is no position 0."""
+
+    def of(binding: Binding, _: Frame) -> Any:
+        group = binding[slot]
+        at = position - 1 if position > 0 else len(group) + position
+        return get(group[at]) if 0 <= at < len(group) else None
+
+    return of
+
+
+def _of_each(slot: int, variable: int, offset: int, get: Callable[[Any], Any]) -> Value:
+    shift = offset - 1
+
+    def of(binding: Binding, frame: Frame) -> Any:
+        group = binding[slot]
+        return get(group[frame[variable] + shift]) if group else None
+
+    return of
+
+
+def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
+    test, kinds = values.COMPARISONS[sign]
+    kind = kinds.get(type(constant))
+    if kind is None:
+        return _always(None)
+
+    def compare(binding: Binding, frame: Frame) -> bool | None:
+        value = operand(binding, frame)
+        if kinds.get(type(value)) is not kind:
+            return None
+        return test(value, constant)  # type: ignore[no-any-return]  # see above
+
+    return compare
+
+
+def _unless(stop: bool, parts: Sequence[Value]) -> Value:
+    """OR (AND): `stop` if one part is, else unknown if one is, else not `stop`."""
+    other = not stop
+
+    def test(binding: Binding, frame: Frame) -> bool | None:
+        result: bool | None = other
+        for part in parts:
+            held: bool | None = part(binding, frame)
+            if held is stop:
+                return stop
+            if held is None:
+                result = None
+        return result
+
+    return test
+
+
+def _negated(test: Value) -> Value:
+    def negated(binding: Binding, frame: Frame) -> bool | None:
+        result = test(binding, frame)
+        return None if result is None else not result
+
+    return negated

@@ -1,0 +1,250 @@
+"""Expressions of WHERE, UNTIL and RETURN, compiled once into closures; text is never evaluated.
+
+A *binding* says which entries stand for what: a list by slot. Slot j is component j of an
+alternative, slot (number of components + k) its negation k. What is absent, or not yet bound,
+is empty. A condition is looked at in three values: True, False, and None for unknown (NULL).
+
+    group.x          the conjunct must hold for every element of the group
+    group[i].x       for every i for which all the indexes [i±k] in it exist, whether i itself does
+                     or not; so `b[i+1] > b[i]` and `b[i] > b[i-1]` say the same. With [..i-k],
+                     which needs an element i and one at least to reduce, i does
+    group[1].x       one element, from the front or (negative) from the end; NULL if it is not there
+
+`group.x` and `group[i].x` in one conjunct are two variables: every element with every i. The
+elements of an absent group, and an absent single, have NULL attributes.
+
+Cost: compiling is linear in the expression; a test without groups is one call for each of its
+nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from topology.pattern.compile.closures import Binding, Compiler, Function
+from topology.pattern.compile.values import COMPARISONS, KINDS, all_of
+from topology.pattern.compile.view import attribute
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import Compare, Expr, Ref
+from topology.pattern.tree.walk import aliases
+
+__all__ = [
+    "Binding",
+    "Condition",
+    "Function",
+    "aliases",
+    "condition",
+    "own",
+    "partition",
+    "until",
+    "value",
+]
+
+
+class Condition:
+    """A conjunct over several entries. `nulls` counts how often it was unknown.
+
+    `needs_whole`: it holds an aggregate over all of a group, an index other than [1], a user's
+    function over a group, or `[a]` within OR: nothing can be said of an element alone."""
+
+    __slots__ = (
+        "_compiler",
+        "_groups",
+        "_named",
+        "_over_slots",
+        "_test",
+        "_vacuous",
+        "_variables",
+        "needs_whole",
+        "nulls",
+    )
+
+    def __init__(self, compiler: Compiler, expr: Expr, vacuous: bool | None = True) -> None:
+        self._test = compiler.test(expr)
+        self._compiler = compiler
+        self._variables = tuple(compiler.variables)
+        self._over_slots = frozenset(variable.slot for variable in compiler.variables)
+        self._named = frozenset(compiler.named)
+        self._groups = compiler.groups
+        self._vacuous = vacuous
+        self.needs_whole = compiler.needs_whole
+        self.nulls = 0
+
+    @property
+    def failures(self) -> int:
+        """How often a user's function in it raised, which makes it unknown."""
+        return self._compiler.failures[0]
+
+    def holds(self, binding: Binding) -> bool | None:
+        """Over everything bound."""
+        variables = self._variables
+        if not variables:
+            result: bool | None = self._test(binding, ())
+        elif len(variables) == 1:
+            result = self._over(binding, (variables[0].all(binding[variables[0].slot]),))
+        else:
+            result = self._over(binding, [var.all(binding[var.slot]) for var in variables])
+        if result is None:
+            self.nulls += 1
+        return result
+
+    def holds_newest(self, binding: Binding, slot: int) -> bool | None:
+        """Only what the last entry of this slot adds, all the rest having been tested.
+
+        Once all that the condition names is bound: `holds` is True iff `holds_newest` was at
+        every extension, each slot in key order, since then (at the extension that bound the
+        last of them it looks at everything). A condition that needs a group as a whole is
+        tested anew each time, and the law is not for it."""
+        if self.needs_whole or slot not in self._over_slots:
+            is_old = slot in self._groups and not self.needs_whole and len(binding[slot]) > 1
+            return True if is_old or slot not in self._named else self.holds(binding)
+        if len(self._variables) == 1:
+            newest = self._variables[0].newest(binding[slot])
+            result = self._test(binding, newest) if newest else self._vacuous
+        else:
+            result = all_of(self._over(binding, domains) for domains in self._fresh(binding, slot))
+        if result is None:
+            self.nulls += 1
+        return result
+
+    def _over(self, binding: Binding, domains: Sequence[Sequence[Any]]) -> bool | None:
+        """The test for every frame."""
+        test = self._test
+        count = unknown = 0
+        for frame in product(*domains):
+            held = test(binding, frame)
+            if held is False:
+                return False
+            count += 1
+            if held is None:
+                unknown += 1
+        if unknown:
+            return None
+        return True if count else self._vacuous
+
+    def _fresh(self, binding: Binding, slot: int) -> Iterator[list[Sequence[Any]]]:
+        """Frames that have the slot's last entry in them: as the value of one variable or
+        another."""
+        everything: list[Sequence[Any]] = [var.all(binding[var.slot]) for var in self._variables]
+        for at, var in enumerate(self._variables):
+            if var.slot == slot:
+                yield [*everything[:at], var.newest(binding[slot]), *everything[at + 1 :]]
+
+
+def condition(
+    expr: Expr,
+    slots: Mapping[str, int],
+    groups: frozenset[int],
+    params: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Function] | None = None,
+) -> Condition:
+    """`slots`: where each alias stands in a binding; `groups`: which of the slots are groups.
+    An alias that has no slot (it is of another alternative) is absent. A parameter or function
+    that is not known is a ValueError; checked trees have none."""
+    return Condition(Compiler(slots, groups, params or {}, functions or {}), expr)
+
+
+def until(
+    expr: Expr,
+    slots: Mapping[str, int],
+    groups: frozenset[int],
+    params: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Function] | None = None,
+) -> Condition:
+    """UNTIL of a group: ask `holds_newest(binding, slot of the group)` with the candidate as the
+    group's last element. Where an index does not exist yet it is unknown: it ends nothing."""
+    compiler = Compiler(slots, groups, params or {}, functions or {})
+    return Condition(compiler, expr, vacuous=None)
+
+
+def value(
+    expr: Expr,
+    slots: Mapping[str, int],
+    groups: frozenset[int],
+    params: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Function] | None = None,
+) -> Callable[[Binding], Any]:
+    """A column of RETURN. One that names a group without index, or with [i], is a list: of its
+    value for each element (for each i), empty if the group is absent."""
+    compiler = Compiler(slots, groups, params or {}, functions or {})
+    compute = compiler.value(expr)
+    variables = compiler.variables
+    if not variables:
+        return lambda binding: compute(binding, ())
+
+    def column(binding: Binding) -> list[Any]:
+        if not all(binding[var.slot] for var in variables):
+            return []
+        frames = product(*[var.all(binding[var.slot]) for var in variables])
+        return [compute(binding, frame) for frame in frames]
+
+    return column
+
+
+def own(
+    exprs: Sequence[Expr],
+    alias: str,
+    params: Mapping[str, Any] | None = None,
+    functions: Mapping[str, Function] | None = None,
+) -> Callable[[Entry], bool | None]:
+    """All of these conjuncts, which name this alias alone and without index or aggregate, on
+    one entry; True for none."""
+    tests = [_own(expr, alias, params or {}, functions or {}) for expr in exprs]
+    if not tests:
+        return lambda _: True
+    if len(tests) == 1:
+        return tests[0]
+    return lambda entry: all_of(test(entry) for test in tests)
+
+
+def _own(
+    expr: Expr, alias: str, params: Mapping[str, Any], functions: Mapping[str, Function]
+) -> Callable[[Entry], bool | None]:
+    compiler = Compiler({alias: 0}, frozenset(), params, functions)
+    quick = _field_with_constant(expr, compiler)
+    if quick is not None:
+        return quick
+    test = compiler.test(expr)
+    return lambda entry: test([(entry,)], ())
+
+
+def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bool | None] | None:
+    """`a.x < 5`, by far the commonest conjunct, straight from the entry."""
+    if not (isinstance(expr, Compare) and isinstance(expr.left, Ref)):
+        return None
+    constant = compiler.constant(expr.right)
+    test, kinds = COMPARISONS[expr.operator]
+    kind = kinds.get(type(constant))
+    if kind is None:
+        return None
+    get = attribute(expr.left.path)
+
+    def holds(entry: Entry) -> bool | None:
+        found = get(entry)
+        if kinds.get(type(found)) is not kind:
+            return None
+        return bool(test(found, constant))
+
+    return holds
+
+
+def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, ...] | None]:
+    """The key on which events of a match agree; None if one of its values is NULL or has no
+    equality. Equal keys are equal values by `=`, and alike in print: 1 and 1.0 are one (the
+    int), 1 and TRUE two."""
+    gets = [attribute(path) for path in paths]
+
+    def key(entry: Entry) -> tuple[Any, ...] | None:
+        found: list[Any] = []
+        for get in gets:
+            part = get(entry)
+            kind = KINDS.get(type(part))
+            if kind is None:
+                return None
+            whole = type(part) is float and part.is_integer()
+            found += (kind, int(part) if whole else part)
+        return tuple(found)
+
+    return key

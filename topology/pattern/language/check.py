@@ -1,0 +1,85 @@
+"""Whether a query means something: every error of CODES that is not of spelling alone.
+
+Nothing of this is left for run time. Parameters and functions are checked against those given,
+attributes against the types of events, as far as these are known: without `types` any
+attribute may be there, and hold anything. Trees from text and from the builder are checked
+alike; for a tree from text, give the text, so that places can be shown.
+
+Cost: linear in the query, quadratic in its components; 64 alternatives and 32 components are the
+most there may be (normal_form.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from topology.pattern.language.check_conditions import Conditions
+from topology.pattern.language.check_pattern import check_pattern, check_skip
+from topology.pattern.language.check_warnings import warn
+from topology.pattern.language.lexing import clause_span
+from topology.pattern.language.value_types import Params, Types
+from topology.pattern.tree.equivalence import partition_paths
+from topology.pattern.tree.errors import Findings, QueryError
+from topology.pattern.tree.partial_order import spread
+from topology.pattern.tree.syntax import Query
+from topology.pattern.tree.walk import MAX_DEPTH, conjuncts, too_deep
+from topology.pattern.tree.words import MAX_NS
+
+
+def check(
+    query: Query,
+    text: str = "",
+    *,
+    params: Params | None = None,
+    functions: Collection[str] = (),
+    types: Types | None = None,
+) -> list[QueryError]:
+    """The warnings of a query that may run; raises QueryRefused for all others.
+
+    `params`: the values of its parameters; None if they are bound later, when this is asked
+    again. `functions`: names of the user's own. `types`: the attributes of every event type.
+    """
+    findings = Findings()
+    deep = too_deep(query)
+    if deep is not None:
+        findings.too_deep(deep.span, MAX_DEPTH)
+        findings.refuse(text)
+    if not 0 < query.within_ns <= MAX_NS:
+        span = clause_span(text, query.span, "within")
+        message = f"the window is {query.within_ns} ns"
+        findings.add("E_WINDOW", span, message, "it must be above 0 and at most 2^62 ns")
+    check_pattern(query, types, findings)
+    check_skip(query, clause_span(text, query.span, "skip"), findings)
+    Conditions(query, params, functions, types, findings).check()
+    clause = clause_span(text, query.span, "matches", "using", "skip_till_any")
+    if query.matches == "one" and query.strategy == "any":
+        message = "ONE is the first match, and skip_till_any knows no first"
+        findings.add("E_MODE", clause, message, "write MATCHES MAXIMAL or ALL")
+    if query.matches == "maximal" and query.strategy != "any":
+        message = "MAXIMAL chooses among the matches of skip_till_any"
+        findings.add("E_MODE", clause, message, "write USING skip_till_any, or MATCHES ONE or ALL")
+    findings.refuse(text)
+    if query.strategy == "partition":
+        _partitioned(query, text, findings)
+        findings.refuse(text)
+    warn(query, clause, findings)
+    _to_come(query, text, findings)
+    return findings.warnings
+
+
+def _to_come(query: Query, text: str, findings: Findings) -> None:
+    """What the language has and the engine has not."""
+    if query.into:
+        message = "INTO does nothing yet: matches are results, no events of other patterns"
+        span = clause_span(text, query.span, "into")
+        findings.add("W_NOT_BUILT", span, message, "read them from the results topic")
+    if query.late == "refetch":
+        message = "LATE REFETCH acts as LATE REPORT yet: nothing is fetched again"
+        findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message)
+
+
+def _partitioned(query: Query, text: str, findings: Findings) -> None:
+    if not partition_paths(conjuncts(query.where), spread(query.node)):
+        span = clause_span(text, query.span, "using", "partition")
+        message = "partition contiguity needs an attribute on which all events agree"
+        findings.add("E_MODE", span, message, "name it in WHERE, like [room]")

@@ -1,0 +1,189 @@
+"""Checks of what is asked: the names, indexes, functions and parameters of expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from topology.pattern.language.unparse import expression_text
+from topology.pattern.language.value_types import Kinds, Params, Types
+from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.syntax import (
+    Aggregate,
+    At,
+    Between,
+    Call,
+    Compare,
+    Each,
+    EventNode,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Negation,
+    Param,
+    Query,
+    Ref,
+    Span,
+    Test,
+)
+from topology.pattern.tree.walk import aliases, components, conjuncts, expressions, walk
+from topology.pattern.tree.words import FUNCTIONS
+
+Component = EventNode | Negation
+
+
+class Conditions:
+    """Of one query. `params` None: they are bound later."""
+
+    def __init__(
+        self,
+        query: Query,
+        params: Params | None,
+        functions: Collection[str],
+        types: Types | None,
+        findings: Findings,
+    ) -> None:
+        self._query = query
+        self._params = params
+        self._functions = {*FUNCTIONS, *functions}
+        self._findings = findings
+        self._known: Mapping[str, Component] = {each.alias: each for each in components(query.node)}
+        self._kinds = Kinds(self._known.values(), params, types, findings)
+
+    def check(self) -> None:
+        for expr in expressions(self._query):
+            for part in walk(expr):
+                self._part(part)
+        for conjunct in conjuncts(self._query.where):
+            self._kinds.condition(conjunct)
+            self._negated_together(conjunct)
+        for component in self._known.values():
+            if isinstance(component, EventNode) and component.until is not None:
+                self._kinds.condition(component.until)
+        self._columns()
+
+    def _part(self, expr: Expr) -> None:
+        match expr:
+            case Ref():
+                self._ref(expr)
+            case Aggregate():
+                self._aggregate(expr)
+            case Call():
+                self._call(expr)
+            case Param():
+                self._param(expr)
+            case Test(aliases=named, span=span):
+                for alias in named:
+                    self._component(alias, span)
+                message = f"nothing is known beforehand of `{expr.name}`, which is Python"
+                hint = "it is asked when its last event is there"
+                self._findings.add("W_OPAQUE", span, message, hint)
+            case Compare() | In() | Between() | IsNull() | Like():
+                self._one_variable(expr)
+            case _:
+                pass
+
+    def _component(self, alias: str, span: Span) -> Component | None:
+        component = self._known.get(alias)
+        if component is None:
+            message = f"no component is called `{cut(alias)}`"
+            self._findings.add("E_ALIAS_UNKNOWN", span, message, meant(alias, self._known))
+        return component
+
+    def _ref(self, ref: Ref) -> None:
+        component = self._component(ref.alias, ref.span)
+        if component is None or ref.index is None:
+            return
+        if isinstance(component, Negation) or not component.is_group:
+            message = f"`{cut(ref.alias)}` is a single event and has no index"
+            hint = f"write {ref.alias}.{'.'.join(ref.path)}, or make it a group with +"
+            self._findings.add("E_INDEX", ref.span, message, hint)
+        elif ref.index == At(0):
+            message = "groups are counted from 1"
+            self._findings.add("E_INDEX", ref.span, message, "write [1] or [first]")
+
+    def _aggregate(self, expr: Aggregate) -> None:
+        component = self._component(expr.alias, expr.span)
+        if not expr.path and expr.function != "count":
+            message = f"`{expr.function}` needs an attribute"
+            hint = f"write it like {expr.function}({expr.alias}[].x)"
+            self._findings.add("E_FUNCTION", expr.span, message, hint)
+        if component is None:
+            return
+        if isinstance(component, Negation):
+            message = f"`{expr.alias}` must not happen: there is nothing to count"
+            self._findings.add("E_INDEX", expr.span, message, "use a group")
+        elif expr.before is not None and not component.is_group:
+            message = f"`{expr.alias}` is a single event, with none before it"
+            self._findings.add("E_INDEX", expr.span, message, "make it a group with +")
+
+    def _call(self, call: Call) -> None:
+        count = len(call.arguments)
+        if call.function not in self._functions:
+            message = f"there is no function `{cut(call.function)}`"
+            hint = meant(call.function, self._functions)
+            self._findings.add("E_FUNCTION", call.span, message, hint)
+        elif call.function in FUNCTIONS:
+            low, high = FUNCTIONS[call.function]
+            if not low <= count <= high:
+                wanted = f"{low} argument" if low == high else f"{low} to {high} arguments"
+                message = f"`{call.function}` takes {wanted}, not {count}"
+                self._findings.add("E_FUNCTION", call.span, message, f"write {call.function}(b.x)")
+
+    def _param(self, param: Param) -> None:
+        if param.name in self._known:
+            message = f"`{cut(param.name)}` is an event, not a value"
+            hint = f"name one of its attributes, like {param.name}.x"
+            self._findings.add("E_PARAM", param.span, message, hint)
+        elif self._params is not None and param.name not in self._params:
+            message = f"the parameter `${cut(param.name)}` has no value"
+            hint = meant(param.name, self._params, "give it one when the query starts")
+            self._findings.add("E_PARAM", param.span, message, hint)
+
+    def _one_variable(self, expr: Expr) -> None:
+        counted = sorted({each.alias for each in walk(expr) if _counts(each)})  # type: ignore[union-attr]
+        if len(counted) > 1:
+            named = " and ".join(f"`{alias}`" for alias in counted)
+            message = f"{named} cannot both be counted through by i"
+            hint = "compare one element of the other group, like b[last].x, or an aggregate"
+            self._findings.add("E_INDEX", expr.span, message, hint)
+
+    def _negated_together(self, conjunct: Expr) -> None:
+        negated = sorted(alias for alias in aliases(conjunct) if self._is_negated(alias))
+        if len(negated) > 1:
+            named = " and ".join(f"`{alias}`" for alias in negated)
+            message = f"{named} must not happen, each by itself: nothing relates the two"
+            hint = "write a condition for each"
+            self._findings.add("E_NOT_TWO", conjunct.span, message, hint)
+
+    def _is_negated(self, alias: str) -> bool:
+        return isinstance(self._known.get(alias), Negation)
+
+    def _columns(self) -> None:
+        names: set[str] = set()
+        for column in self._query.columns or ():
+            span = column.expr.span
+            self._kinds.of(column.expr)
+            for each in walk(column.expr):
+                if _counts(each):
+                    message = f"`{expression_text(each)}` is one value for each i, not one"
+                    hint = "write an element, like b[last].x, or an aggregate"
+                    self._findings.add("E_INDEX", each.span, message, hint)
+            for alias in sorted(filter(self._is_negated, aliases(column.expr))):
+                message = f"`{alias}` must not happen: it has nothing to return"
+                self._findings.add("E_NOT_RETURN", span, message, "leave it out")
+            if column.name in names:
+                message = f"two columns are called `{cut(column.name)}`"
+                self._findings.add("E_ALIAS_TWICE", span, message, "rename one of them with AS")
+            names.add(column.name)
+
+
+def _counts(expr: Expr) -> bool:
+    """Does it stand for one value for each i?"""
+    match expr:
+        case Ref(index=Each()):
+            return True
+        case Aggregate(before=before):
+            return before is not None
+        case _:
+            return False

@@ -1,0 +1,112 @@
+"""What could stand at a place in a query, in words, and what was probably meant there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from lark import Token
+
+from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, terminal
+from topology.pattern.tree.errors import cut, nearest
+from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
+
+MANY: Final = 6
+"""More than these are not listed."""
+
+_SIGNS: Final = {
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "LSQB": "`[`",
+    "RSQB": "`]`",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "COMMA": "`,`",
+    "DOT": "`.`",
+    "VBAR": "`|`",
+    "BANG": "`!`",
+    "INT": "a number",
+    "STRING": "a string",
+    "DURATION": "a length of time like 10 s",
+    "STRATEGY": "a strategy like skip_till_any",
+    "$END": "the end",
+}
+_VALUE: Final = frozenset({
+    "LPAR", "RPAR", "LSQB", "MINUS", "DOLLAR", "STRING", "INT", "FLOAT", "DURATION", "TRUE",
+    "FALSE", "NULL", "_NOT", "WORD", "QUOTED", "FIRST", "LAST",
+})  # fmt: skip
+_COMPARISON: Final = frozenset({
+    "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COMPARISON", "_IN", "_NOT", "_BETWEEN", "_IS",
+    "_LIKE", "DOT",
+})  # fmt: skip
+_COUNT: Final = frozenset({"PLUS", "STAR", "QMARK", "LBRACE", "VBAR", "LSQB", "_LOOP", "_UNTIL"})
+_LENGTH: Final = frozenset({"INT", "FLOAT", "DURATION", "MINUS"})
+_NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST"})
+_EVENT: Final = _NAME | {"BANG", "TILDE", "_NOT"}
+_GROUPS: Final = (
+    ("LPAR", "STRING", "a value", _VALUE),
+    ("COMPARISON", "PLUS", "a comparison", _COMPARISON),
+    ("QMARK", "PLUS", "", _COUNT),
+    ("INT", "FLOAT", "a length of time like 10 s", _LENGTH),
+    ("BANG", "TILDE", "an event type", _EVENT),
+    ("WORD", "QUOTED", "a name", _NAME),
+)
+"""Where the first two are accepted, the words of the third stand for all of the last."""
+
+_EXAMPLES: Final = {
+    "_WITHIN": "a pattern needs its window, like WITHIN 10 s",
+    "_PATTERN": "a query is like PATTERN SEQ(A a, B b) WITHIN 10 s",
+    "RPAR": "a parenthesis is not closed",
+}
+
+
+def wanted(accepted: Collection[str]) -> str:
+    left = set(accepted) - {"$END"} if len(accepted) > 1 else set(accepted)
+    told = []
+    for first, second, words, members in _GROUPS:
+        if first in left and second in left:
+            left -= members
+            told += [words] if words else []
+    told += sorted(_SIGNS[each] for each in left if each in _SIGNS)
+    keywords = sorted(each.lstrip("_") for each in left if each.lstrip("_").lower() in KEYWORDS)
+    told += keywords
+    if len(told) > MANY:
+        told = [*told[: MANY - 1], "the like"]
+    return f"{', '.join(told[:-1])} or {told[-1]}" if len(told) > 1 else "".join(told) or "nothing"
+
+
+def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
+    """A hint, empty if there is none."""
+    words = [word for word in KEYWORDS if terminal(word) in accepted]
+    if "STRATEGY" in accepted:
+        words.extend(STRATEGIES)
+    close = nearest(token, words) if token.type == NAME else ""
+    if "STRATEGY" in accepted and token.type in {"NEXT", "ANY"}:
+        close = f"skip_till_{token.lower()}"
+    if close:
+        return f"did you mean `{close if close in STRATEGIES else close.upper()}`?"
+    if token.type == NAME and before is not None and before.type in {"INT", "FLOAT"}:
+        unit = nearest(token, UNITS_NS)
+        return f"did you mean `{unit}`?" if unit else "units are ns, us, ms, s, min, h and d"
+    return _habit(accepted, token, before.type if before else "", str(before))
+
+
+def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
+    """What is often meant by such a slip; `before` is the token before, `word` its text."""
+    if token.type == "LPAR" and before == NAME:
+        compound = nearest(word, ("seq", "and", "or"))
+        if compound:
+            return f"did you mean `{compound.upper()}` for `{cut(word)}`?"
+    if is_reserved(token) and NAME in accepted:
+        return f"as a name it is written in back-ticks: `{cut(token)}`"
+    if before in {"STRICT", "NEXT", "ANY"}:
+        return f"`{word}` is a reserved word; as a name it is written in back-ticks: `{word}`"
+    if token.type == "_GREEDY" and "_LOOP" in accepted:
+        return "write LOOP GREEDY"
+    if token.type == "_WHERE" and "_RETURN" in accepted:
+        return "WHERE stands before WITHIN"
+    if token.type in CLAUSES and "_INTO" in accepted:
+        return "options stand between WITHIN and RETURN"
+    if token.type in {END, "$END", *CLAUSES}:
+        return next((hint for each, hint in _EXAMPLES.items() if each in accepted), "")
+    return ""

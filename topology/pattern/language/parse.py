@@ -1,0 +1,198 @@
+"""The text of patterns, read: `docs/patterns.md` has the language, grammar.lark its rules.
+
+A script is one or several queries with `;` between them. What is wrong is told with its place
+and, where one can be guessed, a remedy; after an error reading goes on with the next query, and
+within a query if a reserved word stands where a name should. Whether a query means anything is
+not asked here: `topology.pattern.language.check`.
+
+Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX_DIGITS digits
+in a number. Any text gives queries or `QueryRefused`. Cost: linear in the text, about 1 ms
+for a query of ten lines; the parser's tables are made once, in 0.1 to 0.2 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, Protocol, Self, cast
+
+from lark import Token, Tree
+from lark.exceptions import UnexpectedToken
+
+from topology.pattern.language.expected import remedy, wanted
+from topology.pattern.language.lexing import (
+    END,
+    NAME,
+    STRANGE,
+    UNCLOSED,
+    grammar,
+    is_reserved,
+    tokens,
+)
+from topology.pattern.language.read_query import Reading
+from topology.pattern.tree.errors import MAX_ERRORS, Findings, cut
+from topology.pattern.tree.syntax import Query, Span
+from topology.pattern.tree.walk import MAX_DEPTH, too_deep
+
+MAX_TEXT: Final = 100_000
+"""Characters of a script."""
+
+
+class Steps(Protocol):
+    """What is used of lark's interactive parser."""
+
+    def feed_token(self, token: Token) -> Any: ...
+    def feed_eof(self, last_token: Token) -> Any: ...
+    def accepts(self) -> set[str]: ...
+    def copy(self, deepcopy_values: bool) -> Self: ...
+
+
+def parse(text: str) -> list[Query]:
+    """All queries of a script, in its order. Raises QueryRefused."""
+    findings = Findings()
+    if len(text) > MAX_TEXT:
+        message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
+        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "split it in several scripts")
+        findings.refuse(text)
+    read = [_read(chunk, findings) for chunk in _chunks(text, findings)]
+    queries = [query for query in read if query is not None]
+    names: set[str] = set()
+    for query in queries:
+        if query.name in names:
+            message = f"two queries are called `{cut(query.name)}`"
+            findings.add("E_ALIAS_TWICE", query.span, message, "rename one of them")
+        names.update([query.name] if query.name else [])
+    findings.refuse(text)
+    return queries
+
+
+def parse_query(text: str) -> Query:
+    """The one query of a text. Raises QueryRefused."""
+    queries = parse(text)
+    if len(queries) > 1:
+        findings = Findings()
+        message = "a second query, where one is asked for"
+        findings.add("E_SYNTAX", queries[1].span, message, "leave one of them out")
+        findings.refuse(text)
+    return queries[0]
+
+
+def _chunks(text: str, findings: Findings) -> Iterator[list[Token]]:
+    """The tokens of each query with the token after it."""
+    chunk: list[Token] = []
+    is_first = True
+    for token in tokens(text):
+        if len(findings.errors) >= MAX_ERRORS:
+            return
+        chunk.append(token)
+        if token.type == END:
+            yield chunk
+            chunk = []
+            is_first = False
+    if chunk or is_first:
+        lines = text.split("\n")
+        last = Token("$END", "", line=len(lines), column=len(lines[-1]) + 1)
+        last.start_pos = last.end_pos = len(text)
+        yield [*chunk, _after(chunk[-1]) if chunk else last]
+
+
+def _after(token: Token) -> Token:
+    return Token(
+        "$END",
+        "",
+        start_pos=token.end_pos,
+        line=token.end_line,
+        column=token.end_column,
+        end_pos=token.end_pos,
+    )
+
+
+def _read(chunk: Sequence[Token], findings: Findings) -> Query | None:
+    deep = _too_deep(chunk)
+    if deep is not None:
+        findings.too_deep(_span(deep), MAX_DEPTH)
+        return None
+    tree = _recognised(chunk, findings)
+    if tree is None:
+        return None
+    query: Query = Reading(findings).transform(tree)
+    deepest = too_deep(query)
+    if deepest is not None:
+        findings.too_deep(deepest.span, MAX_DEPTH)
+        return None
+    return query
+
+
+def _too_deep(chunk: Sequence[Token]) -> Token | None:
+    """The first parenthesis within too many others, so that what reads the tree may recurse."""
+    depth = 0
+    for token in chunk:
+        depth += (token.type == "LPAR") - (token.type == "RPAR")
+        if depth > MAX_DEPTH:
+            return token
+    return None
+
+
+def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
+    """The parse tree of one query, None if it has none."""
+    parser = cast(Steps, grammar().parse_interactive())
+    *words, end = chunk
+    for place, token in enumerate(words):
+        if token.type in UNCLOSED or token.type == STRANGE:
+            _strange(token, findings)
+            return None
+        # What a wrong token makes the parser conclude before it refuses cannot be undone.
+        before = parser.copy(deepcopy_values=False) if is_reserved(token) else None
+        try:
+            parser.feed_token(token)
+        except UnexpectedToken:
+            if before is None or not _as_name(before, token, chunk[place + 1]):
+                _unexpected(parser.accepts(), chunk, place, findings)
+                return None
+            _reserved(token, findings)
+            if len(findings.errors) >= MAX_ERRORS:
+                return None
+            parser = before
+    try:
+        tree: Tree[Any] = parser.feed_eof(end)
+    except UnexpectedToken:
+        _unexpected(parser.accepts(), chunk, len(words), findings)
+        return None
+    return tree
+
+
+def _as_name(parser: Steps, token: Token, after: Token) -> bool:
+    """Whether a name would do where a reserved word stands; the parser has then taken it."""
+    if NAME not in parser.accepts():
+        return False
+    parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))
+    return ("$END" if after.type == END else after.type) in parser.accepts()
+
+
+def _reserved(token: Token, findings: Findings) -> None:
+    message = f"`{cut(token)}` is a reserved word"
+    hint = f"choose another name, or write it in back-ticks: `{cut(token)}`"
+    findings.add("E_RESERVED", _span(token), message, hint)
+
+
+def _strange(token: Token, findings: Findings) -> None:
+    if token.type in UNCLOSED:
+        what, quote = ("string", "'") if token.type == "OPEN_STRING" else ("name", "`")
+        message, hint = f"the {what} is not closed", f"close it with {quote}"
+    else:
+        message, hint = f"`{cut(token)}` means nothing here", "leave it out"
+    span = Span(token.line or 0, token.column or 0, len(token))
+    findings.add("E_SYNTAX", span, message, hint)
+
+
+def _unexpected(
+    accepted: Collection[str], chunk: Sequence[Token], place: int, findings: Findings
+) -> None:
+    token = chunk[place]
+    before = chunk[place - 1] if place else None
+    found = f"`{cut(token)}`" if str(token) else "the end of the text"
+    message = f"{found} where {wanted(accepted)} should stand"
+    findings.add("E_SYNTAX", _span(token), message, remedy(accepted, token, before))
+
+
+def _span(token: Token) -> Span:
+    return Span(token.line or 0, token.column or 0, max(1, len(token)))

@@ -1,0 +1,291 @@
+"""From the grammar's parse tree to expressions: the conditions of a query and its columns.
+
+Each method is a rule of grammar.lark. Chains of AND and of OR are flat, parentheses or not;
+`-5` is a number, not a negative of one. What is found wrong is collected, and the tree after
+an error is never used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from lark import Token
+from lark.tree import Meta
+from lark.visitors import Transformer_NonRecursive, v_args
+
+from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.syntax import (
+    Aggregate,
+    And,
+    Arithmetic,
+    At,
+    Between,
+    Call,
+    Compare,
+    Constant,
+    Duration,
+    Each,
+    Expr,
+    In,
+    Index,
+    IsNull,
+    Like,
+    Negative,
+    Not,
+    Or,
+    Param,
+    Ref,
+    Same,
+    Span,
+)
+from topology.pattern.tree.walk import flat
+from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
+
+Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
+Sign = Literal["+", "-", "*", "/", "%"]
+
+MAX_DIGITS: Final = 100
+"""Of a number."""
+
+_COMPARISONS: Final[Mapping[str, Comparison]] = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
+_SIGNS: Final[Mapping[str, Sign]] = {
+    "PLUS": "+",
+    "MINUS": "-",
+    "STAR": "*",
+    "SLASH": "/",
+    "PERCENT": "%",
+}
+_LENGTH: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*(\w+)")
+
+
+class Name(NamedTuple):
+    text: str
+    quoted: bool
+    span: Span
+
+
+class Group(NamedTuple):
+    """`b[].x` or `b[..i-1].x`, which only aggregates take."""
+
+    alias: str
+    path: tuple[str, ...]
+    before: int | None
+    span: Span
+
+
+class Before(NamedTuple):
+    offset: int
+
+
+def span_of(meta: Meta) -> Span:
+    return Span(meta.line, meta.column, meta.end_pos - meta.start_pos)
+
+
+def place_of(token: Token) -> Span:
+    return Span(token.line or 0, token.column or 0, len(token))
+
+
+def tokens_in(children: Sequence[Any]) -> list[str]:
+    return [child.type for child in children if isinstance(child, Token)]
+
+
+@v_args(meta=True)
+class Conditions(Transformer_NonRecursive[Token, Any]):
+    def __init__(self, findings: Findings) -> None:
+        super().__init__()
+        self.findings = findings
+
+    def disjunction(self, meta: Meta, children: list[Expr]) -> Expr:
+        return flat(Or, children, span_of(meta))
+
+    def conjunction(self, meta: Meta, children: list[Expr]) -> Expr:
+        return flat(And, children, span_of(meta))
+
+    def negated(self, meta: Meta, children: list[Expr]) -> Expr:
+        return Not(children[0], span_of(meta))
+
+    def same(self, meta: Meta, children: list[tuple[str, ...]]) -> Expr:
+        return Same(tuple(children), span_of(meta))
+
+    def compare(self, meta: Meta, children: list[Any]) -> Expr:
+        left, operator, right = children
+        return Compare(_COMPARISONS[operator], left, right, span_of(meta))
+
+    def is_in(self, meta: Meta, children: list[Any]) -> Expr:
+        return In(children[0], children[1], span=span_of(meta))
+
+    def not_in(self, meta: Meta, children: list[Any]) -> Expr:
+        return In(children[0], children[1], negated=True, span=span_of(meta))
+
+    def values(self, _: Meta, children: list[Constant | Duration]) -> tuple[Constant, ...]:
+        return tuple(
+            Constant(child.ns, child.span) if isinstance(child, Duration) else child
+            for child in children
+        )
+
+    def between(self, meta: Meta, children: list[Expr]) -> Expr:
+        operand, low, high = children
+        return Between(operand, low, high, span_of(meta))
+
+    def is_null(self, meta: Meta, children: list[Any]) -> Expr:
+        return IsNull(children[0], span=span_of(meta))
+
+    def is_not_null(self, meta: Meta, children: list[Any]) -> Expr:
+        return IsNull(children[0], negated=True, span=span_of(meta))
+
+    def like(self, meta: Meta, children: list[Any]) -> Expr:
+        return Like(children[0], _unquoted(children[1]), span_of(meta))
+
+    def arithmetic(self, meta: Meta, children: list[Any]) -> Expr:
+        left, operator, right = children
+        return Arithmetic(_SIGNS[operator.type], left, right, span_of(meta))
+
+    def negative(self, meta: Meta, children: list[Any]) -> Expr:
+        return Negative(children[-1], span_of(meta))
+
+    def minus_measure(self, meta: Meta, children: list[Any]) -> Expr:
+        measure = children[-1]
+        if isinstance(measure, Duration):
+            return Duration(-measure.ns, span_of(meta))
+        return Constant(-measure.value, span_of(meta))
+
+    def literal(self, meta: Meta, children: list[Token]) -> Expr:
+        token = children[0]
+        if token.type == "STRING":
+            return Constant(_unquoted(token), span_of(meta))
+        value = {"TRUE": True, "FALSE": False}.get(token.type)
+        return Constant(value, span_of(meta))
+
+    def measure(self, meta: Meta, children: list[Token]) -> Expr:
+        token = children[0]
+        if token.type == "DURATION":
+            return Duration(self.duration_ns(token), span_of(meta))
+        if token.type == "INT":
+            return Constant(self.int_of(token), span_of(meta))
+        value = float(token)
+        if value in {float("inf")} or len(token) > MAX_DIGITS:
+            self.findings.add("E_LITERAL", span_of(meta), "the number is too long", "shorten it")
+        return Constant(value, span_of(meta))
+
+    def bare(self, meta: Meta, children: list[Name]) -> Expr:
+        return Param(children[0].text, span_of(meta))
+
+    dollar = bare
+
+    def call(self, meta: Meta, children: list[Any]) -> Expr:
+        name, *arguments = children
+        function = name.text
+        if not name.quoted and function.lower() in AGGREGATES | FUNCTIONS.keys():
+            function = function.lower()
+        if function in AGGREGATES and not name.quoted:
+            return self._aggregate(function, arguments, span_of(meta))
+        groups = [argument for argument in arguments if isinstance(argument, Group)]
+        for group in groups:
+            self.findings.add(
+                "E_FUNCTION",
+                group.span,
+                f"`{cut(function)}` is none of the functions over a group",
+                meant(function, AGGREGATES),
+            )
+        return Call(function, () if groups else tuple(arguments), span_of(meta))
+
+    def _aggregate(self, function: str, arguments: Sequence[Any], span: Span) -> Expr:
+        match arguments:
+            case [Group(alias, path, before)]:
+                return Aggregate(function, alias, path, before, span)
+            case [Ref(alias, path, None)]:
+                return Aggregate(function, alias, path, None, span)
+            case [Param(alias)]:
+                return Aggregate(function, alias, (), None, span)
+        example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
+        self.findings.add(
+            "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example
+        )
+        return Constant(None, span)
+
+    def group(self, meta: Meta, children: list[Any]) -> Group:
+        path: tuple[str, ...] = ()
+        before: int | None = None
+        for child in children[1:]:
+            if isinstance(child, Before):
+                before = child.offset
+            else:
+                path = child
+        return Group(children[0].text, path, before, span_of(meta))
+
+    def before(self, meta: Meta, children: list[Any]) -> Before:
+        self._only_i(children[0])
+        return Before(self.int_of(children[-1]) if len(children) > 1 else 0)
+
+    def ref(self, meta: Meta, children: list[Any]) -> Expr:
+        name, *index, path = children
+        return Ref(name.text, path, index[0] if index else None, span_of(meta))
+
+    def index(self, _: Meta, children: list[Any]) -> Index:
+        sign = -1 if "MINUS" in tokens_in(children) else 1
+        if not isinstance(children[0], Name):
+            return At(sign * self.int_of(children[-1]))
+        name = children[0]
+        if name.text.lower() in {"first", "last"} and len(children) == 1:
+            return At(1 if name.text.lower() == "first" else -1)
+        self._only_i(name)
+        return Each(sign * self.int_of(children[-1]) if len(children) > 1 else 0)
+
+    def _only_i(self, name: Name) -> None:
+        if name.text.lower() != "i":
+            self.findings.add(
+                "E_INDEX",
+                name.span,
+                f"`{cut(name.text)}` is no index",
+                "write i, i-1, first, last or a number that counts from 1",
+            )
+
+    def path(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
+        return tuple(name.text for name in children)
+
+    def name(self, meta: Meta, children: list[Token]) -> Name:
+        token = children[0]
+        quoted = token.type == "QUOTED"
+        return Name(token[1:-1] if quoted else str(token), quoted, span_of(meta))
+
+    def int_of(self, token: Token) -> int:
+        if len(token) > MAX_DIGITS:
+            self.findings.add("E_LITERAL", place_of(token), "the number is too long", "shorten it")
+            return 1
+        return int(token)
+
+    def duration_ns(self, token: Token) -> int:
+        found = _LENGTH.fullmatch(token)
+        assert found is not None, token
+        whole, fraction, unit = found.groups(default="")
+        if len(whole) + len(fraction) > MAX_DIGITS:
+            self._too_long(token)
+            return 1
+        ns: int
+        ns, rest = divmod(int(whole + fraction) * UNITS_NS[unit.lower()], 10 ** len(fraction))
+        if rest:
+            message = "the length of time is not a whole number of nanoseconds"
+            self.findings.add("E_WINDOW", place_of(token), message, f"write {ns + 1} ns")
+            return ns + 1
+        if ns > MAX_NS:
+            self._too_long(token)
+        return ns
+
+    def _too_long(self, token: Token) -> None:
+        message = "the length of time is beyond 2^62 ns (146 years)"
+        self.findings.add("E_WINDOW", place_of(token), message, "write a shorter one")
+
+
+def _unquoted(token: Token) -> str:
+    return token[1:-1].replace("''", "'")

@@ -1,0 +1,369 @@
+"""From the grammar's parse tree to the tree of syntax.py.
+
+Each method is a rule of grammar.lark. What the grammar lets pass so that it can be told
+better than as a slip of syntax is found here: windows without a unit, counts of compounds,
+negations out of place. What is found wrong is collected, and the tree after an error is never
+used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from lark import Token
+from lark.tree import Meta
+from lark.visitors import v_args
+
+from topology.pattern.language.read_conditions import Conditions, Name, span_of
+from topology.pattern.language.unparse import expression_text
+from topology.pattern.tree.defaults import Options, settled
+from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.syntax import (
+    UNBOUNDED,
+    AllOf,
+    And,
+    AnyOf,
+    Column,
+    Edge,
+    EventNode,
+    Expr,
+    Item,
+    Negation,
+    Node,
+    Query,
+    Seq,
+    Span,
+)
+from topology.pattern.tree.walk import components, flat, too_deep_in
+from topology.pattern.tree.words import STRATEGIES, UNITS_NS
+
+_GREEDY: Final = "greedy"
+_EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
+
+
+class Quant(NamedTuple):
+    minimum: int
+    maximum: int
+
+
+class Loop(NamedTuple):
+    edge: Edge | None
+    greedy: bool
+
+
+_NO_LOOP: Final = Loop(edge=None, greedy=False)
+
+
+class Until(NamedTuple):
+    expr: Expr
+
+
+class Length(NamedTuple):
+    ns: int
+    span: Span
+
+
+class Option(NamedTuple):
+    keyword: str
+    values: dict[str, Any]
+    span: Span
+
+
+class Where(NamedTuple):
+    strategy: Option | None
+    members: Sequence[Name]
+    expr: Expr | None
+
+
+class Returns(NamedTuple):
+    columns: tuple[Column, ...] | None
+    into: str
+
+
+@v_args(meta=True)
+class Reading(Conditions):
+    """Of one query, since components without an alias are counted."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
+        self._components = 0
+
+    def query(self, meta: Meta, children: list[Any]) -> Query:
+        span = span_of(meta)
+        name, into = "", ""
+        where, columns = Where(None, (), None), None
+        options = [child for child in children if isinstance(child, Option)]
+        node: Node | None = None
+        within_ns = 1
+        for child in children:
+            match child:
+                case Name():
+                    name = child.text
+                case Where():
+                    where = child
+                case Length():
+                    within_ns = self._window(child)
+                case Returns():
+                    columns, into = child.columns, child.into
+                case Negation():
+                    self.findings.add(
+                        "E_NOT_ALONE",
+                        child.span,
+                        "a negation alone is no pattern",
+                        "put it into a SEQ, beside an event that must happen",
+                    )
+                case EventNode() | Seq() | AllOf() | AnyOf():
+                    node = child
+                case _:
+                    pass
+        if where.strategy is not None:
+            options.insert(0, where.strategy)
+        node = node or EventNode((), "_1")
+        self._members(where.members, node)
+        return settled(
+            Options(**self._merged(options)),
+            node=node,
+            within_ns=within_ns,
+            name=name,
+            where=where.expr,
+            columns=columns,
+            into=into,
+            span=span,
+        )
+
+    def _window(self, length: Length) -> int:
+        if length.ns <= 0:
+            self.findings.add(
+                "E_WINDOW", length.span, "the window is empty", "write more than 0, like 10 s"
+            )
+        return length.ns
+
+    def _merged(self, options: Sequence[Option]) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        seen: set[str] = set()
+        for option in options:
+            if option.keyword in seen:
+                self.findings.add(
+                    "E_SYNTAX",
+                    option.span,
+                    f"{option.keyword} is said twice",
+                    "leave one of the two out",
+                )
+            seen.add(option.keyword)
+            merged.update(option.values)
+        return merged
+
+    def _members(self, members: Sequence[Name], node: Node) -> None:
+        known = {component.alias for component in components(node)}
+        for name in members:
+            if name.text not in known:
+                message = f"no component is called `{cut(name.text)}`"
+                self.findings.add("E_ALIAS_UNKNOWN", name.span, message, meant(name.text, known))
+
+    def title(self, _: Meta, children: list[Any]) -> Name:
+        name: Name = children[0]
+        return name
+
+    def seq(self, meta: Meta, children: list[Item]) -> Seq:
+        return Seq(tuple(children), span_of(meta))
+
+    def item(self, _: Meta, children: list[Any]) -> Item:
+        *edge, node = children
+        return Item(node, edge[0] if edge else None)
+
+    def all_of(self, meta: Meta, children: list[Any]) -> AllOf:
+        return AllOf(self._positive(children), span_of(meta))
+
+    def any_of(self, meta: Meta, children: list[Any]) -> AnyOf:
+        return AnyOf(self._positive(children), span_of(meta))
+
+    def _positive(self, children: list[Any]) -> tuple[Node, ...]:
+        for child in children:
+            if isinstance(child, Negation):
+                self.findings.add(
+                    "E_NOT_PLACE",
+                    child.span,
+                    "a negation has no place of its own in AND and OR",
+                    "put it into a SEQ, where something stands before or after it",
+                )
+        return tuple(child for child in children if not isinstance(child, Negation))
+
+    def quantified(self, meta: Meta, children: list[Any]) -> Node:
+        self.findings.add(
+            "E_QUANT",
+            span_of(meta),
+            "only a single event type can be counted",
+            "put the count at the events inside, like SEQ(A a, B+ b[])",
+        )
+        node: Node = children[0]
+        return node
+
+    def negation(self, meta: Meta, children: list[Node]) -> Negation:
+        node = children[0]
+        span = span_of(meta)
+        if isinstance(node, EventNode) and node == EventNode(node.types, node.alias):
+            return Negation(node.types, node.alias, span)
+        message = "only one event can be negated, not a group or a pattern"
+        self.findings.add("E_NOT_PLACE", span, message, "write it like !B b, once for each type")
+        return Negation((), "", span)
+
+    def event(self, meta: Meta, children: list[Any]) -> EventNode:
+        self._components += 1
+        alias = f"_{self._components}"
+        quant, loop = Quant(1, 1), _NO_LOOP
+        until: Expr | None = None
+        for child in children[1:]:
+            match child:
+                case Quant():
+                    quant = child
+                case Name():
+                    alias = child.text
+                case Loop():
+                    loop = child
+                case Until():
+                    until = child.expr
+        return EventNode(children[0], alias, *quant, *loop, until, span_of(meta))
+
+    def alias(self, _: Meta, children: list[Name]) -> Name:
+        return children[0]
+
+    def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
+        every = [name for name in children if name.text == "_" and not name.quoted]
+        if every and len(children) == 1:
+            return ()
+        for name in every:
+            message = "`_` stands for every type, other types beside it say nothing"
+            self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
+        return tuple(name.text for name in children)
+
+    def quant(self, _: Meta, children: list[Token]) -> Quant:
+        match [str(child) for child in children]:
+            case ["+"]:
+                return Quant(1, UNBOUNDED)
+            case ["*"]:
+                return Quant(0, UNBOUNDED)
+            case ["?"]:
+                return Quant(0, 1)
+        counts = [self.int_of(child) for child in children if child.type == "INT"]
+        if len(counts) == 1:
+            counts.append(UNBOUNDED if len(children) == 4 else counts[0])
+        return Quant(*counts)
+
+    def edge(self, _: Meta, children: list[Token]) -> Edge:
+        return _EDGES[children[0].type]
+
+    def loop(self, _: Meta, children: list[Any]) -> Loop:
+        edges = [child for child in children if child != _GREEDY]
+        return Loop(edges[0] if edges else None, _GREEDY in children)
+
+    def greedy(self, _: Meta, __: list[Any]) -> str:
+        return _GREEDY
+
+    def until(self, _: Meta, children: list[Expr]) -> Until:
+        return Until(children[0])
+
+    def where(self, _: Meta, children: list[Any]) -> Where:
+        where = children[0]
+        return where if isinstance(where, Where) else Where(None, (), where)
+
+    def selection(self, meta: Meta, children: list[Any]) -> Where:
+        strategy, *rest = children
+        members: Sequence[Name] = ()
+        conditions: list[Expr] = []
+        for child in rest:
+            if isinstance(child, Where):
+                members = child.members
+                conditions.extend([child.expr] if child.expr is not None else [])
+            else:
+                conditions.append(child)
+        where = flat(And, conditions, span_of(meta)) if conditions else None
+        option = Option("USING", {"strategy": strategy}, span_of(meta))
+        return Where(option, members, where)
+
+    def members(self, _: Meta, children: list[Any]) -> Where:
+        *names, expr = children
+        return Where(None, names, expr)
+
+    def member(self, _: Meta, children: list[Name]) -> Name:
+        return children[0]
+
+    def strategy(self, _: Meta, children: list[Token]) -> str:
+        return STRATEGIES[children[0].lower().replace("-", "_")]
+
+    def using(self, meta: Meta, children: list[str]) -> Option:
+        return Option("USING", {"strategy": children[0]}, span_of(meta))
+
+    def matches(self, meta: Meta, children: list[Any]) -> Option:
+        values: dict[str, Any] = {"matches": children[0].lower()}
+        if len(children) > 1:
+            values["limit"] = children[1]
+        return Option("MATCHES", values, span_of(meta))
+
+    def limit(self, meta: Meta, children: list[Token]) -> int:
+        limit = self.int_of(children[0])
+        if limit < 1:
+            self.findings.add("E_SYNTAX", span_of(meta), "no match at all", "write 1 or more")
+        return limit
+
+    def skipping(self, meta: Meta, children: list[dict[str, Any]]) -> Option:
+        return Option("SKIP", children[0], span_of(meta))
+
+    def skip(self, _: Meta, children: list[Any]) -> dict[str, Any]:
+        kind = children[0].lower()
+        if len(children) > 1:
+            return {"skip": kind, "skip_to": children[1].text}
+        return {"skip": "past_last" if kind == "last" else kind}
+
+    def emit(self, meta: Meta, children: list[Any]) -> Option:
+        return Option("EMIT", self._kind("emit", children, "slack_ns"), span_of(meta))
+
+    def ties(self, meta: Meta, children: list[Token]) -> Option:
+        return Option("TIES", self._kind("ties", children), span_of(meta))
+
+    def late(self, meta: Meta, children: list[Any]) -> Option:
+        return Option("LATE", self._kind("late", children, "amend_ns"), span_of(meta))
+
+    def uncertain(self, meta: Meta, children: list[Token]) -> Option:
+        return Option("UNCERTAIN", self._kind("uncertain", children), span_of(meta))
+
+    def _kind(self, option: str, children: list[Any], length_name: str = "") -> dict[str, Any]:
+        values: dict[str, Any] = {option: children[0].lower()}
+        if len(children) > 1:
+            length: Length = children[1]
+            if length.ns < 0:
+                self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
+            values[length_name] = length.ns
+        return values
+
+    def length(self, meta: Meta, children: list[Any]) -> Length:
+        span = span_of(meta)
+        sign = -1 if children[0] == "-" else 1
+        token = children[1] if sign < 0 else children[0]
+        if token.type == "DURATION":
+            return Length(sign * self.duration_ns(token), span)
+        unit = children[-1]
+        if isinstance(unit, Name):
+            message = f"`{cut(unit.text)}` is no unit of time"
+            hint = meant(unit.text, UNITS_NS, "write ns, us, ms, s, min, h or d")
+        else:
+            message = "the length of time has no unit"
+            hint = f"write it with one, like {cut(token)} s"
+        self.findings.add("E_WINDOW", span, message, hint)
+        return Length(1, span)
+
+    def returns(self, _: Meta, children: list[Any]) -> Returns:
+        columns = tuple(child for child in children if isinstance(child, Column))
+        into = next((child for child in children if type(child) is str), "")
+        return Returns(columns or None, into)
+
+    def column(self, _: Meta, children: list[Any]) -> Column:
+        expr = children[0]
+        if len(children) > 1:
+            name = children[1].text
+        else:  # what is too deep to be told is refused, when all has been read
+            name = "" if too_deep_in(expr) else expression_text(expr)
+        return Column(expr, name)
+
+    def into(self, _: Meta, children: list[Name]) -> str:
+        return children[0].text

@@ -1,0 +1,284 @@
+"""A tree as text: `parse(unparse(query)) == query` for every query that passes the checks.
+
+What has its default is left out, except what reads better said; names stand in back-ticks
+where they must. One exception: a predicate in Python (`syntax.Test`) has no text, it is shown
+by its name and version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from topology.pattern.tree.defaults import default_emit, default_matches
+from topology.pattern.tree.syntax import (
+    LIMIT,
+    UNBOUNDED,
+    Aggregate,
+    AllOf,
+    And,
+    AnyOf,
+    Arithmetic,
+    At,
+    Between,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Each,
+    EventNode,
+    Expr,
+    In,
+    Index,
+    IsNull,
+    Item,
+    Like,
+    Negation,
+    Negative,
+    Node,
+    Not,
+    Or,
+    Param,
+    Query,
+    Ref,
+    Same,
+    Seq,
+    Test,
+)
+from topology.pattern.tree.words import (
+    AGGREGATES,
+    DAY,
+    FUNCTIONS,
+    HOUR,
+    MICROSECOND,
+    MILLISECOND,
+    MINUTE,
+    SECOND,
+    is_plain,
+    quoted,
+)
+
+OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
+"""How tightly an expression holds together; one that is looser than its place asks for
+stands in parentheses."""
+
+_STRATEGY: Final = {
+    "strict": "strict",
+    "partition": "partition",
+    "next": "skip_till_next",
+    "any": "skip_till_any",
+}
+_SKIP: Final = {"next": "TO NEXT", "past_last": "PAST LAST", "first": "TO FIRST", "last": "TO LAST"}
+_UNITS: Final = (
+    (DAY, "d"),
+    (HOUR, "h"),
+    (MINUTE, "min"),
+    (SECOND, "s"),
+    (MILLISECOND, "ms"),
+    (MICROSECOND, "us"),
+)
+
+
+def unparse(query: Query) -> str:
+    """One clause a line."""
+    lines = [f"QUERY {quoted(query.name)}"] if query.name else []
+    lines.append(f"PATTERN {_Pattern().text(query.node)}")
+    if query.where is not None:
+        lines.append(f"WHERE {expression_text(query.where)}")
+    lines.append(f"WITHIN {duration_text(query.within_ns)}")
+    lines.extend(_options(query))
+    if query.columns is not None or query.into:
+        columns = ", ".join(map(_column, query.columns)) if query.columns else "*"
+        into = f" INTO {quoted(query.into)}" if query.into else ""
+        lines.append(f"RETURN {columns}{into}")
+    return "\n".join(lines)
+
+
+def _options(query: Query) -> list[str]:
+    options = []
+    if query.strategy != "next":
+        options.append(f"USING {_STRATEGY[query.strategy]}")
+    if query.matches != default_matches(query.strategy) or query.limit != LIMIT:
+        limit = f" LIMIT {query.limit}" if query.limit != LIMIT else ""
+        options.append(f"MATCHES {query.matches.upper()}{limit}")
+    if query.skip != "none":
+        to = f" {quoted(query.skip_to)}" if query.skip_to else ""
+        options.append(f"SKIP {_SKIP[query.skip]}{to}")
+    if query.emit != default_emit(query.node) or query.slack_ns is not None:
+        slack = f" {duration_text(query.slack_ns)}" if query.slack_ns is not None else ""
+        options.append(f"EMIT {query.emit.upper()}{slack}")
+    if query.ties == "key":
+        options.append("TIES BY KEY")
+    if query.late != "report":
+        amend = f" {duration_text(query.amend_ns)}" if query.late == "amend" else ""
+        options.append(f"LATE {query.late.upper()}{amend}")
+    if query.uncertain != "nominal":
+        options.append(f"UNCERTAIN {query.uncertain.upper()}")
+    return options
+
+
+def _column(column: Column) -> str:
+    text = expression_text(column.expr)
+    return text if column.name == text else f"{text} AS {quoted(column.name)}"
+
+
+def duration_text(length_ns: int) -> str:
+    """In the largest unit that holds it without a fraction."""
+    for unit_ns, unit in _UNITS:
+        if length_ns and length_ns % unit_ns == 0:
+            return f"{length_ns // unit_ns} {unit}"
+    return f"{length_ns} ns"
+
+
+class _Pattern:
+    """Counts components, whose place is the hidden alias of those without one."""
+
+    def __init__(self) -> None:
+        self._place = 0
+
+    def text(self, node: Node | Negation) -> str:
+        match node:
+            case EventNode():
+                return self._event(node)
+            case Negation():
+                return f"!{self._component(node.types, node.alias)}"
+            case Seq(items):
+                return f"SEQ({', '.join(map(self._item, items))})"
+            case AllOf(nodes):
+                return f"AND({', '.join(map(self.text, nodes))})"
+            case AnyOf(nodes):
+                return f"OR({', '.join(map(self.text, nodes))})"
+
+    def _item(self, item: Item) -> str:
+        edge = f"{item.edge.upper()} " if item.edge else ""
+        return edge + self.text(item.node)
+
+    def _component(self, types: Sequence[str], alias: str, quant: str = "", group: str = "") -> str:
+        self._place += 1
+        text = ("|".join("`_`" if each == "_" else quoted(each) for each in types) or "_") + quant
+        return text if alias == f"_{self._place}" else f"{text} {quoted(alias)}{group}"
+
+    def _event(self, node: EventNode) -> str:
+        quant = _quant(node.minimum, node.maximum)
+        text = self._component(node.types, node.alias, quant, "[]" if node.is_group else "")
+        if node.loop or node.greedy:
+            words = [node.loop.upper() if node.loop else "", "GREEDY" if node.greedy else ""]
+            text += " LOOP " + " ".join(word for word in words if word)
+        if node.until is not None:
+            text += f" UNTIL ({expression_text(node.until)})"
+        return text
+
+
+def _quant(minimum: int, maximum: int) -> str:
+    plain = {(1, 1): "", (1, UNBOUNDED): "+", (0, UNBOUNDED): "*", (0, 1): "?"}
+    if (minimum, maximum) in plain:
+        return plain[minimum, maximum]
+    if minimum == maximum:
+        return f"{{{minimum}}}"
+    return f"{{{minimum},{'' if maximum == UNBOUNDED else maximum}}}"
+
+
+def expression_text(expr: Expr) -> str:
+    return _at(expr, OR)
+
+
+def _at(expr: Expr, level: int) -> str:
+    text, own = _told(expr)
+    return text if own >= level else f"({text})"
+
+
+def _told(expr: Expr) -> tuple[str, int]:
+    """The text of an expression, and how tightly it holds together."""
+    match expr:
+        case Or(parts):
+            return " OR ".join(_at(part, AND) for part in parts), OR
+        case And(parts):
+            return " AND ".join(_at(part, NOT) for part in parts), AND
+        case Not(operand):
+            return f"NOT {_at(operand, TEST)}", NOT
+        case Arithmetic(operator, left, right):
+            level = SUM if operator in {"+", "-"} else TERM
+            return f"{_at(left, level)} {operator} {_at(right, level + 1)}", level
+        case Negative(operand):
+            is_number = isinstance(operand, Constant | Duration)
+            return f"-({_at(operand, OR)})" if is_number else f"-{_at(operand, ATOM)}", FACTOR
+        case Constant() | Duration():
+            return _constant(expr)
+        case Compare() | In() | Between() | IsNull() | Like() | Same():
+            return _test(expr), TEST
+        case _:
+            return _atom(expr), ATOM
+
+
+def _test(expr: Compare | In | Between | IsNull | Like | Same) -> str:
+    match expr:
+        case Compare(operator, left, right):
+            return f"{_at(left, SUM)} {operator} {_at(right, SUM)}"
+        case In(operand, values, negated):
+            among = ", ".join(_at(value, FACTOR) for value in values)
+            return f"{_at(operand, SUM)} {'NOT ' if negated else ''}IN ({among})"
+        case Between(operand, low, high):
+            return f"{_at(operand, SUM)} BETWEEN {_at(low, SUM)} AND {_at(high, SUM)}"
+        case IsNull(operand, negated):
+            return f"{_at(operand, SUM)} IS {'NOT ' if negated else ''}NULL"
+        case Like(operand, pattern):
+            return f"{_at(operand, SUM)} LIKE {_string(pattern)}"
+        case Same(paths):
+            return f"[{', '.join(map(_path, paths))}]"
+
+
+def _constant(expr: Constant | Duration) -> tuple[str, int]:
+    if isinstance(expr, Duration):
+        return duration_text(expr.ns), FACTOR if expr.ns < 0 else ATOM
+    value = expr.value
+    if value is None or isinstance(value, bool):
+        return str(value).upper() if value is not None else "NULL", ATOM
+    if isinstance(value, str):
+        return _string(value), ATOM
+    text = repr(value)
+    return text, FACTOR if text.startswith("-") else ATOM
+
+
+def _atom(expr: Expr) -> str:
+    match expr:
+        case Param(name):
+            return f"${name if is_plain(name) else quoted(name)}"
+        case Ref(alias, path, index):
+            return f"{quoted(alias)}{_index(index)}.{_path(path)}"
+        case Aggregate(function, alias, path, before):
+            offset = "" if before is None else f"..i-{before}" if before else "..i"
+            attribute = f".{_path(path)}" if path else ""
+            return f"{function}({quoted(alias)}[{offset}]{attribute})"
+        case Call(function, arguments):
+            listed = ", ".join(expression_text(argument) for argument in arguments)
+            return f"{_function(function)}({listed})"
+        case Test(name, version, aliases):
+            return f"{quoted(name)}@{version}({', '.join(map(quoted, aliases))})"
+        case _:
+            raise AssertionError(f"no text for {type(expr).__name__}")
+
+
+def _function(name: str) -> str:
+    """In back-ticks it is never taken for a built-in one of other case."""
+    is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES
+    return f"`{name}`" if is_other else quoted(name)
+
+
+def _index(index: Index | None) -> str:
+    match index:
+        case None:
+            return ""
+        case Each(offset):
+            return f"[i{offset:+d}]" if offset else "[i]"
+        case At(position):
+            return "[last]" if position == -1 else f"[{position}]"
+
+
+def _path(path: Sequence[str]) -> str:
+    return ".".join(name if is_plain(name) else quoted(name) for name in path)
+
+
+def _string(value: str) -> str:
+    doubled = value.replace("'", "''")
+    return f"'{doubled}'"

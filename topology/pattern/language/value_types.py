@@ -1,0 +1,261 @@
+"""What is known of the types of values before any event has come.
+
+A value is a number, text or a flag (TRUE, FALSE); NULL is a kind of its own here; None is
+"anything". Payload attributes are None unless declared. What can never be anything but NULL, like
+`'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, get_args
+
+from topology.pattern.language.unparse import expression_text
+from topology.pattern.tree.errors import Findings, meant
+from topology.pattern.tree.syntax import (
+    RESERVED,
+    Aggregate,
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Constant,
+    Duration,
+    EventNode,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Negation,
+    Negative,
+    Not,
+    Or,
+    Param,
+    Ref,
+    Same,
+    Test,
+)
+from topology.pattern.tree.walk import operands
+
+Kind = Literal["number", "text", "flag", "null"]
+Declared = Literal["number", "text", "flag", "any"]
+"""What an attribute may be declared as; `any` for what has fields of its own, too."""
+
+Types = Mapping[str, Mapping[str, Declared]]
+"""Event type to the attributes of its payload, those of objects with dots (`pos.x`)."""
+
+Value = bool | int | float | str | None
+Params = Mapping[str, Value]
+
+MAX_INT_DIGITS: Final = 100
+
+_RESERVED_KINDS: Final[Mapping[str, Kind]] = {
+    "time": "number",
+    "ts": "number",
+    "error": "number",
+    "seq": "number",
+    "source": "text",
+    "type": "text",
+}
+_TAKES: Final[Mapping[str, Kind]] = {
+    "abs": "number",
+    "sqrt": "number",
+    "lower": "text",
+    "upper": "text",
+    "length": "text",
+}
+_GIVES: Final[Mapping[str, Kind]] = {
+    "abs": "number",
+    "sqrt": "number",
+    "lower": "text",
+    "upper": "text",
+    "length": "number",
+}
+_A: Final[Mapping[Kind, str]] = {
+    "number": "a number",
+    "text": "text",
+    "flag": "TRUE or FALSE",
+    "null": "NULL",
+}
+
+
+def kind_of(value: Value) -> Kind:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "flag"
+    return "text" if isinstance(value, str) else "number"
+
+
+class Kinds:
+    """The kinds of the expressions of one query; what cannot be goes to `findings`."""
+
+    def __init__(
+        self,
+        components: Iterable[EventNode | Negation],
+        params: Params | None,
+        types: Types | None,
+        findings: Findings,
+    ) -> None:
+        self._types_of = {each.alias: each.types for each in components}
+        self._params = params or {}
+        self._types = types
+        self._findings = findings
+
+    def condition(self, expr: Expr) -> None:
+        """An expression where TRUE or FALSE is due."""
+        kind = self.of(expr)
+        if kind in {"number", "text"}:
+            self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
+        elif isinstance(expr, Constant) and not expr.value:
+            self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
+
+    def of(self, expr: Expr) -> Kind | None:
+        """The kind of a value, None if it can be any."""
+        match expr:
+            case And() | Or() | Not():
+                for each in operands(expr):
+                    self.condition(each)
+                return "flag"
+            case Compare() | In() | Between() | IsNull() | Like():
+                self._test(expr)
+                return "flag"
+            case Same(paths):
+                for alias in self._types_of:
+                    for path in paths:
+                        self._attribute(Ref(alias, path, None, expr.span))
+                return "flag"
+            case Test():
+                return "flag"
+            case Negative() | Arithmetic():
+                for each in operands(expr):
+                    self._expect(each, "number", "only numbers can be counted with")
+                return "number"
+            case Aggregate():
+                return self._aggregate(expr)
+            case Call():
+                return self._call(expr)
+            case _:
+                return self._atom(expr)
+
+    def _atom(self, expr: Expr) -> Kind | None:
+        match expr:
+            case Constant(value):
+                self._bounded(expr)
+                return kind_of(value)
+            case Duration():
+                return "number"
+            case Param(name) if name in self._params:
+                return kind_of(self._params[name])
+            case Ref():
+                return self._attribute(expr)
+            case _:
+                return None
+
+    def _bounded(self, constant: Constant) -> None:
+        value = constant.value
+        if isinstance(value, float) and not math.isfinite(value):
+            self._never(constant, f"{value} is no number of the language", "use IS NULL")
+        elif isinstance(value, int) and abs(value) >= 10**MAX_INT_DIGITS:
+            self._never(constant, "the number is too long", "shorten it")
+
+    def _test(self, expr: Compare | In | Between | IsNull | Like) -> None:
+        match expr:
+            case Compare(operator, left, right):
+                self._compared(expr, left, right, is_order=operator not in {"=", "!="})
+            case In(operand, values):
+                kind = self.of(operand)
+                among = {kind_of(value.value) for value in values} - {"null"}
+                if kind is not None and among and kind not in among:
+                    shown = f"`{expression_text(operand)}`, {_A[kind]}, is none of these"
+                    self._never(expr, shown, "compare values of one type")
+            case Between(operand, low, high):
+                self._compared(expr, operand, low, is_order=True)
+                self._compared(expr, operand, high, is_order=True)
+            case IsNull(operand):
+                self.of(operand)
+            case Like(operand):
+                self._expect(operand, "text", "LIKE compares text")
+
+    def _compared(self, whole: Expr, left: Expr, right: Expr, *, is_order: bool) -> None:
+        kinds = (self.of(left), self.of(right))
+        one, other = kinds
+        if "null" in kinds:
+            message = "nothing is equal to NULL, larger or smaller: this never holds"
+            self._findings.add("W_ALWAYS_FALSE", whole.span, message, "write IS NULL")
+        elif is_order and "flag" in kinds:
+            self._never(whole, "TRUE and FALSE have no order", "compare with = or !=")
+        elif one is not None and other is not None and one != other:
+            told = f"`{expression_text(left)}` is {_A[one]}"
+            shown = f"{told}, `{expression_text(right)}` is {_A[other]}"
+            self._never(whole, shown, "compare values of one type")
+
+    def _expect(self, expr: Expr, kind: Kind, why: str) -> None:
+        found = self.of(expr)
+        if found is not None and found not in {kind, "null"}:
+            self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
+
+    def _aggregate(self, expr: Aggregate) -> Kind | None:
+        kind = self._attribute(Ref(expr.alias, expr.path, None, expr.span)) if expr.path else None
+        if expr.function in {"sum", "avg", "stddev"} and kind not in {None, "number"}:
+            message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
+            self._never(expr, message, "use count, min or max")
+        return None if expr.function in {"min", "max"} else "number"
+
+    def _call(self, expr: Call) -> Kind | None:
+        takes = _TAKES.get(expr.function)
+        for argument in expr.arguments:
+            if takes is None:
+                self.of(argument)
+            else:
+                self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
+        return _GIVES.get(expr.function)
+
+    def _attribute(self, ref: Ref) -> Kind | None:
+        first, *rest = ref.path
+        if first in _RESERVED_KINDS:
+            if rest:
+                message = f"`{first}` of an event has no attributes"
+                hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
+                self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
+            return _RESERVED_KINDS[first]
+        path = rest if first == "payload" else list(ref.path)
+        if self._types is None or not path or ref.alias not in self._types_of:
+            return None
+        return self._declared(ref, ".".join(path))
+
+    def _declared(self, ref: Ref, path: str) -> Kind | None:
+        types = self._types or {}
+        named = self._types_of[ref.alias] or tuple(types)
+        known = [types[each] for each in named if each in types]
+        if len(known) < len(named):
+            return None  # E_TYPE_UNKNOWN is told once, at the component
+        found = {_kind_in(attributes, path) for attributes in known} - {"absent"}
+        if not found:
+            message = (
+                f"events of type {' or '.join(f'`{each}`' for each in named)} have no `{path}`"
+            )
+            every = {attribute for attributes in known for attribute in attributes}
+            self._findings.add(
+                "E_ATTRIBUTE_UNKNOWN", ref.span, message, meant(path, every | RESERVED)
+            )
+        kind = found.pop() if len(found) == 1 else "any"
+        return next((each for each in get_args(Kind) if each == kind), None)
+
+    def _never(self, expr: Expr, message: str, hint: str) -> None:
+        self._findings.add("E_LITERAL", expr.span, message, hint)
+
+
+def _kind_in(attributes: Mapping[str, Declared], path: str) -> Declared | Literal["absent"]:
+    if path in attributes:
+        return attributes[path]
+    if any(each.startswith(f"{path}.") for each in attributes):
+        return "any"
+    above = path
+    while "." in above:
+        above = above.rpartition(".")[0]
+        if attributes.get(above) == "any":
+            return "any"
+    return "absent"

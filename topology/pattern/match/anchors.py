@@ -1,0 +1,94 @@
+"""What a match is known by: its anchor, made of content alone, never of arrival (patterns.md 4.5).
+
+* MATCHES ONE: the start event. Whatever the walk from it takes, it is one result.
+* MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last
+  event of each group that a group follows directly, and a mark for each optional one not taken.
+  So a late event that joins a group updates the match.
+* Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
+  another result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from topology.pattern.match.match import Match
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.free_groups import is_free
+from topology.pattern.tree.normal_form import Alternative, NormalForm
+
+ABSENT: Final = b"-"
+
+NOTHING: Final = 0
+LAST: Final = 1
+EVERY: Final = 2
+
+
+class Anchors:
+    """Of a query's matches. Cost: what is spelled, O(components), or O(events) where all count."""
+
+    __slots__ = ("_is_one", "_skeletons")
+
+    def __init__(self, form: NormalForm) -> None:
+        by_content = form.query.uncertain == "possible"
+        self._is_one = form.query.matches == "one" and not by_content
+        maximal = form.query.matches == "maximal" and not by_content
+        self._skeletons = [
+            _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives
+        ]
+
+    def of(self, match: Match) -> bytes:
+        if self._is_one:
+            return spelled(match.first)
+        parts = [b"%d" % match.alternative]
+        skeleton = self._skeletons[match.alternative]
+        if skeleton is None:
+            for j, entries in enumerate(match.bound):
+                parts.append(b"/%d" % j)
+                parts += map(spelled, entries)
+            return b"".join(parts)
+        parts.append(spelled(match.last))
+        for (place, part), entries in zip(skeleton, match.bound, strict=True):
+            if not entries:
+                parts.append(place + ABSENT)
+            elif part != NOTHING:
+                parts.append(place)
+                parts += (spelled(entries[-1]),) if part == LAST else map(spelled, entries)
+        return b"".join(parts)
+
+
+def has_skeleton(alternative: Alternative) -> bool:
+    return alternative.is_linear and all(
+        is_free(alternative, component) for component in alternative.components
+    )
+
+
+def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
+    """Of each component its place, and what of it counts."""
+    components = alternative.components
+    found = []
+    for j, component in enumerate(components):
+        before_group = j + 1 < len(components) and components[j + 1].is_group
+        counts = EVERY if not component.is_group else LAST if before_group else NOTHING
+        found.append((b"/%d" % j, counts))
+    return found
+
+
+def spelled(entry: Entry) -> bytes:
+    """The identity, set apart from what follows; made once."""
+    if not entry.spelled:
+        event = entry.event
+        entry.spelled = b"\0%s\0%d\0%d" % (event.source.encode(), event.epoch, event.seq)
+    return entry.spelled
+
+
+def spelled_key(partition: Sequence[Any]) -> bytes:
+    """The key in one spelling: equal values, like 1 and 1.0, have the same."""
+    return "\0".join(_spelled_value(value) for value in partition).encode()
+
+
+def _spelled_value(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{type(value).__name__}:{value}"

@@ -1,0 +1,55 @@
+"""After-match skip: which of all matches of a partition are kept (patterns.md 2.3).
+
+Matches sorted by (start, end) are kept or dropped one after the other: TO NEXT drops
+others with the start of a kept one, PAST LAST those that start at or before a kept one's end,
+TO FIRST/LAST v those that start before that event of v. So what was kept last decides about
+what follows, and what is final needs no more looking at than its `Barrier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from topology.pattern.match.match import Match
+from topology.pattern.store.entry import Key
+
+BEFORE_ALL: Key = (-(1 << 63), "", -1, -1)
+
+
+class Barrier:
+    """Matches that start before `key`, or with it, are dropped."""
+
+    __slots__ = ("includes", "key")
+
+    def __init__(self, key: Key = BEFORE_ALL, includes: bool = False) -> None:
+        self.key = key
+        self.includes = includes
+
+    def drops(self, match: Match) -> bool:
+        start = match.first.key
+        return start < self.key or (self.includes and start == self.key)
+
+    def behind(self, other: Barrier) -> Barrier:
+        """The one of the two that drops more."""
+        return self if (self.key, self.includes) >= (other.key, other.includes) else other
+
+
+def after(match: Match, mode: str, component: int | None) -> Barrier:
+    """What a kept match drops of those that follow it. `component`: that of SKIP TO's alias."""
+    if mode == "past_last":
+        return Barrier(match.last.key, includes=True)
+    if mode == "next":
+        return Barrier(match.first.key, includes=True)
+    entries = match.bound[component] if component is not None else ()
+    if not entries:
+        return Barrier()
+    return Barrier((entries[0] if mode == "first" else entries[-1]).key)
+
+
+def by_start(matches: Iterable[Match]) -> list[Match]:
+    return sorted(matches, key=_start)
+
+
+def _start(match: Match) -> Any:
+    return (match.first.key, match.last.key, match.content)

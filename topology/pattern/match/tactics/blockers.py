@@ -1,0 +1,210 @@
+"""Negations: is there an event in a gap of the match that must not be there?
+
+Source: patterns.md 2.4; `normal_form.Blocker` says exactly where a gap begins and ends. All
+bounds are reference times.
+
+Cost: two bisects for each negation; a scan of the gap only where a predicate ties the negated
+event to the match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from topology.pattern.compile import expression
+from topology.pattern.compile.expression import Condition, Function
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.rules import Rules, slots_of
+from topology.pattern.store.entry import Entry
+from topology.pattern.store.index import Index
+from topology.pattern.tree.normal_form import Alternative, Blocker, asks_for_null
+from topology.pattern.tree.walk import aliases
+
+
+class Gap:
+    """One negation. `left` and `right`: all components on either side, not the nearest alone.
+    `conditions`: those that tie it to the match; what is on it alone the index has seen to."""
+
+    __slots__ = ("conditions", "left", "number", "right", "slot", "strict")
+
+    def __init__(
+        self,
+        number: int,
+        blocker: Blocker,
+        rules: Rules,
+        conditions: list[tuple[tuple[int, ...], Condition]],
+    ) -> None:
+        self.number = number
+        self.slot = rules.count + number
+        self.strict = blocker.strict
+        self.conditions = conditions
+        left = set(blocker.left)
+        for j in blocker.left:
+            left.update(rules.before[j])
+        right = set(blocker.right)
+        for j in blocker.right:
+            right.update(rules.after[j])
+        self.left = tuple(sorted(left))
+        self.right = tuple(sorted(right))
+
+
+class Gaps:
+    """All negations of an alternative."""
+
+    __slots__ = ("gaps", "has_end", "has_start", "rules")
+
+    def __init__(
+        self,
+        rules: Rules,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self.rules = rules
+        self.gaps = [
+            Gap(k, blocker, rules, _ties(alternative, blocker, params, functions))
+            for k, blocker in enumerate(alternative.blockers)
+        ]
+        minimum = rules.minimum
+        self.has_start = any(all(minimum[j] == 0 for j in gap.left) for gap in self.gaps)
+        self.has_end = any(all(minimum[j] == 0 for j in gap.right) for gap in self.gaps)
+
+    def blocked(
+        self, place: Place, bound: list[Any], first: Entry, last: Entry, budget: Budget
+    ) -> bool:
+        """`bound` has the slots of a binding; those of negations are empty before and after."""
+        for gap in self.gaps:
+            index = place.blockers[self.rules.number][gap.number]
+            if gap.strict:
+                if self._next_one_blocks(gap, index, place, bound, first, last):
+                    return True
+            elif self._any_blocks(gap, index, bound, first, last, budget):
+                return True
+        return False
+
+    def waiting(self, bound: Sequence[Sequence[Entry]]) -> list[int]:
+        """Slots of the negations whose gap is the end of this match."""
+        return [gap.slot for gap in self.gaps if _earliest(bound, gap.right) is None]
+
+    def asks_for_next(self, bound: Sequence[Sequence[Entry]]) -> bool:
+        """Whether one at the end of this match is STRICT."""
+        return any(gap.strict and _earliest(bound, gap.right) is None for gap in self.gaps)
+
+    def _any_blocks(
+        self,
+        gap: Gap,
+        index: Index,
+        bound: list[Any],
+        first: Entry,
+        last: Entry,
+        budget: Budget,
+    ) -> bool:
+        if not index.times:
+            return False
+        low, high = self._cut(gap, index, bound, first, last)
+        budget.steps += 1
+        if not gap.conditions:
+            return low < high
+        for at in range(low, high):
+            budget.steps += 1
+            if self._satisfies(gap, bound, index.entries[at]):
+                return True
+        return False
+
+    def _cut(
+        self, gap: Gap, index: Index, bound: list[Any], first: Entry, last: Entry
+    ) -> tuple[int, int]:
+        """Positions of what is in the gap."""
+        left = _latest(bound, gap.left)
+        right = _earliest(bound, gap.right)
+        if left is None and right is None:
+            return 0, 0
+        within_ns = self.rules.within_ns
+        if left is None:
+            low = index.before_time(last.time_ns - within_ns)
+        else:
+            low = index.up_to_time(left.time_ns)
+        if right is None:
+            return low, index.up_to_time(first.time_ns + within_ns)
+        return low, index.before_time(right.time_ns)
+
+    def _next_one_blocks(
+        self,
+        gap: Gap,
+        index: Index,
+        place: Place,
+        bound: list[Any],
+        first: Entry,
+        last: Entry,
+    ) -> bool:
+        everything = place.everything
+        if everything is None:
+            raise ValueError("a strict negation needs the index of everything")
+        left = _latest(bound, gap.left)
+        right = _earliest(bound, gap.right)
+        if left is not None:
+            at = everything.behind(left.key)
+        elif right is not None:
+            at = everything.position(right.key) - 1
+        else:
+            return False
+        if not 0 <= at < len(everything):
+            return False
+        entry = everything.entries[at]
+        low, high = self._cut(gap, index, bound, first, last)
+        found = index.position(entry.key)
+        if not low <= found < high or index.entries[found] is not entry:
+            return False
+        return self._satisfies(gap, bound, entry)
+
+    def _satisfies(self, gap: Gap, bound: list[Any], entry: Entry) -> bool:
+        bound[gap.slot] = [entry]
+        try:
+            for needed, condition in gap.conditions:
+                absent = any(not bound[a] for a in needed)
+                if not absent and condition.holds(bound) is not True:
+                    return False
+            return True
+        finally:
+            bound[gap.slot] = []
+
+
+def _ties(
+    alternative: Alternative,
+    blocker: Blocker,
+    params: Mapping[str, Any] | None,
+    functions: Mapping[str, Function] | None,
+) -> list[tuple[tuple[int, ...], Condition]]:
+    """Conjuncts that name others besides, each with the components that it must find there:
+    where one of them is absent it is no condition. One that asks for NULL needs none."""
+    names, groups = slots_of(alternative)
+    ties: list[tuple[tuple[int, ...], Condition]] = []
+    for expr in blocker.predicates:
+        others = aliases(expr) - {blocker.alias}
+        needed: tuple[int, ...] = ()
+        if not others:
+            continue
+        if not asks_for_null(expr):
+            if not others <= names.keys():
+                continue
+            needed = tuple(sorted(names[alias] for alias in others))
+        ties.append((needed, expression.condition(expr, names, groups, params, functions)))
+    return ties
+
+
+def _latest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:
+    found: Entry | None = None
+    for j in components:
+        if bound[j] and (found is None or bound[j][-1].key > found.key):
+            found = bound[j][-1]
+    return found
+
+
+def _earliest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:
+    found: Entry | None = None
+    for j in components:
+        if bound[j] and (found is None or bound[j][0].key < found.key):
+            found = bound[j][0]
+    return found

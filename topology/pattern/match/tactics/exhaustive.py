@@ -1,0 +1,102 @@
+"""Everything the language has: units of an end event, and ALL from a start event.
+
+MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that
+no other contains. That is exponential in the length of a group whose members depend on each
+other. Where they do not, `slices` finds the same without; where they depend on their neighbours
+only, `chains` spare most of it.
+
+What leaves out an entry that a greedy group could take is no valid match (`greedy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from topology.pattern.compile.expression import Function
+from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.tactics.blockers import Gaps
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.chains import chains
+from topology.pattern.match.tactics.greedy import goes_on
+from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.tactics.search import Search
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import Alternative, NormalForm
+
+
+class Finder(Protocol):
+    """Finds the matches of one alternative, in the order of `match.in_order`; if there are more
+    than `wanted`, so many or more of them."""
+
+    gaps: Gaps
+
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]: ...
+
+
+class Enumeration:
+    """The tactic of all modes but ONE: each alternative by its finder, the results together."""
+
+    __slots__ = ("_by_end", "_finders", "_limit", "_reach_ns")
+
+    def __init__(self, form: NormalForm, finders: list[Finder]) -> None:
+        query = form.query
+        self._finders = finders
+        self._limit = query.limit
+        self._by_end = query.strategy == "any"
+        waits = not self._by_end or any(finder.gaps.has_end for finder in finders)
+        waits = waits or any(map(goes_on, form.alternatives))
+        self._reach_ns = query.within_ns if waits else 0
+
+    def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
+        budget = Budget(self._limit)
+        matches: list[Match] = []
+        for finder in self._finders:
+            matches += finder.find(place, anchor, self._limit + 1, budget)
+        if len(self._finders) > 1:
+            matches = in_order(matches)
+        return Evaluation(
+            matches[: self._limit],
+            overflow=len(matches) > self._limit or budget.is_spent,
+            hi_ns=anchor.time_ns + self._reach_ns,
+            steps=budget.steps,
+        )
+
+
+class Exhaustive:
+    """A finder for any alternative."""
+
+    __slots__ = ("_by_end", "_chains", "_in_order", "_maximal", "_rules", "gaps")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self._rules = Rules(form, alternative, params, functions)
+        self.gaps = Gaps(self._rules, alternative, params, functions)
+        self._by_end = form.query.strategy == "any"
+        self._in_order = self._by_end and alternative.is_linear
+        self._maximal = form.query.matches == "maximal" and any(
+            part.is_group or part.is_optional for part in alternative.components
+        )
+
+        self._chains = [False] * len(alternative.components)
+        if self._maximal:
+            self._chains = chains(alternative)
+
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
+        most = budget.most if self._maximal else wanted
+        search = Search(self._rules, self.gaps, place, budget, most, self._chains)
+        if self._by_end:
+            search.ending_in(anchor)
+        else:
+            search.starting_with(anchor)
+        found = search.found
+        if self._maximal:
+            found = maximal(found[:wanted] if budget.is_spent else found)
+        return found if self._in_order else in_order(found)

@@ -1,0 +1,134 @@
+"""LOOP GREEDY under MATCHES ALL and MAXIMAL: a match must not leave out what its group could take.
+
+A match is valid only if no entry that fits the greedy group lies behind the group's last entry
+(if it is absent, behind the last of what stands before it; where there is none, behind the match's
+first) and before the first entry of what follows it; where nothing of that is there, up to
+the end of the window. Nor may that first entry fit the group itself: what fits both goes to
+the group. To *fit* is to be eligible as the next of the group: in order, within its maximum,
+not ended by UNTIL, contiguous, and with conditions that hold with what the match has before it.
+"Before" is by reference time, or by key with TIES BY KEY, as everywhere. Entries that the match
+has elsewhere (AND) are taken already.
+
+So the question is asked at the step that closes the group, and of groups never closed at
+the end. MATCHES ONE does not ask it: its walk lets the group take what it can (`walk`).
+
+Cost: a few bisects for each such step, and each entry of the group's index in between, up to the
+first that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import Alternative
+
+
+class Greed:
+    """The greedy groups of an alternative, in one place."""
+
+    __slots__ = ("_budget", "_everything", "_rules", "enders", "groups", "indexes")
+
+    def __init__(self, rules: Rules, place: Place, budget: Budget) -> None:
+        self._rules = rules
+        self._budget = budget
+        self._everything = place.everything
+        self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
+        self.indexes = place.components[rules.number]
+        self.enders = place.enders[rules.number] if place.enders else ()
+
+    def forbids(self, bound: list[list[Entry]], j: int, entry: Entry, first: Entry) -> bool:
+        """The step into j by the entry, which has not been taken yet."""
+        rules = self._rules
+        return any(
+            g in rules.before[j]
+            and not rules.is_closed(bound, g)
+            and self._leaves_out(bound, g, first, entry)
+            for g in self.groups
+        )
+
+    def forbids_end(self, bound: list[list[Entry]], first: Entry) -> bool:
+        """The end of the match."""
+        return any(
+            not self._rules.is_closed(bound, g) and self._leaves_out(bound, g, first, None)
+            for g in self.groups
+        )
+
+    def _leaves_out(
+        self, bound: list[list[Entry]], g: int, first: Entry, successor: Entry | None
+    ) -> bool:
+        rules, index = self._rules, self.indexes[g]
+        if len(bound[g]) >= rules.maximum[g]:
+            return False
+        low = rules.begin(bound, g, index, self._floor(bound, g) or first)
+        if successor is None:
+            high = index.up_to_time(first.time_ns + rules.within_ns)
+        elif rules.by_key:
+            high = index.position(successor.key)
+        else:
+            high = index.before_time(successor.time_ns)
+        for at in range(low, high):
+            if self._fits(bound, g, index.entries[at]):
+                return True
+        if successor is None:
+            return False
+        at = index.position(successor.key)
+        is_of_group = at < len(index) and index.entries[at] is successor
+        return is_of_group and self._fits(bound, g, successor)
+
+    def _floor(self, bound: list[list[Entry]], g: int) -> Entry | None:
+        """The last entry of the group, or else of what stands before it."""
+        if bound[g]:
+            return bound[g][-1]
+        lasts = [bound[i][-1] for i in self._rules.before[g] if bound[i]]
+        return max(lasts, key=lambda entry: entry.key, default=None)
+
+    def _fits(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
+        rules = self._rules
+        self._budget.steps += 1
+        if not rules.is_linear:
+            if any(entry is one for entries in bound for one in entries):
+                return False
+            bound = [[one for one in entries if one.key < entry.key] for entries in bound]
+        if rules.is_ender(bound, g, entry) or self._is_ended(bound, g, entry):
+            return False
+        if rules.edge(bound, g) == "strict" and not self._is_next(bound, entry):
+            return False
+        bound[g].append(entry)
+        fits = rules.holds(bound, g)
+        bound[g].pop()
+        return fits
+
+    def _is_ended(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
+        if self._rules.enders[g] is None or not bound[g]:
+            return False
+        enders = self.enders[g]
+        if enders is None:
+            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        high = enders.position(entry.key)
+        return self._rules.end_of_group(bound, g, enders, high, self._budget) is not None
+
+    def _is_next(self, bound: Sequence[Sequence[Entry]], entry: Entry) -> bool:
+        """Directly behind the last entry there is."""
+        if self._everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        last = max((entries[-1] for entries in bound if entries), key=_key, default=None)
+        if last is None:
+            return True
+        return self._everything.entries[self._everything.behind(last.key)] is entry
+
+
+def goes_on(alternative: Alternative) -> bool:
+    """Whether a match may end with a greedy group, so that what comes later may forbid it."""
+    parts = alternative.components
+    return any(
+        part.greedy and all(other.is_optional for other in parts if part.index in other.before)
+        for part in parts
+    )
+
+
+def _key(entry: Entry) -> tuple[int, str, int, int]:
+    return entry.key

@@ -1,0 +1,173 @@
+"""Sequences under skip-till-any whose groups are free: groups are cut, never enumerated.
+
+Source: patterns.md 3.3. The end is the anchor. Going backwards it is found for each
+component which entry is the latest that still leaves one for each component behind it; then
+the singles are chosen from the first component on, none beyond its latest, so that without
+predicates no choice is a dead end. A group takes all eligible entries between its neighbours.
+
+Between two adjacent groups (A+ B+) the border is chosen like a single: it is an a such that some
+b is later, and no a lies between it and the first such b. Left of it is all A, right of it
+all B.
+
+Optional components make several *lines* of a sequence, one for each choice of what is there. The
+matches of all lines are all there are; for MAXIMAL, those that no other contains.
+
+The order in which matches of a line are found is that of `match.in_order`, so that of a
+sequence without optional components a limit cuts there and looks no further.
+
+Cost: O(components · log n) for a unit and for each match, for each line; where predicates tie
+elements of groups to singles, also the entries sifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, Final
+
+from topology.pattern.compile.expression import Function
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.tactics.blockers import Gaps
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.cutting import Cutting, Line
+from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.store.entry import Entry
+from topology.pattern.store.index import Index
+from topology.pattern.tree.free_groups import is_free
+from topology.pattern.tree.normal_form import Alternative, NormalForm
+
+MAX_OPTIONAL: Final = 4
+"""Optional components of a sequence; with more the exhaustive search is no worse."""
+
+
+def can_slice(form: NormalForm, alternative: Alternative) -> bool:
+    """Whether this finder is right for the alternative."""
+    parts = alternative.components
+    if form.query.strategy != "any" or form.query.matches == "one" or not alternative.is_linear:
+        return False
+    if any(part.edge != "any" for part in parts):
+        return False
+    groups = [part for part in parts if part.is_group]
+    if groups and form.query.matches != "maximal":
+        return False
+    if sum(part.is_optional for part in parts) > MAX_OPTIONAL:
+        return False
+    return all(is_free(alternative, part) for part in parts)
+
+
+class Slices:
+    """The finder."""
+
+    __slots__ = ("_lines", "_maximal", "_rules", "gaps")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self._rules = Rules(form, alternative, params, functions)
+        self.gaps = Gaps(self._rules, alternative, params, functions)
+        choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(self._rules.minimum)]
+        lines = [Line(self._rules, sum(chosen, ())) for chosen in product(*choices)]
+        self._lines = [line for line in lines if line.is_possible]
+        self._maximal = len(lines) > 1 and form.query.matches == "maximal"
+
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
+        found: list[Match] = []
+        indexes = place.components[self._rules.number]
+        for line in self._lines:
+            views = [indexes[j] for j in line.parts]
+            some: list[Match] = []
+            most = budget.most if self._maximal or line.is_sifted else wanted
+            cutting = Cutting(line, self.gaps, place, views, anchor, budget, most, some)
+            if not cutting.is_possible:
+                continue
+            if line.is_sifted:
+                Sifting(cutting).choose(0, None)
+                some = in_order(some)
+            else:
+                cutting.extend(0, None)
+            found += some
+        if self._maximal:
+            found = maximal(found[:wanted] if budget.is_spent else found)
+        return in_order(found) if len(self._lines) > 1 else found
+
+
+class Sifting:
+    """Where elements of groups depend on singles: choose all singles first, sift the entries of
+    the groups, and cut what is left."""
+
+    __slots__ = ("_cutting",)
+
+    def __init__(self, cutting: Cutting) -> None:
+        self._cutting = cutting
+
+    def choose(self, at: int, floor: Entry | None) -> None:
+        """All ways to choose the singles from this place of the line on."""
+        cutting = self._cutting
+        line = cutting.line
+        if at == line.count:
+            self._cut()
+            return
+        if line.is_group[at]:
+            self.choose(at + 1, floor)
+            return
+        low = cutting.behind(at, floor)
+        high = cutting.highs[at]
+        if at == line.count - 1:
+            low = max(low, high - 1)
+        for position in range(low, high):
+            if cutting.is_over:
+                return
+            cutting.budget.steps += 1
+            entry = cutting.views[at].entries[position]
+            cutting.bound[line.parts[at]] = (entry,)
+            if cutting.holds(at):
+                self.choose(at + 1, entry)
+
+    def _cut(self) -> None:
+        whole = self._cutting
+        views = [self._sifted(at) for at in range(whole.line.count)]
+        cutting = Cutting(
+            whole.line,
+            whole.gaps,
+            whole.place,
+            views,
+            whole.anchor,
+            whole.budget,
+            whole.wanted,
+            whole.found,
+        )
+        if cutting.is_possible:
+            cutting.extend(0, None)
+
+    def _sifted(self, at: int) -> Index:
+        """What may stand there with the singles as they are chosen."""
+        whole = self._cutting
+        line = whole.line
+        view = Index()
+        if not line.is_group[at]:
+            view.add(whole.bound[line.parts[at]][0])
+            return view
+        low, high = whole.lows[at], whole.highs[at]
+        if at > 0 and not line.is_group[at - 1]:
+            low = whole.behind(at, whole.bound[line.parts[at - 1]][0])
+        if at + 1 < line.count and not line.is_group[at + 1]:
+            high = min(high, whole.before(at, whole.bound[line.parts[at + 1]][0]))
+        whole.budget.steps += max(0, high - low)
+        for entry in whole.views[at].entries[low:high]:
+            if self._passes(at, entry):
+                view.add(entry)
+        return view
+
+    def _passes(self, at: int, entry: Entry) -> bool:
+        bound = self._cutting.bound
+        line = self._cutting.line
+        bound[line.parts[at]] = (entry,)
+        passes = all(test.holds(bound) is True for test in line.element_tests[at])
+        bound[line.parts[at]] = ()
+        return passes

@@ -1,0 +1,260 @@
+"""MATCHES ONE: one walk from a start event.
+
+Source: patterns.md 2.3. The walk goes through the events in the order of keys; an event that is
+eligible for an open component is taken, by a successor before a loop (GREEDY: after), then by
+the lower position in the text. A strict step takes the very next event or none. The walk
+jumps: for each open component the next eligible entry is found by bisect, and the earliest of
+these is taken, so events that cannot matter are never seen. A group that nothing depends on
+takes all its entries up to the next eligible one of another component in one cut.
+
+Cost: O(components²) and a bisect for each entry or cut taken; where predicates tell entries
+apart also the entries looked at, each once for each component unless what it depends on
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from topology.pattern.compile.expression import Function
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.tactics.blockers import Gaps
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.rules import Clause, Rules
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.index import Index
+from topology.pattern.tree.normal_form import Alternative, NormalForm
+
+GREEDY_LOOP: Final = 0
+SUCCESSOR: Final = 1
+LOOP: Final = 2
+
+
+class Route:
+    """An alternative, with what is known about its walks beforehand. `cuts[j]`: group j may take
+    its entries in one cut; `depends[j]`: the components on which it hangs what is eligible for
+    j, -1 among them where that is not known."""
+
+    __slots__ = ("cuts", "depends", "gaps", "number", "rules")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        rules = Rules(form, alternative, params, functions)
+        self.rules = rules
+        self.number = rules.number
+        self.gaps = Gaps(rules, alternative, params, functions)
+        named = {j for clause in rules.clauses for j in clause.aliases}
+        self.cuts = [
+            part.is_group and part.until is None and j not in named and not rules.has_strict
+            for j, part in enumerate(rules.components)
+        ]
+        self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
+
+
+def _depends(tests: Sequence[Clause]) -> Iterator[int]:
+    for clause in tests:
+        yield from clause.aliases
+        if clause.settled_at < 0:
+            yield -1
+
+
+class Walk:
+    """One walk. `last` is the last entry taken, None if the walk could not even start. When it
+    is over, `open` are the components that newer entries could go to, and `closed_ns` is the time
+    of the newest entry that closed one: a strict step met it and could not take it, or UNTIL
+    ended the group with it."""
+
+    __slots__ = (
+        "_ahead",
+        "_budget",
+        "_indexes",
+        "_place",
+        "_rules",
+        "_until_ns",
+        "bound",
+        "closed_ns",
+        "last",
+        "open",
+        "route",
+        "start",
+    )
+
+    def __init__(self, route: Route, place: Place, start: Entry, budget: Budget) -> None:
+        self.route = route
+        self._rules = route.rules
+        self._place = place
+        self._indexes = place.components[route.number]
+        self._budget = budget
+        self.start = start
+        self._until_ns = start.time_ns + route.rules.within_ns
+        self._ahead = [0] * route.rules.count  # nothing before this position is eligible
+        self.bound = route.rules.empty()
+        self.open: list[int] = []
+        self.closed_ns: int | None = None
+        self.last: Entry | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._rules.is_complete(self.bound)
+
+    @property
+    def end(self) -> Key:
+        """Of a walk that has started."""
+        return self.start.key if self.last is None else self.last.key
+
+    def go(self) -> None:
+        if not self._begin():
+            return
+        while not self._budget.is_spent and self._step():
+            pass
+
+    def _begin(self) -> bool:
+        rules = self._rules
+        for j in range(rules.count):
+            index = self._indexes[j]
+            at = index.position(self.start.key)
+            self._budget.steps += 1
+            if at == len(index) or index.entries[at] is not self.start:
+                continue
+            if rules.is_open(self.bound, j) and self._fits(j, self.start):
+                self._take(j, self.start)
+                return True
+        return False
+
+    def _fits(self, j: int, entry: Entry) -> bool:
+        """Whether the predicates hold with the entry taken; it is not taken yet."""
+        rules = self._rules
+        if rules.is_ender(self.bound, j, entry):
+            return False
+        if not rules.tests[j]:
+            return True
+        self.bound[j].append(entry)
+        fits = rules.holds(self.bound, j)
+        self.bound[j].pop()
+        return fits
+
+    def _take(self, j: int, entry: Entry) -> None:
+        self.bound[j].append(entry)
+        self.last = entry
+        for i, depends in enumerate(self.route.depends):
+            if i == j or j in depends or -1 in depends:
+                self._ahead[i] = 0
+
+    def _step(self) -> bool:
+        """Take the next entry, or cut; False if there is none."""
+        rules = self._rules
+        self.open = []
+        self.closed_ns = None
+        best: Entry | None = None
+        best_j = -1
+        best_rank = LOOP
+        stop: Key | None = None  # the next entry of another component than the best
+        for j in range(rules.count):
+            if not rules.is_open(self.bound, j):
+                continue
+            entry = self._candidate(j)
+            if entry is None:
+                continue
+            rank = self._rank(j)
+            if best is None or (entry.key, rank) < (best.key, best_rank):
+                stop = best.key if best is not None else None
+                best, best_j, best_rank = entry, j, rank
+            elif stop is None or entry.key < stop:
+                stop = entry.key
+        if best is None:
+            return False
+        if self.route.cuts[best_j] and self.bound[best_j]:
+            self._cut(best_j, best, stop)
+        else:
+            self._take(best_j, best)
+        return True
+
+    def _rank(self, j: int) -> int:
+        if not self.bound[j]:
+            return SUCCESSOR
+        return GREEDY_LOOP if self._rules.greedy[j] else LOOP
+
+    def _cut(self, j: int, first: Entry, stop: Key | None) -> None:
+        """All entries of the group from the first on, up to the next one of another component."""
+        index = self._indexes[j]
+        group = self.bound[j]
+        low = index.position(first.key)
+        high = index.up_to_time(self._until_ns)
+        if stop is not None:
+            high = min(high, index.position(stop))
+        missing = self._rules.minimum[j] - len(group)
+        most = missing if missing > 0 else self._rules.maximum[j] - len(group)
+        high = max(low + 1, min(high, low + most))
+        group += index.entries[low:high]
+        self.last = group[-1]
+        self._ahead[j] = 0
+        self._budget.steps += 1
+
+    def _candidate(self, j: int) -> Entry | None:
+        """The next entry eligible for the open component, which is noted in `open` if a newer
+        one could be."""
+        rules = self._rules
+        last = self.last
+        if last is None:
+            return None
+        index = self._indexes[j]
+        low = max(rules.begin(self.bound, j, index, last), self._ahead[j])
+        if rules.edge(self.bound, j) == "strict":
+            entry = self._very_next(j, index, low, last)
+            return None if entry is None or self._is_ended(j, entry) else entry
+        high = index.up_to_time(self._until_ns)
+        self._budget.steps += 1
+        while low < high and not self._fits(j, index.entries[low]):
+            low += 1
+            self._budget.steps += 1
+        self._ahead[j] = low
+        entry = index.entries[low] if low < high else None
+        if self._is_ended(j, entry):
+            return None
+        self.open.append(j)
+        return entry
+
+    def _is_ended(self, j: int, entry: Entry | None) -> bool:
+        """By UNTIL, before this entry, or at all."""
+        if self._rules.enders[j] is None or not self.bound[j]:
+            return False
+        enders = self._place.enders[self._rules.number][j]
+        if enders is None:
+            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        if entry is None:
+            high = enders.up_to_time(self._until_ns)
+        else:
+            high = enders.position(entry.key)
+        ender = self._rules.end_of_group(self.bound, j, enders, high, self._budget)
+        if ender is not None:
+            self._close(ender)
+        return ender is not None
+
+    def _close(self, entry: Entry) -> None:
+        if self.closed_ns is None or entry.time_ns > self.closed_ns:
+            self.closed_ns = entry.time_ns
+
+    def _very_next(self, j: int, index: Index, low: int, last: Entry) -> Entry | None:
+        everything = self._place.everything
+        if everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        at = everything.behind(last.key)
+        self._budget.steps += 1
+        if at == len(everything):
+            if not self._is_ended(j, None):
+                self.open.append(j)
+            return None
+        following = everything.entries[at]
+        self._close(following)
+        found = index.position(following.key)
+        if found < low or found == len(index) or index.entries[found] is not following:
+            return None
+        if following.time_ns > self._until_ns or not self._fits(j, following):
+            return None
+        return following

@@ -1,0 +1,261 @@
+"""A match among the events around it: is it one in all worlds, in some, or in none?
+
+A *world* is a choice of true times. The grade is sound at both ends: what is YES is so in every
+world, what is NO in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.match import Match
+from topology.pattern.match.uncertain.layout import Layout
+from topology.pattern.match.uncertain.order import (
+    at_most,
+    before,
+    before_by_key,
+    is_settled,
+    negated,
+)
+from topology.pattern.store.entry import Entry
+from topology.pattern.store.index import Index
+from topology.pattern.tree.syntax import Edge
+
+
+class Case:
+    """`bound` may be of a part of a match, where one is being built. `error_ns`: no entry has a
+    larger one."""
+
+    __slots__ = ("bound", "error_ns", "first", "last", "layout", "members", "place", "slots_of")
+
+    def __init__(
+        self, layout: Layout, place: Place, bound: Sequence[Sequence[Entry]], error_ns: int
+    ) -> None:
+        self.layout = layout
+        self.place = place
+        self.bound = bound
+        self.error_ns = error_ns
+        self.members = [entry for entries in bound for entry in entries]
+        self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
+        self.first = min(self.members, key=lambda entry: entry.key)
+        self.last = max(self.members, key=lambda entry: entry.key)
+
+    @classmethod
+    def of(cls, layout: Layout, place: Place, match: Match, error_ns: int) -> Case:
+        return cls(layout, place, match.bound, error_ns)
+
+    @property
+    def margin_ns(self) -> int:
+        return 2 * self.error_ns
+
+    def component(self, j: int) -> Index:
+        return self.place.components[self.layout.number][j]
+
+    def everything(self) -> Index:
+        if self.place.everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        return self.place.everything
+
+    def around(self, index: Index, low_ns: int, high_ns: int) -> Iterator[Entry]:
+        """Entries whose true time may lie between the reference times of two members."""
+        low = index.before_time(low_ns - self.margin_ns)
+        high = index.up_to_time(high_ns + self.margin_ns)
+        return iter(index.entries[low:high])
+
+    # -- what the match itself must be ----------------------------------------------------------
+
+    def order(self) -> int:
+        """Of all ordered pairs, not neighbours alone: so NO is said wherever a chain has no
+        room, which is where an earlier event's low is not below a later one's high."""
+        layout, worst = self.layout, YES
+        for j, entries in enumerate(self.bound):
+            if not entries:
+                continue
+            low_ns = min(entry.low_ns for entry in entries)
+            for i in layout.before[j]:
+                for one in self.bound[i]:
+                    if one.high_ns >= low_ns:
+                        worst = min(worst, min(self._before(one, other) for other in entries))
+        return worst
+
+    def _before(self, one: Entry, other: Entry) -> int:
+        return before_by_key(one, other) if self.layout.by_key else before(one, other)
+
+    def window(self) -> int:
+        within_ns, members = self.layout.within_ns, self.members
+        low_ns = min(entry.low_ns for entry in members)
+        high_ns = max(entry.high_ns for entry in members)
+        if high_ns - low_ns <= within_ns:
+            return YES
+        early = [entry for entry in members if entry.low_ns < high_ns - within_ns]
+        late = [entry for entry in members if entry.high_ns > low_ns + within_ns]
+        return min(at_most(one, other, within_ns) for one in late for other in early)
+
+    def conditions(self, *, is_nominal: bool) -> int:
+        """`is_nominal`: by reference times they hold."""
+        layout, worst = self.layout, YES
+        if layout.splits_by_time and len(self.members) > 1:
+            worst = MAYBE if any(e.low_ns < e.high_ns for e in self.members) else YES
+        for clause in layout.clauses:
+            if clause.in_doubt or not is_nominal:
+                worst = min(worst, layout.grade(clause, self.bound))
+                if worst == NO:
+                    break
+        return worst
+
+    # -- what comes next ------------------------------------------------------------------------
+
+    def edges(self, j: int, entry: Entry) -> set[Edge]:
+        """The contiguity of the step into a member, or into one more of the component."""
+        part = self.layout.components[j]
+        others = [before_by_key(one, entry) for one in self.bound[j] if one is not entry]
+        if YES in others:
+            return {part.loop}
+        return {part.edge, part.loop} if MAYBE in others else {part.edge}
+
+    def fits(self, entry: Entry, j: int) -> int:
+        """Would a run of the members that are before it find the component open, and the entry
+        eligible for it? The entry is in the component's index, and no member of it; with no
+        member before it only one that is the match's start for another component may begin."""
+        layout = self.layout
+        if any(self._is_behind(entry, k) for k in layout.after[j]):
+            return NO
+        sure, open_ = self._before_it(entry)
+        if not any(sure) and not any(open_) and entry not in self.slots_of:
+            return NO
+        grade = min(
+            YES if any(sure) or entry is self.first else MAYBE,
+            self._is_open(sure, open_, j),
+            self._is_in_place(entry, sure, open_, j),
+        )
+        if grade > NO:
+            grade = min(grade, self._holds(entry, sure, open_, j))
+        if grade > NO and layout.untils[j] is not None:
+            grade = min(grade, negated(self._is_ended(entry, sure, open_, j)))
+        return grade
+
+    def _is_behind(self, entry: Entry, k: int) -> bool:
+        entries = self.bound[k]
+        return bool(entries) and before_by_key(entries[0], entry) == YES
+
+    def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
+        """The members that surely are, and those that may be, before it."""
+        sure: list[list[Entry]] = []
+        open_: list[list[Entry]] = []
+        for entries in self.bound:
+            grades = [NO if one is entry else before_by_key(one, entry) for one in entries]
+            pairs = list(zip(entries, grades, strict=True))
+            sure.append([one for one, grade in pairs if grade == YES])
+            open_.append([one for one, grade in pairs if grade == MAYBE])
+        return sure, open_
+
+    def _is_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:
+        layout, grade = self.layout, YES
+        for i in layout.before[j]:
+            if len(sure[i]) < layout.minimum[i]:
+                enough = len(sure[i]) + len(open_[i]) >= layout.minimum[i]
+                grade = min(grade, MAYBE if enough else NO)
+        if len(sure[j]) >= layout.maximum[j]:
+            return NO
+        if len(sure[j]) + len(open_[j]) >= layout.maximum[j]:
+            grade = min(grade, MAYBE)
+        for k in layout.after[j]:
+            grade = min(grade, NO if sure[k] else MAYBE if open_[k] else YES)
+        return grade
+
+    def _is_in_place(
+        self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
+    ) -> int:
+        """By the order of components, which ties do not keep, and by the window."""
+        layout, grade = self.layout, YES
+        for i in range(layout.count):
+            for one in sure[i]:
+                grade = min(grade, at_most(entry, one, layout.within_ns))
+                if i in layout.before[j]:
+                    grade = min(grade, self._before(one, entry))
+            for one in open_[i]:
+                within = at_most(entry, one, layout.within_ns) == YES
+                apart = i not in layout.before[j] or self._before(one, entry) == YES
+                grade = min(grade, YES if within and apart else MAYBE)
+        return grade
+
+    def _holds(
+        self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
+    ) -> int:
+        """The predicates that are due once it is taken."""
+        layout, grade = self.layout, YES
+        bound = [*sure]
+        bound[j] = [*sure[j], entry]
+        for clause in layout.clauses:
+            if j not in clause.aliases and clause.aliases.isdisjoint(layout.before[j]):
+                continue
+            if any(open_[a] for a in clause.aliases):
+                grade = min(grade, MAYBE)
+                continue
+            due = min(self._is_due(bound, open_, a, a in clause.whole, j) for a in clause.aliases)
+            if due != NO:
+                held = layout.grade(clause, bound)
+                grade = min(grade, held if due == YES else max(held, MAYBE))
+        return grade
+
+    def _is_due(
+        self, bound: list[list[Entry]], open_: list[list[Entry]], a: int, whole: bool, j: int
+    ) -> int:
+        """Is this component closed, or bound where no more is asked?"""
+        after = self.layout.after[a]
+        if j in after or any(bound[k] for k in after) or (bound[a] and not whole):
+            return YES
+        return MAYBE if any(open_[k] for k in after) else NO
+
+    # -- UNTIL ----------------------------------------------------------------------------------
+
+    def enders(self, j: int) -> Index:
+        found = self.place.enders[self.layout.number][j]
+        if found is None:
+            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        return found
+
+    def ends(self, entry: Entry, j: int) -> bool:
+        """Would it end the group, by reference times?"""
+        until = self.layout.untils[j]
+        bound = [[one for one in entries if one.key < entry.key] for entries in self.bound]
+        bound[j].append(entry)
+        binding = self.layout.binding(bound)
+        return until is not None and until.condition.holds_newest(binding, j) is True
+
+    def ends_alone(self, entry: Entry, j: int) -> int:
+        """Where UNTIL asks for nothing but the event itself."""
+        until = self.layout.untils[j]
+        binding: list[Sequence[Entry]] = [()] * self.layout.slots
+        binding[j] = [entry]
+        return MAYBE if until is None or until.alone is None else until.alone(binding)
+
+    def _is_ended(
+        self, entry: Entry, sure: list[list[Entry]], open_: list[list[Entry]], j: int
+    ) -> int:
+        """Does it end the group, or did another event since the group began?"""
+        until, begun = self.layout.untils[j], [*sure[j], *open_[j]]
+        found = []
+        for other in (
+            self.around(self.enders(j), min(map(_time, begun)), entry.time_ns) if begun else ()
+        ):
+            since = max(before_by_key(one, other) for one in begun)
+            since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)
+            if other is not entry and since:
+                found.append((other, since))
+        if until is not None and until.alone is None:
+            passed = [one for one, _ in found]
+            if until.looks_at_time or not is_settled([*self.members, *passed, entry]):
+                return MAYBE
+            later = [e for e in passed if e.key > begun[-1].key]
+            return YES if any(self.ends(one, j) for one in (*later, entry)) else NO
+        worst = self.ends_alone(entry, j)
+        for other, since in found:
+            worst = max(worst, min(since, self.ends_alone(other, j)))
+        return worst
+
+
+def _time(entry: Entry) -> int:
+    return entry.time_ns

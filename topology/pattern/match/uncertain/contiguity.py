@@ -1,0 +1,162 @@
+"""STRICT and NEXT steps, and the walk of MATCHES ONE: would another event be taken instead?
+
+In a world the walk from a start takes exactly the match if, event by event in the order of that
+world, each member is eligible when its turn comes (which follows from its being a match), fits no
+component that goes before its own, and no other event fits any. MATCHES ALL asks this of each
+step, for the component that the step leads into; and of a greedy group that it leaves out no event
+it could have had last.
+"""
+
+from __future__ import annotations
+
+from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.order import before, before_by_key, negated
+from topology.pattern.store.entry import Entry
+
+GREEDY_LOOP, SUCCESSOR, LOOP = 0, 1, 2
+"""Which component an event goes to that fits several: the lower."""
+
+
+def taken_otherwise(case: Case) -> int:
+    """Does some step pass over an event that it must not pass over?"""
+    worst = _breaks_strict(case)
+    if worst == YES:
+        return worst
+    if case.layout.matches == "one":
+        return max(worst, _walks_otherwise(case))
+    worst = max(worst, _skips_next(case))
+    for j, part in enumerate(case.layout.components):
+        if part.greedy and worst < YES:
+            worst = max(worst, _leaves_out(case, j))
+    return worst
+
+
+def _breaks_strict(case: Case) -> int:
+    """Does any event at all lie before a member whose step is strict, and behind another?"""
+    parts, worst = case.layout.components, NO
+    for j, entries in enumerate(case.bound):
+        if "strict" not in (parts[j].edge, parts[j].loop):
+            continue
+        for entry in entries:
+            edges = case.edges(j, entry)
+            if "strict" in edges:
+                sure = YES if len(edges) == 1 else MAYBE
+                for other in case.around(case.everything(), case.first.time_ns, entry.time_ns):
+                    if other not in case.slots_of:
+                        worst = max(worst, min(sure, _just_before(case, other, entry)))
+                        if worst == YES:
+                            return worst
+    return worst
+
+
+def _just_before(case: Case, other: Entry, member: Entry) -> int:
+    """Is it, no member, between this one and the member before that?"""
+    grade = before_by_key(other, member)
+    behind = NO
+    for one in case.members:
+        if grade == NO:
+            break
+        if one is not member:
+            behind = max(behind, before_by_key(one, other))
+            between = min(before_by_key(other, one), before_by_key(one, member))
+            grade = min(grade, negated(between))
+    return min(grade, behind)
+
+
+def _skips_next(case: Case) -> int:
+    parts, worst = case.layout.components, NO
+    for j, entries in enumerate(case.bound):
+        if "next" not in (parts[j].edge, parts[j].loop):
+            continue
+        for entry in entries:
+            edges = case.edges(j, entry)
+            if "next" not in edges:
+                continue
+            sure = YES if len(edges) == 1 else MAYBE
+            for other in case.around(case.component(j), case.first.time_ns, entry.time_ns):
+                if other in case.slots_of:
+                    continue
+                grade = min(sure, _just_before(case, other, entry))
+                if grade > worst:
+                    worst = max(worst, min(grade, case.fits(other, j)))
+                if worst == YES:
+                    return worst
+    return worst
+
+
+def _leaves_out(case: Case, j: int) -> int:
+    """Does the greedy group do without an event that lies behind it and before what follows it;
+    or does what follows begin with one that fits?"""
+    layout, worst = case.layout, NO
+    order = before_by_key if layout.by_key else before
+    behind = [one for k in layout.after[j] for one in case.bound[k]]
+    ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
+    over_ns = max(case.last.time_ns, case.first.time_ns + layout.within_ns)
+    if behind:
+        over_ns = max(one.time_ns for one in behind)
+    for entry in case.around(case.component(j), case.first.time_ns, over_ns):
+        own = case.slots_of.get(entry)
+        if own is None:
+            grade = min((order(entry, one) for one in behind), default=YES)
+        else:
+            grade = YES if own in layout.after[j] else NO
+        grade = min([grade, *(before_by_key(one, entry) for one in ahead)])
+        if grade > worst:
+            worst = max(worst, min(grade, case.fits(entry, j), _may_step(case, entry, j)))
+    return worst
+
+
+def _walks_otherwise(case: Case) -> int:
+    worst = NO
+    for j in range(case.layout.count):
+        for entry in case.around(case.component(j), case.first.time_ns, _over_ns(case)):
+            own = case.slots_of.get(entry)
+            if own == j:
+                continue
+            grade = case.fits(entry, j)
+            if grade > worst:
+                grade = min(grade, _may_step(case, entry, j))
+            if own is not None and grade > worst:
+                grade = min(grade, _goes_before(case, entry, j, own))
+            worst = max(worst, grade)
+            if worst == YES:
+                return worst
+    return worst
+
+
+def _over_ns(case: Case) -> int:
+    """When the walk is over, by reference times."""
+    layout, bound = case.layout, case.bound
+    for j in range(layout.count):
+        closed = any(bound[k] for k in layout.after[j])
+        if not closed and len(bound[j]) < layout.maximum[j]:
+            return max(case.last.time_ns, case.first.time_ns + layout.within_ns)
+    return case.last.time_ns
+
+
+def _may_step(case: Case, entry: Entry, j: int) -> int:
+    """Of an event that fits: is the step into it strict, and something between?"""
+    edges = case.edges(j, entry)
+    if "strict" not in edges:
+        return YES
+    worst = NO
+    for other in case.around(case.everything(), case.first.time_ns, entry.time_ns):
+        if other is not entry and other not in case.slots_of:
+            worst = max(worst, _just_before(case, other, entry))
+    return negated(worst) if len(edges) == 1 else max(MAYBE, negated(worst))
+
+
+def _goes_before(case: Case, entry: Entry, j: int, own: int) -> int:
+    """Does component j go before the entry's own?"""
+    ranks, owns = _ranks(case, entry, j), _ranks(case, entry, own)
+    verdicts = {(one, j) < (other, own) for one in ranks for other in owns}
+    return MAYBE if len(verdicts) == 2 else YES if True in verdicts else NO
+
+
+def _ranks(case: Case, entry: Entry, j: int) -> set[int]:
+    others = [before_by_key(one, entry) for one in case.bound[j] if one is not entry]
+    loop = GREEDY_LOOP if case.layout.components[j].greedy else LOOP
+    if YES in others:
+        return {loop}
+    return {loop, SUCCESSOR} if MAYBE in others else {SUCCESSOR}

@@ -1,0 +1,362 @@
+"""UNCERTAIN POSSIBLE: all matches that there are in some world, whatever reference times say.
+
+Source: patterns.md 7. A match is of the unit of its last event by reference time (under
+skip-till-any; else of its first), of whatever component that is. Sets of events are built
+component by component, and given up as soon as a rule says NO; what is complete and has no NO is
+possible. Slices are wider than the window by twice the largest error, on both sides.
+
+- MATCHES ALL, and ONE: each possible set is a result of its own. Where of two possible walks
+  of different branches of OR one is sure, and surely ends first, the other is none.
+- MATCHES MAXIMAL: of the possible sets of a unit the ones that no other contains. So what
+  is the match in a world is part of one of them (its *hull*), which holds all that may belong
+  to it. Groups that are free are taken as a whole and not tried event by event.
+
+No false negative: the matches of every world are among these, or part of one (MAXIMAL). More may
+be: several doubts that exclude each other are not told from ones that do not.
+
+Cost: exponential in the length of a group that is not free; bounded as all tactics are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from topology.pattern.compile.expression import Function
+from topology.pattern.compile.grading import NO, YES
+from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.maximal import maximal
+from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.cliques import cliques
+from topology.pattern.match.uncertain.grade import valid
+from topology.pattern.match.uncertain.layout import Clause, Layout
+from topology.pattern.match.uncertain.order import at_most, before, before_by_key
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.index import Index
+from topology.pattern.tree.free_groups import is_free
+from topology.pattern.tree.normal_form import Alternative, NormalForm
+
+Bound = list[tuple[Entry, ...]]
+
+
+class Possible:
+    __slots__ = ("_limit", "_plans", "_within_ns")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        self._plans = [Plan(form, a, params, functions) for a in form.alternatives]
+        self._limit = form.query.limit
+        self._within_ns = form.query.within_ns
+
+    def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
+        budget = Budget(self._limit)
+        found: list[tuple[int, Match]] = []
+        for plan in self._plans:
+            search = Search(plan, place, anchor, error_ns, budget, self._limit)
+            search.go()
+            found += search.maximal() if plan.takes_largest else search.found
+        if self._plans[0].layout.matches == "one":
+            found = [(grade, match) for grade, match in found if not _is_beaten(match, found)]
+        matches = in_order([match for _, match in found])
+        return Evaluation(
+            matches[: self._limit],
+            overflow=len(matches) > self._limit or budget.is_spent,
+            hi_ns=anchor.time_ns + self._within_ns + 2 * error_ns,
+            waits=frozenset(),
+            steps=budget.steps,
+        )
+
+
+def _is_beaten(match: Match, found: Sequence[tuple[int, Match]]) -> bool:
+    """Is there for its start a sure walk of another alternative, which surely goes before?"""
+    return any(
+        grade == YES
+        and other.alternative != match.alternative
+        and other.first is match.first
+        and _ends_before(other, match)
+        for grade, other in found
+    )
+
+
+def _ends_before(one: Match, other: Match) -> bool:
+    if one.last is other.last:
+        return one.alternative < other.alternative
+    ends = [entry for entries in one.bound for entry in entries]
+    return all(before_by_key(entry, other.last) == YES for entry in ends)
+
+
+class Plan:
+    """How the sets of an alternative are built: `order` has the components one after the other,
+    but for the `free` groups of MAXIMAL, which come last and together. `due[j]`: the clauses that
+    can be asked once component j has its events."""
+
+    __slots__ = ("due", "free", "layout", "order", "prunes", "takes_largest")
+
+    def __init__(
+        self,
+        form: NormalForm,
+        alternative: Alternative,
+        params: Mapping[str, Any] | None,
+        functions: Mapping[str, Function] | None,
+    ) -> None:
+        parts = alternative.components
+        self.layout = Layout(form, alternative, params, functions)
+        self.takes_largest = form.query.matches == "maximal"
+        self.free = [
+            part.index
+            for part in parts
+            if self.takes_largest and part.is_group and is_free(alternative, part)
+        ]
+        self.order = [part.index for part in parts if part.index not in self.free]
+        self.prunes = alternative.is_linear and any(
+            "any" not in (part.edge, part.loop) for part in parts
+        )
+        self.due: list[list[Clause]] = [[] for _ in parts]
+        for clause in self.layout.clauses:
+            if clause.aliases.isdisjoint(self.free) and clause.aliases:
+                self.due[max(clause.aliases, key=self.order.index)].append(clause)
+
+
+class Search:
+    """Of one unit and one alternative; `found` with the grade of each, whatever of MAXIMAL."""
+
+    __slots__ = (
+        "_anchor",
+        "_bound",
+        "_budget",
+        "_error_ns",
+        "_most",
+        "_place",
+        "_plan",
+        "found",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        place: Place,
+        anchor: Entry,
+        error_ns: int,
+        budget: Budget,
+        limit: int,
+    ) -> None:
+        self._plan = plan
+        self._place = place
+        self._anchor = anchor
+        self._error_ns = error_ns
+        self._budget = budget
+        self._most = budget.most if plan.takes_largest else limit
+        self._bound: Bound = [()] * plan.layout.count
+        self.found: list[tuple[int, Match]] = []
+
+    def go(self) -> None:
+        for owner in range(self._plan.layout.count):
+            index = self._place.components[self._plan.layout.number][owner]
+            at = index.position(self._anchor.key)
+            if at < len(index) and index.entries[at] is self._anchor:
+                self._choose(0, owner)
+
+    def maximal(self) -> list[tuple[int, Match]]:
+        kept = {id(match) for match in maximal([match for _, match in self.found])}
+        return [(grade, match) for grade, match in self.found if id(match) in kept]
+
+    def _is_over(self) -> bool:
+        return len(self.found) > self._most or self._budget.is_spent
+
+    # -- one component after the other ----------------------------------------------------------
+
+    def _choose(self, at: int, owner: int) -> None:
+        """Events for `order[at]` and those behind it; the anchor is of component `owner`."""
+        plan = self._plan
+        if at == len(plan.order):
+            self._take_free(owner)
+            return
+        j = plan.order[at]
+        for entries in self._choices(j, owner):
+            if self._is_over():
+                break
+            self._bound[j] = entries
+            if all(plan.layout.grade(clause, self._bound) for clause in plan.due[j]):
+                self._choose(at + 1, owner)
+        self._bound[j] = ()
+
+    def _choices(self, j: int, owner: int) -> Iterator[tuple[Entry, ...]]:
+        layout = self._plan.layout
+        if layout.minimum[j] == 0 and j != owner:
+            yield ()
+        candidates = self._candidates(j, owner)
+        if layout.maximum[j] == 1:
+            for entry in candidates:
+                passed = self._skips((entry,), j, entry.high_ns)
+                if passed is None:
+                    yield (entry,)
+                elif entry.time_ns - self._error_ns > passed.high_ns:
+                    break  # so do all that are later
+            return
+        yield from self._groups(j, owner, candidates)
+
+    def _groups(
+        self, j: int, owner: int, candidates: Sequence[Entry]
+    ) -> Iterator[tuple[Entry, ...]]:
+        """All subsets, in the order of keys, that go on to be possible."""
+        layout = self._plan.layout
+        later_ns = [entry.low_ns for entry in candidates]
+        for at in reversed(range(len(candidates) - 1)):
+            later_ns[at] = min(later_ns[at : at + 2])
+        waiting: list[tuple[tuple[Entry, ...], int]] = [((), 0)]
+        while waiting and not self._is_over():
+            group, since = waiting.pop()
+            if len(group) >= max(1, layout.minimum[j]) and (j != owner or self._anchor in group):
+                yield group
+            if len(group) >= layout.maximum[j]:
+                continue
+            for at in range(len(candidates) - 1, since - 1, -1):
+                longer = (*group, candidates[at])
+                within = self._within(candidates[at], group)
+                if within and self._skips(longer, j, later_ns[at]) is None:
+                    waiting.append((longer, at + 1))
+
+    def _within(self, entry: Entry, group: Sequence[Entry]) -> bool:
+        within_ns = self._plan.layout.within_ns
+        return all(
+            at_most(entry, one, within_ns) and at_most(one, entry, within_ns) for one in group
+        )
+
+    def _candidates(self, j: int, owner: int) -> list[Entry]:
+        if j == owner and self._plan.layout.maximum[j] == 1:
+            cut = [self._anchor]
+        else:
+            cut = self._cut(j, owner)
+        if j != owner:
+            cut = [entry for entry in cut if self._goes_with(self._anchor, owner, entry, j)]
+        return [entry for entry in cut if self._is_compatible(entry, j)]
+
+    def _cut(self, j: int, owner: int) -> list[Entry]:
+        layout, anchor = self._plan.layout, self._anchor
+        index = self._place.components[layout.number][j]
+        span_ns = layout.within_ns + 2 * self._error_ns
+        if layout.by_start:
+            low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
+        else:
+            low, high = index.before_time(anchor.time_ns - span_ns), index.behind(anchor.key)
+        return [entry for entry in index.entries[low:high] if j == owner or entry is not anchor]
+
+    def _is_compatible(self, entry: Entry, j: int) -> bool:
+        """With all that is chosen: another event, in an order and a window that can be."""
+        self._budget.steps += 1
+        return all(
+            self._goes_with(one, i, entry, j)
+            for i, entries in enumerate(self._bound)
+            for one in entries
+        )
+
+    def _goes_with(self, one: Entry, i: int, entry: Entry, j: int) -> bool:
+        if one is entry or not self._within(entry, (one,)):
+            return False
+        return _may_follow(self._plan.layout, one, i, entry, j)
+
+    def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
+        """What the step into the last of these surely passes over though it must be taken. What
+        is chosen after these is behind it, or at `later_ns` or later."""
+        layout = self._plan.layout
+        if not self._plan.prunes:
+            return None
+        bound = [*self._bound]
+        bound[j] = entries
+        if sum(map(len, bound)) < 2:
+            return None
+        case, newest = Case(layout, self._place, bound, self._error_ns), entries[-1]
+        edges = case.edges(j, newest)
+        if layout.matches == "one":
+            ways = [k for k in range(j + 1) if not self._may_be_strict(k)]
+        else:
+            ways = [j] if edges == {"next"} else []
+        for k in ways:
+            for other in self._passed(case, case.component(k), newest, later_ns):
+                if case.fits(other, k) == YES:
+                    return other
+        if edges == {"strict"}:
+            for other in self._passed(case, case.everything(), newest, later_ns):
+                if any(before_by_key(one, other) == YES for one in case.members):
+                    return other
+        return None
+
+    def _may_be_strict(self, k: int) -> bool:
+        part = self._plan.layout.components[k]
+        return "strict" in (part.edge, part.loop)
+
+    def _passed(self, case: Case, index: Index, newest: Entry, later_ns: int) -> Iterator[Entry]:
+        """Events, no members, that surely lie before the newest; no member can lie between."""
+        for other in case.around(index, case.first.time_ns, newest.time_ns):
+            self._budget.steps += 1
+            before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
+            if before_all and other not in case.slots_of and self._is_passed(other, newest, case):
+                yield other
+
+    def _is_passed(self, other: Entry, newest: Entry, case: Case) -> bool:
+        """Surely, and no member can lie between the two."""
+        return before_by_key(other, newest) == YES and all(
+            one is newest or before_by_key(other, one) == NO or before_by_key(one, newest) == NO
+            for one in case.members
+        )
+
+    # -- groups taken as a whole ----------------------------------------------------------------
+
+    def _take_free(self, owner: int) -> None:
+        """The largest sets of events for the free groups, with what is chosen."""
+        plan = self._plan
+        if not plan.free:
+            self._finish()
+            return
+        nodes: list[tuple[int, Entry]] = []
+        for j in plan.free:
+            nodes += [(j, e) for e in self._candidates(j, owner) if self._suits(e, j)]
+        if plan.layout.count == len(plan.free) and not nodes:
+            return
+        together = [[self._go_together(one, other) for other in nodes] for one in nodes]
+        for clique in cliques(together, self._budget):
+            chosen = [nodes[at] for at in clique]
+            if owner in plan.free and (owner, self._anchor) not in chosen:
+                continue
+            for j in plan.free:
+                self._bound[j] = tuple(sorted((e for k, e in chosen if k == j), key=_key))
+            if all(len(self._bound[j]) >= plan.layout.minimum[j] for j in plan.free):
+                self._finish()
+        for j in plan.free:
+            self._bound[j] = ()
+
+    def _suits(self, entry: Entry, j: int) -> bool:
+        bound: list[Sequence[Entry]] = [*self._bound]
+        bound[j] = (entry,)
+        layout = self._plan.layout
+        return all(layout.grade(clause, bound) for clause in layout.clauses if j in clause.aliases)
+
+    def _go_together(self, one: tuple[int, Entry], other: tuple[int, Entry]) -> bool:
+        return self._goes_with(one[1], one[0], other[1], other[0])
+
+    def _finish(self) -> None:
+        layout = self._plan.layout
+        if not any(self._bound):
+            return
+        self._budget.steps += 1
+        grade = valid(Case(layout, self._place, self._bound, self._error_ns), is_nominal=False)
+        if grade > NO:
+            self.found.append((grade, Match(layout.number, tuple(self._bound))))
+
+
+def _may_follow(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
+    """As the components that they are for stand to each other."""
+    earlier = before_by_key if layout.by_key else before
+    if i in layout.before[j]:
+        return earlier(one, other) > NO
+    return j not in layout.before[i] or earlier(other, one) > NO
+
+
+def _key(entry: Entry) -> Key:
+    return entry.key

@@ -1,0 +1,268 @@
+"""A query made ready to run: what it looks at, what it can be affected by, and how long.
+
+Source: patterns.md 3.2, 3.4, 3.5. A *kind* is a set of types with conditions on one entry
+alone; each slot (component or negation) of each alternative is of a kind, and slots of a kind
+share one index, in all queries that partition alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from topology.pattern.compile import expression
+from topology.pattern.compile.expression import Binding, Function
+from topology.pattern.match.anchors import Anchors
+from topology.pattern.match.evaluation import Tactic
+from topology.pattern.match.match import Match
+from topology.pattern.match.tactics import tactic_for
+from topology.pattern.match.tactics.greedy import goes_on
+from topology.pattern.match.tactics.rules import slots_of
+from topology.pattern.match.uncertain.grade import Grading
+from topology.pattern.match.uncertain.layout import timed_apart
+from topology.pattern.match.uncertain.possible import Possible
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
+from topology.pattern.tree.syntax import Expr, Query
+
+Slot = tuple[int, int]
+"""(alternative, component), or (alternative, number of components + negation)."""
+
+
+class Kind(NamedTuple):
+    """Entries of these types (none named: all) for which the conjuncts on `alias` hold."""
+
+    types: frozenset[str]
+    own: tuple[Expr, ...] = ()
+    alias: str = ""
+
+
+EVERYTHING = Kind(frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of a query decides who is affected by an event.
+
+    `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
+    decided up to its first event's time and the window. `looks_ahead`: what comes after its end
+    may forbid it. `strict`: entries of any kind matter. `skips`: what becomes of a match depends
+    on those that start before it."""
+
+    by_end: bool
+    has_start_negation: bool
+    has_end_negation: bool
+    looks_ahead: bool
+    open_tail: bool
+    strict: bool
+    everywhere: bool
+    skips: bool
+
+    @property
+    def doubles(self) -> bool:
+        """An event matters for two windows: one until the match is decided, one before it."""
+        if self.by_end:
+            return self.looks_ahead or (self.has_start_negation and self.skips)
+        return self.has_start_negation and (self.open_tail or self.skips)
+
+
+class Compiled:
+    """`ids`: what its matches are known by. `kinds`: those of its slots by slot, `untils` those of
+    components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is for
+    exact times.
+
+    `grading` says how sure a match is where times are not exact, and `possible` finds those that
+    there may be; None where the query does not ask for it."""
+
+    __slots__ = (
+        "_columns",
+        "_shown",
+        "_slots",
+        "aliases",
+        "anchors",
+        "form",
+        "grading",
+        "ids",
+        "kinds",
+        "name",
+        "possible",
+        "query",
+        "reach_ns",
+        "shape",
+        "tactic",
+        "untils",
+        "within_ns",
+    )
+
+    def __init__(
+        self,
+        query: Query,
+        params: Mapping[str, Any] | None = None,
+        functions: Mapping[str, Function] | None = None,
+    ) -> None:
+        self.query = query
+        self.name = query.name
+        self.form = normalise(query)
+        self.grading: Grading | None = None
+        self.possible: Possible | None = None
+        if query.uncertain != "ignore":
+            self.form = timed_apart(self.form)
+            self.grading = Grading(self.form, params, functions)
+        if query.uncertain == "possible":
+            self.possible = Possible(self.form, params, functions)
+        self.within_ns = query.within_ns
+        self.shape = shape_of(self.form)
+        self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
+        self.tactic: Tactic = tactic_for(self.form, params, functions)
+        self.kinds: dict[Slot, Kind] = {}
+        self.untils: dict[Slot, Kind] = {}
+        for alternative in self.form.alternatives:
+            self._note_kinds(alternative)
+        self.anchors = (end_slots if self.shape.by_end else start_slots)(self.form)
+        if self.possible is not None:  # by reference times any event may be the last, or first
+            self.anchors = all_slots(self.form)
+        self.aliases = [
+            [component.alias for component in alternative.components]
+            for alternative in self.form.alternatives
+        ]
+        self.ids = Anchors(self.form)
+        self._shown = [
+            [(c.index, c.alias, c.is_group) for c in a.components if not c.alias.startswith("_")]
+            for a in self.form.alternatives
+        ]
+        self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
+        self._columns = _columns(query, self.form, params, functions)
+
+    def _note_kinds(self, alternative: Alternative) -> None:
+        number = alternative.number
+        for component in alternative.components:
+            slot = (number, component.index)
+            self.kinds[slot] = _kind(component.types, component.own, component.alias)
+            if component.until is not None:
+                self.untils[slot] = Kind(component.types)
+        count = len(alternative.components)
+        for at, blocker in enumerate(alternative.blockers):
+            own = tuple(e for e in blocker.predicates if expression.aliases(e) <= {blocker.alias})
+            self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
+
+    def decided_ns(self, match: Match) -> int:
+        """An event after this time cannot change the match, where times are exact."""
+        if self.shape.open_tail or self.query.skip != "none":
+            return match.first.time_ns + self.within_ns
+        return match.last.time_ns
+
+    def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
+        """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""
+        if self._columns is not None:
+            binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
+            return {name: read(binding) for name, read in self._columns[match.alternative]}
+        values: dict[str, Any] = {}
+        for index, alias, is_group in self._shown[match.alternative]:
+            entries = match.bound[index]
+            if is_group:
+                values[alias] = payloads(entries)
+            else:
+                values[alias] = entries[0].payload if entries else None
+        return values
+
+
+def shape_of(form: NormalForm) -> Shape:
+    query = form.query
+    starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
+    ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
+    lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
+    grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
+    goes = query.matches != "one" and any(map(goes_on, form.alternatives))
+    strict = any(
+        component.edge == "strict" or component.loop == "strict"
+        for alternative in form.alternatives
+        for component in alternative.components
+    ) or any(b.strict for a in form.alternatives for b in a.blockers)
+    return Shape(
+        by_end=query.strategy == "any",
+        has_start_negation=starts,
+        has_end_negation=ends,
+        looks_ahead=ends or goes,
+        open_tail=ends or goes or grows,
+        strict=strict,
+        everywhere=strict and not form.by_partition and bool(form.same),
+        skips=query.skip != "none",
+    )
+
+
+def _can_start(alternative: Alternative, blocker: Blocker) -> bool:
+    """Whether it may stand before the first event: all on its left may be absent."""
+    components = alternative.components
+    left = blocker.left.union(*(components[index].before for index in blocker.left))
+    return all(components[index].is_optional for index in left)
+
+
+def _can_end(alternative: Alternative, blocker: Blocker) -> bool:
+    """Whether it may stand behind the last event."""
+    return all(
+        component.is_optional
+        for component in alternative.components
+        if component.index in blocker.right or component.before & blocker.right
+    )
+
+
+def end_slots(form: NormalForm) -> frozenset[Slot]:
+    """The components that can be the last of a match: all behind them may be absent."""
+    return frozenset(
+        (a.number, c.index)
+        for a in form.alternatives
+        for c in a.components
+        if all(other.is_optional for other in a.components if c.index in other.before)
+    )
+
+
+def all_slots(form: NormalForm) -> frozenset[Slot]:
+    return frozenset((a.number, c.index) for a in form.alternatives for c in a.components)
+
+
+def start_slots(form: NormalForm) -> frozenset[Slot]:
+    """The components that can be the first."""
+    return frozenset(
+        (a.number, c.index)
+        for a in form.alternatives
+        for c in a.components
+        if all(a.components[index].is_optional for index in c.before)
+    )
+
+
+def _kind(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> Kind:
+    return Kind(types, own, alias if own else "")
+
+
+def _columns(
+    query: Query,
+    form: NormalForm,
+    params: Mapping[str, Any] | None,
+    functions: Mapping[str, Function] | None,
+) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
+    """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
+    its own, are empty."""
+    if query.columns is None:
+        return None
+    every = dict.fromkeys(alias for a in form.alternatives for alias in slots_of(a)[0])
+    found = []
+    for alternative in form.alternatives:
+        slots, groups = slots_of(alternative)
+        for alias in every:
+            slots.setdefault(alias, len(slots))
+        columns = [
+            (column.name, expression.value(column.expr, slots, groups, params, functions))
+            for column in query.columns
+        ]
+        found.append(columns)
+    return found
+
+
+def entry_test(
+    kind: Kind, params: Mapping[str, Any] | None, functions: Mapping[str, Function] | None
+) -> Callable[[Entry], bool | None] | None:
+    """None: all entries of the types are of the kind."""
+    if not kind.own:
+        return None
+    return expression.own(kind.own, kind.alias, params, functions)

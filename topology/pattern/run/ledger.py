@@ -1,0 +1,148 @@
+"""What a query has said in one partition, and what it has to say now (patterns.md 4.5).
+
+The results of a unit are compared by id with those said before: a new id is an emit, the
+same id with other events an update, a missing id a retract. So nothing is ever retracted
+and emitted the same. What was decided before the frontier is frozen, as the events it rests on
+may be gone: a new evaluation neither adds nor changes nor removes it.
+
+Memory: some 300 bytes for each result not yet decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE
+from topology.pattern.match.match import Match
+from topology.pattern.store.entry import Entry
+
+
+class Now:
+    """`clock_ns`: the newest time accepted; `floor_ns`: before it all is decided."""
+
+    __slots__ = ("clock_ns", "floor_ns")
+
+    def __init__(self, clock_ns: int, floor_ns: int) -> None:
+        self.clock_ns = clock_ns
+        self.floor_ns = floor_ns
+
+
+class Found:
+    """A match as it stands: `decided_ns`: no event after that time can change it."""
+
+    __slots__ = ("confidence", "decided_ns", "match")
+
+    def __init__(self, match: Match, decided_ns: int, confidence: str = CONFIRMED) -> None:
+        self.match = match
+        self.decided_ns = decided_ns
+        self.confidence = confidence
+
+
+class Said:
+    """`found` as it was said last, under this revision; `live` until it is retracted, and its
+    number goes on if it comes again."""
+
+    __slots__ = ("final", "found", "live", "revision")
+
+    def __init__(self, found: Found, revision: int = -1) -> None:
+        self.found = found
+        self.revision = revision
+        self.live = True
+        self.final = False
+
+
+class Unit:
+    """An end event, or a start event, with all that is found by it.
+
+    `found` is what stands, by id; `said` what was told of it, retracted ones too. `hi_ns` and
+    `waits` as in `evaluation.Evaluation`. `overflowed`: it has been told that there is more.
+    `asked`: the instants at which it wants to be looked at again, and by what they are counted."""
+
+    __slots__ = ("anchor", "asked", "found", "hi_ns", "overflowed", "said", "waits")
+
+    def __init__(self, anchor: Entry) -> None:
+        self.anchor = anchor
+        self.found: dict[str, Found] = {}
+        self.said: dict[str, Said] = {}
+        self.asked: set[tuple[int, str]] = set()
+        self.hi_ns = 0
+        self.waits: frozenset[tuple[int, int]] | None = None
+        self.overflowed = False
+
+    def replace(self, found: Mapping[str, Found], floor_ns: int) -> None:
+        """Take a new evaluation for what is not yet decided."""
+        frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < floor_ns}
+        open_ = {id_: new for id_, new in found.items() if new.decided_ns >= floor_ns}
+        self.found = open_ if not frozen else {**open_, **frozen}
+
+    def is_undecided(self, time_ns: int) -> bool:
+        """An event of that time can change something that stands."""
+        return any(found.decided_ns >= time_ns for found in self.found.values())
+
+    def put_off(self, by_ns: int, floor_ns: int) -> None:
+        """What is not yet decided will be so much later: errors are larger than it seemed."""
+        every = (*self.found.values(), *(said.found for said in self.said.values()))
+        for found in {id(found): found for found in every}.values():
+            if found.decided_ns >= floor_ns:
+                found.decided_ns += by_ns
+
+    def forget(self, before_ns: int) -> None:
+        """What was decided before that instant needs no memory: nothing changes it."""
+        for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
+            del self.found[id_]
+        for id_ in [i for i, said in self.said.items() if said.found.decided_ns < before_ns]:
+            del self.said[id_]
+
+
+class Change:
+    """One thing to say: `op` about the result `id`, which now is `found` (of a retract: was)."""
+
+    __slots__ = ("final", "found", "id", "op", "revision")
+
+    def __init__(self, op: str, id_: str, revision: int, found: Found, final: bool) -> None:
+        self.op = op
+        self.id = id_
+        self.revision = revision
+        self.found = found
+        self.final = final
+
+
+def changes(
+    unit: Unit, visible: Mapping[str, Found], floor_ns: int, tells_final: bool
+) -> Iterable[Change]:
+    """What has to be said so that `visible` is what stands said; notes that it was.
+
+    `tells_final`: what was said before it was decided is said once more when it is."""
+    for id_, said in unit.said.items():
+        if said.live and id_ not in visible:
+            said.live = False
+            yield _say(RETRACT, id_, said, said.found, floor_ns)
+    for id_, found in visible.items():
+        before = unit.said.get(id_)
+        if before is None:
+            before = unit.said[id_] = Said(found)
+            yield _say(EMIT, id_, before, found, floor_ns)
+        elif not before.live:
+            before.live = True
+            yield _say(EMIT, id_, before, found, floor_ns)
+        elif not _same(before.found, found) or (
+            tells_final and not before.final and found.decided_ns < floor_ns
+        ):
+            yield _say(UPDATE, id_, before, found, floor_ns)
+
+
+def _say(op: str, id_: str, said: Said, found: Found, floor_ns: int) -> Change:
+    said.revision += 1
+    said.found = found
+    said.final = found.decided_ns < floor_ns
+    return Change(op, id_, said.revision, found, said.final)
+
+
+def _same(one: Found, other: Found) -> bool:
+    if one is other:
+        return True
+    return (
+        one.confidence == other.confidence
+        and one.match.alternative == other.match.alternative
+        and one.match.bound == other.match.bound
+    )

@@ -1,0 +1,81 @@
+"""Entries of one kind in the order of their keys, to be cut by time.
+
+An index holds what may stand for a component (its types, the conjuncts on it alone), in
+one partition; queries and components that ask for the same share one. Times and entries are
+two parallel lists, so a cut is a bisect over integers in C.
+
+Cost: an entry newer than all others is appended, O(1); a late one is a bisect and a move of
+the references behind it, O(log n) and 16 bytes for each of them. Purging is amortised O(1).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from topology.pattern.store.entry import Entry, Key
+
+SHRINK_AT = 64
+"""Purged entries are let go at once, their places in the lists by this many at a time."""
+
+
+class Index:
+    """`times[i]` is the reference time of `entries[i]`. The lists are read, never written,
+    from outside; positions hold until the next `add` or `purge`."""
+
+    __slots__ = ("entries", "times")
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.entries: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def add(self, entry: Entry) -> None:
+        """The caller has seen to it that no entry of this key is in it."""
+        times = self.times
+        if not times or entry.key > self.entries[-1].key:
+            times.append(entry.time_ns)
+            self.entries.append(entry)
+            return
+        at = self.position(entry.key)
+        times.insert(at, entry.time_ns)
+        self.entries.insert(at, entry)
+
+    def position(self, key: Key) -> int:
+        """Of the first entry with this key or a larger one."""
+        low = bisect_left(self.times, key[0])
+        if low == len(self.times) or self.times[low] != key[0]:
+            return low
+        high = bisect_right(self.times, key[0], low)  # among the ties of this instant
+        return bisect_left(self.entries, key, low, high, key=_key)
+
+    def behind(self, key: Key) -> int:
+        """Position of the first entry with a larger key."""
+        at = self.position(key)
+        if at < len(self.entries) and self.entries[at].key == key:
+            return at + 1
+        return at
+
+    def before_time(self, time_ns: int) -> int:
+        """How many are earlier than the instant: the position of the first at or after it."""
+        return bisect_left(self.times, time_ns)
+
+    def up_to_time(self, time_ns: int) -> int:
+        """How many are earlier, or of the very instant."""
+        return bisect_right(self.times, time_ns)
+
+    def purge(self, before_ns: int) -> list[Entry]:
+        """Let go of what is earlier than the instant, and say what that was; maybe not at
+        once (`SHRINK_AT`)."""
+        count = bisect_left(self.times, before_ns)
+        if count < SHRINK_AT and count < len(self.times):
+            return []
+        gone = self.entries[:count]
+        del self.times[:count]
+        del self.entries[:count]
+        return gone
+
+
+def _key(entry: Entry) -> Key:
+    return entry.key

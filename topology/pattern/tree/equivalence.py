@@ -1,0 +1,75 @@
+"""The partition key of a query: the paths on which all events of a match agree.
+
+Source: patterns.md 1.2, 3.4. They come from `[a, b]`, and from chains of equalities over one
+path, `a.id = b.id AND b.id = c.id`, that reach all aliases of every alternative, negated ones
+too. A chain counts only if it holds together when optional components are absent (which
+makes conjuncts that name them idle): the components that must be there hang together by
+equalities among themselves (a single one that is no group does), and each other alias equals
+one of them directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topology.pattern.tree.partial_order import Part
+from topology.pattern.tree.syntax import Compare, Expr, Ref, Same
+
+Path = tuple[str, ...]
+Link = tuple[Path, str, str]
+
+
+def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[Path, ...]:
+    """In the order in which they are named."""
+    paths: dict[Path, None] = {}
+    links = [link for link in map(_link, conjuncts) if link is not None]
+    for expr in conjuncts:
+        if isinstance(expr, Same):
+            paths.update(dict.fromkeys(expr.paths))
+        link = _link(expr)
+        if link is not None and all(_chains(link[0], links, part) for part in parts):
+            paths[link[0]] = None
+    return tuple(paths)
+
+
+def stands_for(expr: Expr, paths: Sequence[Path]) -> bool:
+    """Does the conjunct say no more than that events agree on these paths?"""
+    link = _link(expr)
+    return isinstance(expr, Same) or (link is not None and link[0] in paths)
+
+
+def _link(expr: Expr) -> Link | None:
+    match expr:
+        case Compare(
+            operator="=",
+            left=Ref(alias=one, path=path, index=None),
+            right=Ref(alias=other, path=same, index=None),
+        ) if path == same and one != other:
+            return path, one, other
+        case _:
+            return None
+
+
+def _chains(path: Path, links: Sequence[Link], part: Part) -> bool:
+    nodes = [spot.node for spot in part.spots]
+    present = {node.alias for node in nodes if node.minimum > 0}
+    others = {node.alias for node in nodes} | {gap.negation.alias for gap in part.gaps}
+    others -= present
+    if not present or len(present | others) == 1:
+        return False
+    if len(present) == 1 and any(node.is_group for node in nodes if node.alias in present):
+        return False
+    next_to: dict[str, set[str]] = {}
+    for on, one, other in links:
+        if on == path:
+            next_to.setdefault(one, set()).add(other)
+            next_to.setdefault(other, set()).add(one)
+    reached: set[str] = set()
+    ahead = [min(present)]
+    while ahead:
+        alias = ahead.pop()
+        reached.add(alias)
+        ahead += next_to.get(alias, set()) & present - reached
+    if reached != present:
+        return False
+    return all(next_to.get(alias, set()) & present for alias in others)

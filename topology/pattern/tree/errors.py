@@ -1,0 +1,202 @@
+"""What is wrong with a query: where, what, and what to write instead.
+
+A `QueryError` is a value; `QueryRefused` holds all that were found in one go, at most
+`MAX_ERRORS`, in the order of the text, and shows each below the line it is about:
+
+    error[E_ALIAS_UNKNOWN]: no component is called `c`
+      --> line 2, column 7
+       |
+     2 | WHERE c.x > 3
+       |       ^
+       = help: did you mean `e`?
+
+Lines and columns count from 1, columns and lengths in characters. A query that did not come
+from text has line 0, and is shown without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from topology.pattern.tree.syntax import Span
+
+MAX_ERRORS: Final = 20
+"""So many are collected; what is wrong beyond that is found when these are mended."""
+
+MAX_FOUND: Final = 200
+"""Of so many the first in the text are told."""
+
+SHOWN_CHARS: Final = 100
+"""At most so much of a line of the query is repeated."""
+
+MAX_WORD: Final = 60
+"""At most so much of a wrong word is repeated in a message."""
+
+CODES: Final[Mapping[str, str]] = {
+    "E_SYNTAX": "the text is not of the language",
+    "E_RESERVED": "a reserved word stands where a name should",
+    "E_TOO_LARGE": "a bound of the language is passed",
+    "E_ALIAS_TWICE": "two components, or two columns, have one name",
+    "E_ALIAS_UNKNOWN": "no component has this name",
+    "E_ALIAS_ORDER": "an event is asked for where it is never known",
+    "E_INDEX": "an index that names no element, or two groups with `i`",
+    "E_WINDOW": "a length of time that is none, or not above 0, or without a unit",
+    "E_QUANT": "a count that no group can have, or of a compound",
+    "E_ALL_OPTIONAL": "the pattern could match nothing at all",
+    "E_NOT_ALONE": "a negation without anything beside it",
+    "E_NOT_PLACE": "a negation outside a SEQ, or of more than one event",
+    "E_NOT_TWO": "a condition over two negated components",
+    "E_NOT_RETURN": "a column of an event that must not happen",
+    "E_MODE": "options that exclude each other",
+    "E_UNTIL": "an UNTIL that ends no group, or asks for what comes later",
+    "E_LITERAL": "types that cannot be compared or counted with",
+    "E_PARAM": "a parameter without a value",
+    "E_FUNCTION": "a function that is not known, or with too few or many arguments",
+    "E_TYPE_UNKNOWN": "an event type that is not declared",
+    "E_ATTRIBUTE_UNKNOWN": "an attribute that these events do not have",
+    "W_EXPONENTIAL": "the number of matches can double with each event",
+    "W_CONTENT_ID": "corrections retract and emit anew, they never update",
+    "W_NEG_STRICT": "a negation that strict contiguity implies",
+    "W_ALWAYS_FALSE": "a condition that never holds",
+    "W_NOT_BUILT": "what the language has and the engine has not yet",
+    "W_OPAQUE": "a condition in Python, which nothing can be known of beforehand",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryError:
+    """`code` is one of CODES: E_… refuses the query, W_… only warns. `hint` says what to
+    write instead, and may be empty."""
+
+    code: str
+    line: int
+    column: int
+    length: int
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f" (line {self.line}, column {self.column})" if self.line else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.code}{place}: {self.message}{hint}"
+
+    @property
+    def is_warning(self) -> bool:
+        return self.code.startswith("W_")
+
+
+class QueryRefused(Exception):
+    """The query is not run. `errors` is never empty."""
+
+    def __init__(
+        self,
+        errors: Sequence[QueryError],
+        warnings: Sequence[QueryError] = (),
+        text: str = "",
+    ) -> None:
+        self.errors = list(errors)
+        self.warnings = list(warnings)
+        self.text = text
+        super().__init__("\n".join(map(str, self.errors)))
+
+    def __str__(self) -> str:
+        return report(self.errors, self.text)
+
+
+class Findings:
+    """Collects what is found wrong, each thing once."""
+
+    def __init__(self) -> None:
+        self._found: list[QueryError] = []
+
+    def add(self, code: str, span: Span, message: str, hint: str = "") -> None:
+        error = QueryError(code, span.line, span.column, span.length, message, hint)
+        if len(self._found) < MAX_FOUND and error not in self._found:
+            self._found.append(error)
+
+    def too_deep(self, span: Span, levels: int) -> None:
+        message = f"nested deeper than {levels} levels"
+        self.add("E_TOO_LARGE", span, message, "take some of it apart")
+
+    @property
+    def errors(self) -> list[QueryError]:
+        return self._sorted(is_warning=False)
+
+    @property
+    def warnings(self) -> list[QueryError]:
+        return self._sorted(is_warning=True)
+
+    def _sorted(self, *, is_warning: bool) -> list[QueryError]:
+        found = [error for error in self._found if error.is_warning is is_warning]
+        return sorted(found, key=lambda error: (error.line, error.column))[:MAX_ERRORS]
+
+    def refuse(self, text: str) -> None:
+        """Raises if anything that was found is an error."""
+        if self.errors:
+            raise QueryRefused(self.errors, self.warnings, text)
+
+
+def report(errors: Iterable[QueryError], text: str = "") -> str:
+    """Errors or warnings as a person reads them, below the lines of `text`."""
+    lines = text.split("\n")
+    return "\n\n".join(_shown(error, lines) for error in errors)
+
+
+def _shown(error: QueryError, lines: Sequence[str]) -> str:
+    kind = "warning" if error.is_warning else "error"
+    shown = [f"{kind}[{error.code}]: {error.message}"]
+    margin = ""
+    if 0 < error.line <= len(lines):
+        number = str(error.line)
+        margin = " " * len(number)
+        line, caret = _excerpt(lines[error.line - 1], error.column - 1, error.length)
+        shown += [
+            f"{margin} --> line {error.line}, column {error.column}",
+            f"{margin}  |",
+            f" {number} | {line}",
+            f"{margin}  | {caret}",
+        ]
+    if error.hint:
+        shown.append(f"{margin}  = help: {error.hint}")
+    return "\n".join(shown)
+
+
+def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
+    """The part of a line around what is meant, and the carets below it."""
+    line = "".join(each if each.isprintable() else " " for each in line)
+    first = max(0, start - SHOWN_CHARS * 2 // 3) if len(line) > SHOWN_CHARS else 0
+    part = line[first : first + SHOWN_CHARS]
+    before = "..." if first else ""
+    after = "..." if first + SHOWN_CHARS < len(line) else ""
+    count = max(1, min(length, first + len(part) - start))
+    caret = " " * (len(before) + start - first) + "^" * count
+    return (before + part + after).rstrip(), caret
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, else empty."""
+    if len(word) > MAX_WORD:
+        return ""
+    by_lower = {each.lower(): each for each in known}
+    close = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.65)
+    return by_lower[close[0]] if close else ""
+
+
+def meant(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint: the likely word, or else all there are, if these are few."""
+    every = sorted(known)
+    close = nearest(word, every)
+    if close:
+        return f"did you mean `{close}`?"
+    if otherwise:
+        return otherwise
+    return "known: " + ", ".join(f"`{each}`" for each in every) if 0 < len(every) <= 12 else ""
+
+
+def cut(word: str) -> str:
+    """A word as a message repeats it."""
+    plain = "".join(each if each.isprintable() else " " for each in word)
+    return plain if len(plain) <= MAX_WORD else f"{plain[:MAX_WORD]}..."

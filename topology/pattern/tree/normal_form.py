@@ -1,0 +1,272 @@
+"""The normal form of a query: alternatives without OR, each a partial order of components.
+
+Source: patterns.md 2.1. The tree is spread by `partial_order`, the partition key found by
+`equivalence`. The conjuncts of WHERE are told apart by what they name, and each has the place
+where it is tested: the partition key; a component's own; a negation; all others in
+`Alternative.predicates`. One that asks for NULL of an optional component alone is in two
+places: its own, for the events, and a predicate, for when there are none.
+
+- A conjunct that names an alias of another branch of an OR is treated as if that were an
+  optional component, absent: it is left out, unless it asks for NULL.
+- `[a]` within OR or NOT is a predicate over all components; of negated events it asks nothing.
+
+Cost: the number of alternatives is the product of the branches of the ORs, at most
+`MAX_ALTERNATIVES`; all else is linear in their size, but for the partial order (quadratic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topology.pattern.tree import syntax
+from topology.pattern.tree.equivalence import partition_paths, stands_for
+from topology.pattern.tree.fingerprint import bound, fingerprint
+from topology.pattern.tree.partial_order import Part, Spot, size, spread
+from topology.pattern.tree.syntax import Edge, EventNode, Expr, Query
+from topology.pattern.tree.walk import aliases, conjuncts, walk
+
+MAX_ALTERNATIVES: Final = 64
+MAX_COMPONENTS: Final = 32
+"""Of an alternative; more make a query refused (E_TOO_LARGE)."""
+
+EDGES: Final[Mapping[str, Edge]] = {
+    "strict": "strict",
+    "partition": "strict",
+    "next": "next",
+    "any": "any",
+}
+"""Strategy to the contiguity of a step that has none of its own."""
+
+
+class TooLarge(ValueError):
+    """More alternatives or components than there may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One positive component of an alternative.
+
+    `before`: the components (by index) that all stand before this one, transitively.
+    `edge` is the contiguity of the step into it, `loop` of steps inside the group; both are
+    settled, the query's strategy included (`partition` is "strict" with the query's
+    `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
+    `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
+    hold for each element): an event that fails them is never a member.
+    `until`: see syntax.EventNode.
+    """
+
+    index: int
+    alias: str
+    types: frozenset[str]
+    minimum: int
+    maximum: int
+    before: frozenset[int]
+    edge: Edge
+    loop: Edge
+    greedy: bool
+    until: Expr | None
+    own: tuple[Expr, ...]
+
+    @property
+    def is_group(self) -> bool:
+        return self.maximum != 1
+
+    @property
+    def is_optional(self) -> bool:
+        return self.minimum == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """A negation in its gap. `left` and `right` are the nearest components on either side, by
+    index; an empty `left` is the start of the match, an empty `right` its end.
+
+    An absent optional neighbour is replaced by the next one out when the match is known. So
+    the gap lies behind the last entry of all components that stand at or before `left` and are
+    there, and before the first entry of all at or behind `right`, in reference time, strictly.
+    With nothing there on the left it begins at last - W, with nothing on the right it ends at
+    first + W, of the whole match, these instants included; with nothing on either side (the
+    branch of an AND is absent) there is no gap, and nothing blocks.
+
+    `strict`: only the event directly behind the last entry on the left counts (directly before
+    the first on the right, where nothing is on the left), and only if it is in the gap.
+    `predicates`: the conjuncts that name its alias; one that names an absent optional component
+    too does not count, unless it asks for NULL (`asks_for_null`)."""
+
+    alias: str
+    types: frozenset[str]
+    left: frozenset[int]
+    right: frozenset[int]
+    strict: bool
+    predicates: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A conjunct over several positive aliases, or with indexes or aggregates.
+
+    `aliases`: the components it names, by index; none if it is a constant. `whole`: those groups
+    it needs as a whole (an aggregate over all, an index other than [1], a user's function): it is
+    tested when they are closed, by the first successor taken, or at the end. All others it tests
+    as soon as all it names are bound, or known to be absent (a successor was taken); over a
+    group, for each element taken. `skips_absent`: it holds where an optional component it names
+    is absent (it does not ask for NULL itself)."""
+
+    expr: Expr
+    aliases: frozenset[int]
+    whole: frozenset[int]
+    skips_absent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """`number` is its place among the alternatives, in the order of the text."""
+
+    number: int
+    components: tuple[Component, ...]
+    blockers: tuple[Blocker, ...]
+    predicates: tuple[Predicate, ...]
+
+    @property
+    def is_linear(self) -> bool:
+        """A plain sequence: each component stands behind all those with smaller index."""
+        return all(len(component.before) == component.index for component in self.components)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalForm:
+    """`same`: the paths on which all events agree, the partition key, from `[a, b]` and from
+    chains of equalities over the same path of all aliases (positive and negated); the
+    conjuncts it stands for are in no other place. `by_partition`: STRICT looks at the events of
+    the same partition only. `fingerprint`: hex digest of the tree."""
+
+    query: Query
+    alternatives: tuple[Alternative, ...]
+    same: tuple[tuple[str, ...], ...]
+    by_partition: bool
+    fingerprint: str
+
+
+def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalForm:
+    """Of a checked query. Parameters that have a value are replaced by it everywhere, so that
+    the fingerprint is of what is asked; `NormalForm.query` is the query so bound."""
+    query = bound(query, params) if params else query
+    count, components = size(query.node)
+    if count > MAX_ALTERNATIVES:
+        raise TooLarge(f"{count} alternatives, at most {MAX_ALTERNATIVES}: split the query")
+    if components > MAX_COMPONENTS:
+        raise TooLarge(f"{components} components, at most {MAX_COMPONENTS}: split the query")
+    parts = spread(query.node)
+    asked = conjuncts(query.where)
+    same = partition_paths(asked, parts)
+    rest = [expr for expr in asked if not stands_for(expr, same)]
+    negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
+    return NormalForm(
+        query=query,
+        alternatives=tuple(
+            _alternative(number, part, rest, negated, EDGES[query.strategy])
+            for number, part in enumerate(parts)
+        ),
+        same=same,
+        by_partition=query.strategy == "partition" or (query.strategy != "strict" and bool(same)),
+        fingerprint=fingerprint(query),
+    )
+
+
+def asks_for_null(expr: Expr) -> bool:
+    """IS NULL or coalesce is in it: it has something to say of what is absent."""
+    return any(
+        isinstance(part, syntax.IsNull)
+        or (isinstance(part, syntax.Call) and part.function == "coalesce")
+        for part in walk(expr)
+    )
+
+
+def _alternative(
+    number: int,
+    part: Part,
+    asked: Sequence[Expr],
+    negated: frozenset[str],
+    edge: Edge,
+) -> Alternative:
+    """`negated`: the negated aliases of all alternatives."""
+    positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
+    components = tuple(
+        _component(index, spot, positive, edge) for index, spot in enumerate(part.spots)
+    )
+    blockers = tuple(
+        Blocker(
+            alias=gap.negation.alias,
+            types=frozenset(gap.negation.types),
+            left=gap.left,
+            right=gap.right,
+            strict=gap.strict,
+            predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
+        )
+        for gap in part.gaps
+    )
+    return Alternative(number, components, blockers, tuple(_predicates(positive, components)))
+
+
+def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Component:
+    node = spot.node
+    return Component(
+        index=index,
+        alias=node.alias,
+        types=frozenset(node.types),
+        minimum=node.minimum,
+        maximum=node.maximum,
+        before=spot.before,
+        edge=spot.edge or edge,
+        loop=node.loop or edge,
+        greedy=node.greedy,
+        until=node.until,
+        own=tuple(expr for expr in asked if _is_own(expr, node)),
+    )
+
+
+def _is_own(expr: Expr, node: EventNode) -> bool:
+    if aliases(expr) != {node.alias}:
+        return False
+    for part in walk(expr):
+        match part:
+            case syntax.Same() | syntax.Aggregate() | syntax.Ref(index=syntax.Each() | syntax.At()):
+                return False
+            case syntax.Test() if node.is_group:
+                return False
+    return True
+
+
+def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
+    index_of = {component.alias: component.index for component in components}
+    for expr in asked:
+        named = aliases(expr)
+        skips_absent = not asks_for_null(expr)
+        if skips_absent and not named <= index_of.keys():
+            continue
+        about = frozenset(index_of[alias] for alias in named if alias in index_of)
+        if any(isinstance(part, syntax.Same) for part in walk(expr)):
+            about = frozenset(index_of.values())
+        only = components[min(about)] if len(about) == 1 else None
+        if only and expr in only.own and (skips_absent or not only.is_optional):
+            continue  # nothing is left to ask where each element has been asked
+        whole = frozenset(index for index in about if _is_whole(expr, components[index]))
+        yield Predicate(expr, about, whole, skips_absent)
+
+
+def _is_whole(expr: Expr, component: Component) -> bool:
+    """Does it need the group as a whole?"""
+    if not component.is_group:
+        return False
+    for part in walk(expr):
+        match part:
+            case syntax.Aggregate(alias=alias, before=None) if alias == component.alias:
+                return True
+            case syntax.Ref(alias=alias, index=syntax.At(position=position)):
+                if alias == component.alias and position != 1:
+                    return True
+            case syntax.Test(aliases=names) if component.alias in names:
+                return True
+    return False

@@ -1,0 +1,351 @@
+"""The tree of a pattern query: what the text and the builder make, and the checks read.
+
+Trees are values: equal trees mean equal queries, and where in the text a node stood
+(`span`) has no part in that. A query's text and its builder make the same tree
+(specs of the language: docs/patterns.md).
+
+A tree may still be nonsense, like a negation of everything: `topology.pattern.language.check` finds
+that, and `topology.pattern.tree.normal_form` takes checked trees only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Edge = Literal["strict", "next", "any"]
+"""How a step follows the one before: directly, as the first that is eligible, or freely."""
+
+Strategy = Literal["strict", "partition", "next", "any"]
+Matches = Literal["one", "maximal", "all"]
+Skip = Literal["none", "next", "past_last", "first", "last"]
+Emit = Literal["eager", "final", "slack"]
+Ties = Literal["strict", "key"]
+Late = Literal["report", "amend", "refetch"]
+Uncertain = Literal["ignore", "nominal", "possible"]
+
+UNBOUNDED: Final = -1
+"""`EventNode.maximum` of `+`, `*` and `{n,}`."""
+
+LIMIT: Final = 10_000
+"""Results of a unit (an end or a start event), beyond which it overflows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Where something stands in the text: from 1, columns and length in characters. All spans
+    are equal, so that trees are compared by what they say."""
+
+    line: int = 0
+    column: int = 0
+    length: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+NOWHERE: Final = Span()
+
+
+# -- expressions ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal of the text. None is NULL."""
+
+    value: bool | int | float | str | None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    ns: int
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """Bound when the query starts. A bare name is a parameter too."""
+
+    name: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """`[i+offset]`: the elements of a group one after the other."""
+
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`[position]`: one element, from 1, or from -1 backwards (`first` is 1, `last` -1)."""
+
+    position: int
+
+
+Index = Each | At
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """`alias.path`, `alias[index].path`. Without index a group stands for each of its
+    elements. `path` begins with a reserved attribute (RESERVED) or a payload's field."""
+
+    alias: str
+    path: tuple[str, ...]
+    index: Index | None = None
+    span: Span = NOWHERE
+
+
+RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "payload"})
+"""First names of a path that are not payload fields; `.payload.name` is always the payload's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
+    has an empty path or one (then it counts values that are not NULL)."""
+
+    function: str
+    alias: str
+    path: tuple[str, ...] = ()
+    before: int | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    operand: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    operator: Literal["+", "-", "*", "/", "%"]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    operator: Literal["=", "!=", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    operand: Expr
+    values: tuple[Constant, ...]
+    negated: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    operand: Expr
+    low: Expr
+    high: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    operand: Expr
+    negated: bool = False
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`%` stands for any characters, `_` for one."""
+
+    operand: Expr
+    pattern: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """`[a, b]`: all events of the match, negated ones too, agree on each of the paths."""
+
+    paths: tuple[tuple[str, ...], ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A predicate in Python, known by name and version: `function(event, …)` with an
+    argument for each alias, a list where it is a group. It must be pure."""
+
+    name: str
+    version: int
+    aliases: tuple[str, ...]
+    function: Callable[..., Any] = field(compare=False, repr=False)
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Expr
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """`a AND b AND c`, flat."""
+
+    parts: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """`a OR b OR c`, flat."""
+
+    parts: tuple[Expr, ...]
+    span: Span = NOWHERE
+
+
+Expr = (
+    Constant
+    | Duration
+    | Param
+    | Ref
+    | Aggregate
+    | Call
+    | Negative
+    | Arithmetic
+    | Compare
+    | In
+    | Between
+    | IsNull
+    | Like
+    | Same
+    | Test
+    | Not
+    | And
+    | Or
+)
+
+
+# -- patterns ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EventNode:
+    """A component: `minimum` to `maximum` events of `types` (none named: of every type).
+
+    `alias` is never empty in a finished tree: a component without one has a hidden alias
+    (`_1`, `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the
+    group; `greedy`: an event that fits the group and its successor goes to the group, and MATCHES
+    ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
+    group's types for which `until` is TRUE ends the group and is no member.
+    """
+
+    types: tuple[str, ...]
+    alias: str
+    minimum: int = 1
+    maximum: int = 1
+    loop: Edge | None = None
+    greedy: bool = False
+    until: Expr | None = None
+    span: Span = NOWHERE
+
+    @property
+    def is_group(self) -> bool:
+        return self.maximum != 1
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """No event of these types, at this place of the sequence."""
+
+    types: tuple[str, ...]
+    alias: str
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A part of a sequence. `edge` overrides the strategy for the step into it."""
+
+    node: Node | Negation
+    edge: Edge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    items: tuple[Item, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """AND: all of the nodes, in any order."""
+
+    nodes: tuple[Node, ...]
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """OR: one of the nodes."""
+
+    nodes: tuple[Node, ...]
+    span: Span = NOWHERE
+
+
+Node = EventNode | Seq | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of RETURN's. `name` is never empty: without AS it is the expression's text."""
+
+    expr: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole query; what the text leaves out has its default here, never a blank.
+
+    `skip_to`: the alias of SKIP TO FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration.
+    `amend_ns`: of LATE AMEND. `columns`: None is RETURN *.
+    """
+
+    node: Node
+    within_ns: int
+    name: str = ""
+    where: Expr | None = None
+    strategy: Strategy = "next"
+    matches: Matches = "one"
+    limit: int = LIMIT
+    skip: Skip = "none"
+    skip_to: str = ""
+    emit: Emit = "eager"
+    slack_ns: int | None = None
+    ties: Ties = "strict"
+    late: Late = "report"
+    amend_ns: int = 0
+    uncertain: Uncertain = "nominal"
+    columns: tuple[Column, ...] | None = None
+    into: str = ""
+    span: Span = NOWHERE

@@ -1,0 +1,84 @@
+"""The words of the query language: keywords, strategies, units, functions.
+
+Keywords are told apart from names regardless of case. `first` and `last` mean something in
+their own places only and stay free as names; so do units and functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from topology.pattern.tree.syntax import Strategy
+
+KEYWORDS: Final = frozenset({
+    "query", "pattern", "event", "where", "within", "seq", "and", "or", "strict", "next", "any",
+    "not", "loop", "greedy", "until", "in", "between", "is", "null", "like", "using", "matches",
+    "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
+    "eager", "final", "slack", "ties", "by", "key", "late", "report", "amend", "refetch",
+    "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
+    "false",
+})  # fmt: skip
+FREE: Final = frozenset({"first", "last"})
+"""Keywords that are good names all the same."""
+
+STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "strict": "strict",
+    "strict_contiguity": "strict",
+    "partition": "partition",
+    "partition_contiguity": "partition",
+    "skip_till_next": "next",
+    "skip_till_next_match": "next",
+    "skip_till_any": "any",
+    "skip_till_any_match": "any",
+}
+"""As written, with `_` for `-`."""
+
+RESERVED_WORDS: Final = (KEYWORDS | STRATEGIES.keys()) - FREE
+
+NANOSECOND: Final = 1
+MICROSECOND: Final = 1_000
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+UNITS_NS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ns",), NANOSECOND),
+    **dict.fromkeys(("us",), MICROSECOND),
+    **dict.fromkeys(("ms",), MILLISECOND),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), SECOND),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), MINUTE),
+    **dict.fromkeys(("h", "hour", "hours"), HOUR),
+    **dict.fromkeys(("d", "day", "days"), DAY),
+}
+MAX_NS: Final = 1 << 62
+"""No length of time is longer (146 years)."""
+
+AGGREGATES: Final = frozenset({"count", "sum", "avg", "min", "max", "stddev"})
+
+FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = {
+    "abs": (1, 1),
+    "sqrt": (1, 1),
+    "lower": (1, 1),
+    "upper": (1, 1),
+    "length": (1, 1),
+    "coalesce": (1, 100),
+}
+"""The least and the largest number of arguments."""
+
+_PLAIN: Final = re.compile(r"[^\W\d]\w*")
+
+
+def is_plain(name: str) -> bool:
+    """Whether it is a name after a dot as it stands."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def quoted(name: str) -> str:
+    """A name as it is written: in back-ticks if it would be read as something else."""
+    if is_plain(name) and name.lower() not in RESERVED_WORDS:
+        return name
+    return f"`{name}`"
