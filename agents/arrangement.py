@@ -13,6 +13,15 @@ from aiokafka.structs import TopicPartition
 
 from agents.changelog import StateRefused
 from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
+from agents.kafka.stage_topics import (
+    ORDERED,
+    RAW,
+    SEQUENCED,
+    changelog_topic,
+    inputs_of,
+    reads,
+    upstream_inputs,
+)
 from agents.outlet import (
     NoOutlet,
     OrderedOutlet,
@@ -22,7 +31,6 @@ from agents.outlet import (
     SideOutlet,
     partition_of,
 )
-from agents.reads import ORDERED, RAW, SEQUENCED, changelog_topic, inputs_of, reads, upstream_inputs
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StreamConfig, Topology
 from topology.config import Stage as StageDescription

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from agents.brokers import Brokers
+from agents.kafka.brokers import Brokers
 
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"

@@ -37,9 +37,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.brokers import Brokers
 from agents.copy_writer import CopyWriter
-from agents.fetching import FetchTimes
+from agents.kafka.brokers import Brokers
+from agents.kafka.fetching import FetchTimes
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word
 

@@ -33,9 +33,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.arrival import ArrivalClock
-from agents.brokers import Brokers
 from agents.clock_feed import word_of
 from agents.inlet import RawInlet
+from agents.kafka.brokers import Brokers
 from topology.clock.sample import Declared
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed

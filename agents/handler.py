@@ -12,11 +12,11 @@ from aiokafka.structs import TopicPartition
 
 from agents.arrangement import Arrangement
 from agents.delivery import CommitFailed
-from agents.lanes import Batch
+from agents.kafka.partition_queue import Batch
+from agents.kafka.transport import PartitionReset
 from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
 from agents.stage_log import StageLog
-from agents.transport import PartitionReset
 from agents.watchdog import Verdict, Watchdog
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from topology.model.outcome import Malformed
 from topology.wire.header_reader import HeaderReader
 
 Record = Any
-"""As `agents.lanes` has it, or a spilled one read back."""
+"""As `agents.kafka.partition_queue` has it, or a spilled one read back."""
 
 NO_CLOCK: Final = 0
 HEADER_FRAMING_BYTES: Final = 16

@@ -38,7 +38,6 @@ from aiokafka.structs import TopicPartition
 from agents import changelog
 from agents.arrangement import Arrangement
 from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.brokers import Brokers
 from agents.changelog import Progress
 from agents.clock_feed import ClockFeed
 from agents.copy_writer import CopyWriter
@@ -46,7 +45,8 @@ from agents.cutting import Cutting
 from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.held import HeldPages
 from agents.inlet import Read
-from agents.lanes import Batch
+from agents.kafka.brokers import Brokers
+from agents.kafka.partition_queue import Batch
 from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.outbox import Outbox

@@ -24,22 +24,22 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.application import Application, build_app, run
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.changelog import StateRefused
 from agents.clock_feed import ClockFeed
 from agents.copy_writer import CopyWriter
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from agents.fetching import SESSION_TIMEOUT_S
 from agents.handler import StageHandler
 from agents.http import Health, HttpServer
+from agents.kafka.application import Application, build_app, run
+from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
+from agents.kafka.fetching import SESSION_TIMEOUT_S
+from agents.kafka.membership import InstanceFenced
+from agents.kafka.security import PLAINTEXT, Security
 from agents.local_copy import LocalCopy
-from agents.membership import InstanceFenced
 from agents.metrics import Metrics
 from agents.partition import Surroundings
 from agents.query_feed import QueryFeed
-from agents.security import PLAINTEXT, Security
 from agents.stage_log import StageLog
 from agents.state.open import open_store
 from agents.state.store import Store, StoreName

@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from agents.brokers import Brokers
+from agents.kafka.brokers import Brokers
 from topology.config import QueryConfig, Topology, TopologyError, query_of
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.run.compiled import Compiled

@@ -21,10 +21,10 @@ import msgspec
 from aiokafka.structs import TopicPartition
 
 from agents import changelog
-from agents.brokers import Brokers
 from agents.changelog import Tell
 from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.inlet import Inlet
+from agents.kafka.brokers import Brokers
 from agents.reread import read_again
 from topology.flow.stage import Stage
 from topology.model.event import Event

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from aiokafka import TopicPartition
 
-from agents.brokers import Brokers
-from agents.fetching import BareRecords
+from agents.kafka.brokers import Brokers
+from agents.kafka.fetching import BareRecords
 
 READ_TIMEOUT_MS: Final = 500
 MAX_EMPTY_READS: Final = 20

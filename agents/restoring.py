@@ -25,7 +25,6 @@ from aiokafka.structs import TopicPartition
 
 from agents import changelog
 from agents.arrangement import Arrangement
-from agents.brokers import Brokers
 from agents.changelog import (
     Claim,
     Progress,
@@ -35,6 +34,7 @@ from agents.changelog import (
     instant_of,
     read_changelog,
 )
+from agents.kafka.brokers import Brokers
 from agents.local_copy import LocalCopy, same_log
 from agents.state.seal import Tally
 

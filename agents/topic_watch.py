@@ -34,8 +34,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agents.arrangement import Arrangement
-from agents.brokers import Brokers, known_id
 from agents.changelog import StateRefused
+from agents.kafka.brokers import Brokers, known_id
 from agents.restoring import WAYS_OUT
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from typing import Final
 
 from confluent_kafka import Producer
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from benchmarks.workloads.rows import Row
 from producers.headers import HeaderWriter
 from topology.config import HeaderConfig, Topology, parse

@@ -28,8 +28,8 @@ from agents import changelog
 from agents.arrangement import arrange, topics_of
 from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.delivery import MAX_BATCH_BYTES
-from agents.fetching import MAX_POLL_RECORDS, as_decoded
 from agents.held import HeldPages
+from agents.kafka.fetching import MAX_POLL_RECORDS, as_decoded
 from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition import STAMPED_FROM

@@ -14,7 +14,7 @@ import yaml
 from rich.console import Console
 from rich.tree import Tree
 
-from agents.declared import declared
+from agents.kafka.declared import declared
 from cli.own import bringing
 from cli.own_read import reading
 from cli.topology_file import Refused, load

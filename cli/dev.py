@@ -22,9 +22,9 @@ from typing import Final
 
 import click
 
-from agents.declared import declared
-from agents.security import without_security
-from agents.topics import TopicsUnavailable, create
+from agents.kafka.declared import declared
+from agents.kafka.security import without_security
+from agents.kafka.topics import TopicsUnavailable, create
 from cli import worker
 from cli.serving import http_option, listening
 from cli.topology_file import Refused, load

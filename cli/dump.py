@@ -9,9 +9,9 @@ import click
 import orjson
 
 from agents.arrangement import input_reader
-from agents.brokers import BrokersUnavailable
 from agents.dump import DumpStalled, dumped
-from agents.security import Security
+from agents.kafka.brokers import BrokersUnavailable
+from agents.kafka.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 from pydantic_core import PydanticCustomError
 
-from agents.security import Security, SecurityRefused, read_security
+from agents.kafka.security import Security, SecurityRefused, read_security
 from cli.topology_file import Refused
 from topology.config.problem import Fault
 from topology.config.spelling import NS_PER, in_unit
 
 if TYPE_CHECKING:
-    from agents.brokers import Brokers
+    from agents.kafka.brokers import Brokers
 
 kafka_option = click.option(
     "--kafka",
@@ -45,7 +45,7 @@ def security(path: str | None) -> Security:
 
 def reached(servers: str, access: Security) -> Brokers:
     """The brokers; `Refused` where none answers. Blocks."""
-    from agents.brokers import BrokersUnavailable, brokers_at
+    from agents.kafka.brokers import BrokersUnavailable, brokers_at
 
     try:
         return brokers_at(servers, access)

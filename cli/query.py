@@ -18,7 +18,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from agents.security import Security
+from agents.kafka.security import Security
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.config import Topology, TopologyError, query_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from agents.brokers import BrokersUnavailable
+from agents.kafka.brokers import BrokersUnavailable
 from cli.kafka_options import kafka_option, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from infra import spark as infra_spark

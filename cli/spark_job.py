@@ -14,8 +14,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
-from agents.brokers import Brokers, BrokersUnavailable
-from agents.security import Security
+from agents.kafka.brokers import Brokers, BrokersUnavailable
+from agents.kafka.security import Security
 from cli.kafka_options import reached
 from cli.spark_kafka import java_settings
 from cli.topology_file import Refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agents.security import Security
+from agents.kafka.security import Security
 from cli.topology_file import Refused
 
 PKCS_8: Final = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")

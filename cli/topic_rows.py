@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from agents.security import Security
+from agents.kafka.security import Security
 from cli.input_file import InputError
 from cli.rows import Row
 from cli.topology_file import Refused

@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
-from agents import growth
-from agents.declared import declared
-from agents.topics import Outcome, TopicsUnavailable, create
+from agents.kafka import growth
+from agents.kafka.declared import declared
+from agents.kafka.topics import Outcome, TopicsUnavailable, create
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from agents.http import HttpUnavailable
-from agents.reads import works
-from agents.security import PLAINTEXT
+from agents.kafka.security import PLAINTEXT
+from agents.kafka.stage_topics import works
 from agents.supervisor import Supervisor
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 import infra.spark
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from benchmarks.backlog import Setting, produce
 from benchmarks.race import ROOT
 from benchmarks.workloads import crowd

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agents.security import without_security
+from agents.kafka.security import without_security
 from cli.demo.patience import STILL_S, Patience
 from cli.program import PROGRAM
 from infra.embedded import EmbeddedBroker

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from cli.demo.stage import TOPOLOGY, Ground, worker_on
 from infra.kafka import KafkaBroker
 from topology.config import Topology, parse

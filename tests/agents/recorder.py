@@ -10,8 +10,8 @@ from typing import Any
 from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
-from agents.application import Application, build_app, run
-from agents.lanes import Batch
+from agents.kafka.application import Application, build_app, run
+from agents.kafka.partition_queue import Batch
 from infra.embedded import PARTITIONS
 
 PATIENCE_S = 30.0

@@ -17,9 +17,9 @@ from agents.changelog import (
     encoded,
     read_progress,
 )
-from agents.declared import FRAMING_BYTES, STAMPS_BYTES, declared
 from agents.held import Note, Spilled
-from agents.reads import changelog_topic
+from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
+from agents.kafka.stage_topics import changelog_topic
 from tests.agents.records import SOUND
 from topology.config import parse
 

@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from agents.brokers import Brokers
 from agents.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
 from agents.copy_writer import CopyWriter
+from agents.kafka.brokers import Brokers
 from agents.local_copy import LocalCopy
 from agents.state.open import open_store
 from agents.state.store import StoreName

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from agents import changelog
 from agents.arrangement import arrange, topics_of
-from agents.brokers import Brokers
 from agents.delivery import Checkpoint
-from agents.lanes import Batch
+from agents.kafka.brokers import Brokers
+from agents.kafka.partition_queue import Batch
 from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
 from tests.agents.records import FakeBatch, FakeRecord

@@ -12,7 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from agents import query_feed
-from agents.brokers import Brokers
+from agents.kafka.brokers import Brokers
 from agents.query_feed import QueryFeed
 from topology.config import parse
 from topology.pattern.language.affordable import too_long, too_much

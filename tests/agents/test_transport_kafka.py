@@ -19,8 +19,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from agents.fetching import SESSION_TIMEOUT_S
-from agents.transport import InputLost
+from agents.kafka.fetching import SESSION_TIMEOUT_S
+from agents.kafka.transport import InputLost
 from tests.agents.recorder import (
     PATIENCE_S,
     Recorder,

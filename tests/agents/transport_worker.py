@@ -14,8 +14,8 @@ from pathlib import Path
 
 from aiokafka.structs import TopicPartition
 
-from agents.application import build_app, run
-from agents.lanes import Batch
+from agents.kafka.application import build_app, run
+from agents.kafka.partition_queue import Batch
 
 
 class Holder:

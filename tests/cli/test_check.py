@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.declared import declared
+from agents.kafka.declared import declared
 from tests.cli.invoking import TOPOLOGY, inorder
 from topology.config import parse
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-import agents.brokers
+import agents.kafka.brokers
 from agents.exits import Exit
 from cli.main import COMMANDS, HIDDEN, Commands, main
 from infra.ports import LOOPBACK, free_ports
@@ -47,8 +47,8 @@ def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     topology.write_text(LIVE)
     (port,) = free_ports(1)
     places = {"topology": topology, "nobody": f"{LOOPBACK}:{port}", "folder": tmp_path}
-    monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
-    monkeypatch.setattr(agents.brokers, "TRY_S", 0.5)
+    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 0.5)
     monkeypatch.chdir(tmp_path)
     return lambda arguments: [each.format(**places) for each in arguments]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import agents.brokers
+import agents.kafka.brokers
 from cli.produce import MAX_TOLD
 from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
@@ -45,7 +45,7 @@ def test_every_row_left_out_is_counted_and_the_first_are_told(
 def test_an_absent_broker_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
     (port,) = free_ports(1)
     answer = inorder("produce", "--brokers", f"127.0.0.1:{port}", "--topic", "raw", stdin=b"{}")
     assert (answer.code, answer.out) == (2, "")

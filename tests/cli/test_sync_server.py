@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import agents.brokers
+import agents.kafka.brokers
 from cli.main import MODULES
 from infra.embedded import EmbeddedBroker
 from infra.poll import wait_until
@@ -82,7 +82,7 @@ def test_an_address_in_use_is_told(tmp_path: Path) -> None:
 
 
 def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents.brokers, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     answer = inorder("sync-server", "--brokers", nobody, "--bind", "127.0.0.1:0")
     assert answer.code == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.topics import Outcome
+from agents.kafka.topics import Outcome
 from cli.topics import thinly_copied
 from tests.cli.invoking import inorder
 from tests.services import SharedKafka, UniqueName

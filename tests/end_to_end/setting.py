@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"

@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from infra.kafka import KafkaBroker, jars
 from tests.command import Command
 from tests.end_to_end.replaying import run_cli

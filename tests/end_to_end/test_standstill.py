@@ -21,8 +21,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from infra.kafka import KafkaBroker
 from infra.poll import wait_until
 from tests.end_to_end.records import contract, send

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import infra.kafka
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from infra.poll import wait_until
 from infra.ports import free_ports
 from tests.end_to_end.judge import judge

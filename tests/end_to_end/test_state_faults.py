@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from benchmarks.workloads import crowd
 from infra.poll import wait_until
 from infra.redis import RedisServer

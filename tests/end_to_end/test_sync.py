@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.poll import wait_until
 from producers.anchored_clock import AnchoredClock

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from infra.poll import wait_until
 from infra.ports import free_ports
 from spark_analytics.outputs import read

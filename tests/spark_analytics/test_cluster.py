@@ -19,9 +19,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 import infra.spark
-from agents.declared import declared
-from agents.security import PLAINTEXT
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.security import PLAINTEXT
+from agents.kafka.topics import create
 from cli.spark import command
 from infra.spark import package
 from spark_analytics.outputs import read

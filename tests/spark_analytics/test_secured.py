@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.security import read_security
+from agents.kafka.security import read_security
 from cli.spark_kafka import java_settings
 from cli.topology_file import Refused
 from infra.kafka import create_topic

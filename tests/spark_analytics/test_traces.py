@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.declared import declared
-from agents.topics import create
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from spark_analytics import jobs
 from spark_analytics.aggregates import Measures, Windows

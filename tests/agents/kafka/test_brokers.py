@@ -7,23 +7,23 @@ import logging
 
 import pytest
 
-import agents.brokers
-from agents.brokers import BrokersUnavailable, await_brokers, brokers_at
-from agents.security import PLAINTEXT
+import agents.kafka.brokers
+from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
+from agents.kafka.security import PLAINTEXT
 from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents.brokers, "TRY_S", 0.3)
-    monkeypatch.setattr(agents.brokers, "PAUSE_S", 0.1)
+    monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 0.3)
+    monkeypatch.setattr(agents.kafka.brokers, "PAUSE_S", 0.1)
 
 
 def test_each_try_is_told_and_the_last_one_raises(caplog: pytest.LogCaptureFixture) -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     with (
-        caplog.at_level(logging.WARNING, "agents.brokers"),
+        caplog.at_level(logging.WARNING, "agents.kafka.brokers"),
         pytest.raises(BrokersUnavailable, match="waited for 1 s") as absent,
     ):
         asyncio.run(await_brokers(nobody, PLAINTEXT, 1.0))

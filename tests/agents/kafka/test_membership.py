@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 
-from agents import membership
-from agents.membership import (
+from agents.kafka import membership
+from agents.kafka.membership import (
     FENCED_INSTANCE_ID,
     OK,
     REBALANCE_IN_PROGRESS,

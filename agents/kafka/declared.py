@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from agents.reads import changelog_topic, inputs_of, works
+from agents.kafka.stage_topics import changelog_topic, inputs_of, works
 from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)

@@ -1,4 +1,4 @@
-"""The making of the topics a topology needs (`agents.declared`).
+"""The making of the topics a topology needs (`agents.kafka.declared`).
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
 declaration is told. When it returns, every topic has its leaders.
@@ -15,8 +15,8 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from agents.declared import TopicSpec
-from agents.security import PLAINTEXT, Security
+from agents.kafka.declared import TopicSpec
+from agents.kafka.security import PLAINTEXT, Security
 
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05

@@ -27,9 +27,9 @@ from faust.app.base import BootStrategy
 from faust.tables.manager import TableManager
 from yarl import URL
 
-from agents.fetching import FAUST_LOG, SESSION_TIMEOUT_S
-from agents.security import PLAINTEXT, Security
-from agents.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
+from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
+from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
 
 log = logging.getLogger(__name__)
 
@@ -169,8 +169,8 @@ def build_app(
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
     `brokers` is `host:port[,host:port…]`; `instance` is the name of a place in the group that is
-    kept for `session_s` (agents.membership); `known` says how many partitions each topic has, those
-    beyond are not opened. Call it inside of the loop that will run it.
+    kept for `session_s` (agents.kafka.membership); `known` says how many partitions each topic has,
+    those beyond are not opened. Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from agents.security import PLAINTEXT, Security
+from agents.kafka.security import PLAINTEXT, Security
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
-from agents.lanes import Record
-from agents.membership import InstanceFenced, Membership
+from agents.kafka.membership import InstanceFenced, Membership
+from agents.kafka.partition_queue import Record
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from agents.reads import changelog_topic, inputs_of, works
-from agents.security import PLAINTEXT, Security
-from agents.topics import TIMEOUT_S, TopicsUnavailable, await_leaders
+from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.stage_topics import changelog_topic, inputs_of, works
+from agents.kafka.topics import TIMEOUT_S, TopicsUnavailable, await_leaders
 from topology.config import Topology
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.brokers import Brokers
-from agents.security import (
+from agents.kafka.brokers import Brokers
+from agents.kafka.security import (
     NAMES,
     PLAINTEXT,
     Security,

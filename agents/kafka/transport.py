@@ -10,7 +10,7 @@ This transport is a subclass of Faust's aiokafka driver that gives instead:
   gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
   where to begin; `on_revoked` is awaited before the partition may go elsewhere.
-* **Back-pressure** for each partition by itself (agents.lanes).
+* **Back-pressure** for each partition by itself (agents.kafka.partition_queue).
 
 What a `Handler` can rely on
 
@@ -34,7 +34,7 @@ What a `Handler` can rely on
 
 Any other exception, also one out of a hook, ends the application: Faust restarts agents
 that fail and aiokafka swallows what its listeners raise, so all that is ours runs under a
-`Failure`, which `agents.application.run` watches.
+`Failure`, which `agents.kafka.application.run` watches.
 
 Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
 """
@@ -53,8 +53,8 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from agents.fetching import FAUST_LOG, POLL_TIMEOUT_S, ConsumerThread, End, Poll
-from agents.lanes import Batch, Lane
+from agents.kafka.fetching import FAUST_LOG, POLL_TIMEOUT_S, ConsumerThread, End, Poll
+from agents.kafka.partition_queue import Batch, Lane
 
 log = logging.getLogger(__name__)
 

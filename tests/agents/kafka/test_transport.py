@@ -16,11 +16,11 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-import agents.application
-from agents.application import Application, StartFailed, build_app, run
-from agents.fetching import MAX_POLL_RECORDS, FetchTimes
-from agents.lanes import MAX_BATCHES, Batch
-from agents.transport import MAX_RESETS, PartitionReset
+import agents.kafka.application
+from agents.kafka.application import Application, StartFailed, build_app, run
+from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
+from agents.kafka.partition_queue import MAX_BATCHES, Batch
+from agents.kafka.transport import MAX_RESETS, PartitionReset
 from infra.embedded import PARTITIONS, EmbeddedBroker
 from tests.agents.recorder import (
     PATIENCE_S,
@@ -345,7 +345,7 @@ def test_stop_while_restoring_cancels_the_restore_and_revokes(
 def test_brokers_and_topics_that_are_not_there_are_reported(
     embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents.application, "START_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(agents.kafka.application, "START_TIMEOUT_S", 0.0)
 
     async def scenario(bootstrap: str) -> None:
         await run(build_app("nobody", bootstrap, ["never-made"], Recorder()), asyncio.Event())
