@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from aiokafka.structs import TopicPartition
 
-from agents.changelog import StateRefused
 from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
 from agents.kafka.stage_topics import (
     ORDERED,
@@ -31,6 +30,7 @@ from agents.outlet import (
     SideOutlet,
     partition_of,
 )
+from agents.state.changelog import StateRefused
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StreamConfig, Topology
 from topology.config import Stage as StageDescription

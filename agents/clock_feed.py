@@ -19,7 +19,7 @@ the model, is forgotten: the table stays small however far behind a worker is. S
 partition come that is further behind than that, the topic is read again from there, while
 the others wait.
 
-The table has a local copy (`agents.local_copy`), one for each partition of the topic, so
+The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so
 that a restart need not read the topic from its beginning. A record that is no word about a
 clock is counted and told, never more.
 """
@@ -37,9 +37,9 @@ import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.copy_writer import CopyWriter
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FetchTimes
+from agents.state.copy_writer import CopyWriter
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word
 

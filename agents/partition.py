@@ -35,27 +35,27 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents import changelog
 from agents.arrangement import Arrangement
 from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.changelog import Progress
 from agents.clock_feed import ClockFeed
-from agents.copy_writer import CopyWriter
 from agents.cutting import Cutting
 from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
-from agents.held import HeldPages
 from agents.inlet import Read
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
-from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from agents.query_feed import QueryFeed
 from agents.rebuilding import Rebuilding
 from agents.restoring import Found, Restoring
-from agents.state.seal import Tally
-from agents.state.store import Store
+from agents.state import changelog
+from agents.state.changelog import Progress
+from agents.state.copy_writer import CopyWriter
+from agents.state.held import HeldPages
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.seal import Tally
+from agents.state.stores.store import Store
 from topology.flow.stage import CHAIN_PLACE
 from topology.model.outcome import Step
 

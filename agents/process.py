@@ -25,9 +25,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.changelog import StateRefused
 from agents.clock_feed import ClockFeed
-from agents.copy_writer import CopyWriter
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.handler import StageHandler
 from agents.http import Health, HttpServer
@@ -36,13 +34,15 @@ from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
-from agents.local_copy import LocalCopy
 from agents.metrics import Metrics
 from agents.partition import Surroundings
 from agents.query_feed import QueryFeed
 from agents.stage_log import StageLog
-from agents.state.open import open_store
-from agents.state.store import Store, StoreName
+from agents.state.changelog import StateRefused
+from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.open import open_store
+from agents.state.stores.store import Store, StoreName
 from agents.topic_watch import Known, TopicWatch, looking_at
 from agents.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable

@@ -1,6 +1,6 @@
 """From a state to a partition at work: its operators, and the events they hold.
 
-Held events are read from the input again (agents.held), made into events, and given to the
+Held events are read from the input again (agents.state.held), made into events, and given to the
 operators. There may be millions, so all of it goes step by step, and every `TURN_S` the loop has
 its turn: the process answers, and `tell` says how far it is. Every `LOG_EVERY_S` the log says
 so too.
@@ -20,12 +20,12 @@ from typing import Any, Final
 import msgspec
 from aiokafka.structs import TopicPartition
 
-from agents import changelog
-from agents.changelog import Tell
-from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.inlet import Inlet
 from agents.kafka.brokers import Brokers
-from agents.reread import read_again
+from agents.state import changelog
+from agents.state.changelog import Tell
+from agents.state.held import HeldPages, Note, Spilled, apply_note
+from agents.state.reread import read_again
 from topology.flow.stage import Stage
 from topology.model.event import Event
 

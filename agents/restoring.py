@@ -4,8 +4,8 @@ The state is the local copy as far as it goes, then the changelog from there to 
 these two do not make a whole, the changelog alone. Before it is believed:
 
 * It has to be whole: as many entries as its progress says, and of that digest
-  (agents.changelog). However a part of a changelog was lost, that is seen here, and a changelog
-  restored from a backup, or copied to another cluster, is as good as the first.
+  (agents.state.changelog). However a part of a changelog was lost, that is seen here, and a
+  changelog restored from a backup, or copied to another cluster, is as good as the first.
 * Nobody may know of a later one. The group's offset was committed in the transaction of the
   changes, and the local copy was written after it; so a changelog that has come less far than
   either was lost, or made anew, or has lost its end. To begin anew would put everything out a
@@ -23,9 +23,10 @@ from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents import changelog
 from agents.arrangement import Arrangement
-from agents.changelog import (
+from agents.kafka.brokers import Brokers
+from agents.state import changelog
+from agents.state.changelog import (
     Claim,
     Progress,
     StateRefused,
@@ -34,9 +35,8 @@ from agents.changelog import (
     instant_of,
     read_changelog,
 )
-from agents.kafka.brokers import Brokers
-from agents.local_copy import LocalCopy, same_log
-from agents.state.seal import Tally
+from agents.state.local_copy import LocalCopy, same_log
+from agents.state.stores.seal import Tally
 
 COMMITTED_TIMEOUT_S: Final = 60.0
 

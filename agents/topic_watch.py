@@ -34,9 +34,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agents.arrangement import Arrangement
-from agents.changelog import StateRefused
 from agents.kafka.brokers import Brokers, known_id
 from agents.restoring import WAYS_OUT
+from agents.state.changelog import StateRefused
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from typing import Final
 
 import click
 
-from agents import changelog
-from agents.held import HeldPages
 from agents.partition import STAMPED_FROM
 from agents.process import GC_THRESHOLDS
-from agents.state.seal import Tally
+from agents.state import changelog
+from agents.state.held import HeldPages
+from agents.state.stores.seal import Tally
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events

@@ -61,7 +61,7 @@ def command(
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(kafka_path)
     if topology.state == "redis":
-        import_module("agents.state.redis")  # whose extra is missed now or never
+        import_module("agents.state.stores.redis")  # whose extra is missed now or never
     settings = ProcessSettings(
         brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s
     )

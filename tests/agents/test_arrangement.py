@@ -6,8 +6,8 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.changelog import StateRefused
 from agents.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
+from agents.state.changelog import StateRefused
 from topology.config import parse
 from topology.flow.stage import Stage
 

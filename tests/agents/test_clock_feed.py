@@ -14,11 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from agents.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
-from agents.copy_writer import CopyWriter
 from agents.kafka.brokers import Brokers
-from agents.local_copy import LocalCopy
-from agents.state.open import open_store
-from agents.state.store import StoreName
+from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.open import open_store
+from agents.state.stores.store import StoreName
 from tests.services import SharedKafka, UniqueName
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.clock.sample import Declared, Sample

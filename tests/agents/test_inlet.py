@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.held import Note, apply_note, note_of
 from agents.inlet import (
     HEADER_FRAMING_BYTES,
     MAX_CHARACTER_BYTES,
@@ -19,6 +18,7 @@ from agents.inlet import (
     largest_size,
 )
 from agents.outbox import Headers
+from agents.state.held import Note, apply_note, note_of
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
 from topology.flow.stage import CHAIN_PLACE

@@ -14,10 +14,10 @@ from aiokafka.structs import TopicPartition
 import agents.rebuilding as room
 from agents.arrangement import Arrangement, arrange, topics_of
 from agents.arrival import ArrivalClock
-from agents.changelog import STATE, encoded
-from agents.held import HeldPages
 from agents.partition import STAMPED_FROM
 from agents.rebuilding import Rebuilding
+from agents.state.changelog import STATE, encoded
+from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage

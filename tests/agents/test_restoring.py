@@ -11,14 +11,14 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 import agents.restoring as restoring_room
-from agents import changelog
 from agents.arrangement import arrange, topics_of
-from agents.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
-from agents.local_copy import LocalCopy
 from agents.restoring import Restoring
-from agents.state.memory import MemoryStore
-from agents.state.seal import Tally
-from agents.state.store import StoreName
+from agents.state import changelog
+from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.memory import MemoryStore
+from agents.state.stores.seal import Tally
+from agents.state.stores.store import StoreName
 from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)

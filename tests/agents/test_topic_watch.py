@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agents.changelog import StateRefused
+from agents.state.changelog import StateRefused
 from agents.topic_watch import Known, Seen, Silence, TopicWatch
 
 KNOWN = Known(

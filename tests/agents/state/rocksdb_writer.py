@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from agents.state.rocksdb import RocksdbLimits, RocksdbStore
-from agents.state.store import StoreName
+from agents.state.stores.rocksdb import RocksdbLimits, RocksdbStore
+from agents.state.stores.store import StoreName
 
 NAME = StoreName("kill", "reorder", "changelog", 0)
 SPAN = 20

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-import agents.state.redis as kind
-from agents.state.redis import RedisStore, connect, key_of
-from agents.state.store import StaleStore, StoreDamaged, StoreName, StoreUnavailable
+import agents.state.stores.redis as kind
+from agents.state.stores.redis import RedisStore, connect, key_of
+from agents.state.stores.store import StaleStore, StoreDamaged, StoreName, StoreUnavailable
 from infra.redis import RedisServer
 
 pytestmark = pytest.mark.redis

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.state.rocksdb import RocksdbLimits, RocksdbStore, folder_of
-from agents.state.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
+from agents.state.stores.rocksdb import RocksdbLimits, RocksdbStore, folder_of
+from agents.state.stores.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
 from tests.agents.state import rocksdb_writer as writer
 
 ROOT = Path(__file__).parents[3]

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-import agents.state.redis as redis_kind
-from agents.state.open import StoreKind, open_store
-from agents.state.store import StaleStore, Store, StoreError, StoreName, why_discard
+import agents.state.stores.redis as redis_kind
+from agents.state.stores.open import StoreKind, open_store
+from agents.state.stores.store import StaleStore, Store, StoreError, StoreName, why_discard
 
 Open = Callable[[], Store]
 Change = dict[bytes, bytes | None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from agents.state.memory import MemoryStore
-from agents.state.rocksdb import RocksdbStore
-from agents.state.store import Store, StoreName
+from agents.state.stores.memory import MemoryStore
+from agents.state.stores.rocksdb import RocksdbStore
+from agents.state.stores.store import Store, StoreName
 
 StoreKind = Literal["rocksdb", "redis", "memory"]
 
@@ -31,7 +31,7 @@ def open_store(
     if kind == "redis":
         if redis_url is None:
             raise ValueError("state: redis needs a server; give its address, redis://HOST:PORT/0")
-        from agents.state.redis import RedisStore, connect
+        from agents.state.stores.redis import RedisStore, connect
 
         return RedisStore(connect(redis_url), name)
     if kind == "memory":

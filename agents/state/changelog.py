@@ -7,12 +7,13 @@ msgpack, a tombstone where a key is gone:
 
     progress               where in the input the state stands (`Progress`)
     state/<operator key>   what an operator keeps (topology.model.operator)
-    page/<n>               which events are held (agents.held)
+    page/<n>               which events are held (agents.state.held)
     record/<offset>        an event held for long, whole
 
-`progress` says how many entries the state has beside it, and their digest (agents.state.seal). So
-it is known whether what a changelog holds is all that was written, however it was lost: the
-topic made anew while a worker runs, its beginning or its end gone, an older copy of it.
+`progress` says how many entries the state has beside it, and their digest
+(agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
+however it was lost: the topic made anew while a worker runs, its beginning or its end gone, an
+older copy of it.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agents.state.store import Changes, StaleStore, StoreError, StoreName, check_change
+from agents.state.stores.store import Changes, StaleStore, StoreError, StoreName, check_change
 
 
 class MemoryStore:
-    """See `agents.state.store`."""
+    """See `agents.state.stores.store`."""
 
     def __init__(self, name: StoreName) -> None:
         self._name = name

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from agents.local_copy import Copied, LocalCopy
-from agents.state.memory import MemoryStore
-from agents.state.redis import RedisStore, connect, key_of
-from agents.state.rocksdb import DAMAGED_KEPT, RocksdbLimits, RocksdbStore, folder_of
-from agents.state.store import Store, StoreName
+from agents.state.local_copy import Copied, LocalCopy
+from agents.state.stores.memory import MemoryStore
+from agents.state.stores.redis import RedisStore, connect, key_of
+from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbLimits, RocksdbStore, folder_of
+from agents.state.stores.store import Store, StoreName
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 LIMITS = RocksdbLimits(write_buffer_bytes=64 << 10)
@@ -299,7 +299,7 @@ FULL_AT_BYTES = 200_000
 WRITER = """
 import resource, sys
 from pathlib import Path
-from tests.agents import test_local_copy as room
+from tests.agents.state import test_local_copy as room
 resource.setrlimit(resource.RLIMIT_FSIZE, (room.FULL_AT_BYTES, room.FULL_AT_BYTES))
 copy, failures = room.copy_of(room.on_disk(Path(sys.argv[1])))
 copy.load()
@@ -314,7 +314,7 @@ def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
     """A limit of the file size stands for it: what goes beyond fails."""
     done = subprocess.run(
         [sys.executable, "-c", WRITER, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=60,

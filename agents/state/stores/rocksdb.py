@@ -39,7 +39,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from agents.state.store import (
+from agents.state.stores.store import (
     Changes,
     StaleStore,
     StoreDamaged,
@@ -87,7 +87,7 @@ class RocksdbLimits:
 
 
 class RocksdbStore:
-    """See `agents.state.store`; opening may raise StoreLocked or StoreUnavailable."""
+    """See `agents.state.stores.store`; opening may raise StoreLocked or StoreUnavailable."""
 
     def __init__(
         self, directory: Path, name: StoreName, limits: RocksdbLimits | None = None

@@ -33,7 +33,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from agents.state.store import (
+from agents.state.stores.store import (
     Changes,
     StaleStore,
     StoreDamaged,
@@ -93,7 +93,7 @@ Piece = tuple[list[bytes], list[bytes]]
 
 
 class RedisStore:
-    """See `agents.state.store`. `client` must not retry by itself: `connect` makes one."""
+    """See `agents.state.stores.store`. `client` must not retry by itself: `connect` makes one."""
 
     def __init__(self, client: redis.Redis, name: StoreName) -> None:
         self._client = client

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents import changelog
-from agents.changelog import (
+from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
+from agents.kafka.stage_topics import changelog_topic
+from agents.state import changelog
+from agents.state.changelog import (
     STATE_FORMAT,
     Progress,
     StateRefused,
@@ -17,9 +19,7 @@ from agents.changelog import (
     encoded,
     read_progress,
 )
-from agents.held import Note, Spilled
-from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
-from agents.kafka.stage_topics import changelog_topic
+from agents.state.held import Note, Spilled
 from tests.agents.records import SOUND
 from topology.config import parse
 

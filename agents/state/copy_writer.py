@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from agents.local_copy import Changes, LocalCopy
+from agents.state.local_copy import Changes, LocalCopy
 
 log = logging.getLogger(__name__)
 

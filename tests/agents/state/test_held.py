@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.changelog import encode
-from agents.held import HeldPages, Note, Spilled, apply_note
 from agents.partition import STAMPED_FROM
+from agents.state.changelog import encode
+from agents.state.held import HeldPages, Note, Spilled, apply_note
 from tests.simulation.world import World
 from topology.config import parse
 from topology.flow.stage import Stage

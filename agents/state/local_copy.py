@@ -1,13 +1,13 @@
 """A partition's local copy of its state, which may fail without harm.
 
-The changelog has the truth, so whatever goes wrong with a copy (`agents.state.store`) is
+The changelog has the truth, so whatever goes wrong with a copy (`agents.state.stores.store`) is
 told and counted, and the partition goes on without one. Nothing that a store raises
 gets out of here.
 
-What is read is held against its seal (`agents.state.seal`). On any doubt the copy is
+What is read is held against its seal (`agents.state.stores.seal`). On any doubt the copy is
 damaged: it is put aside, told with its place, counted, and made anew from the changelog.
 
-All calls block, so make them from a thread (`agents.copy_writer` has one for the writing);
+All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
 one waits for the other.
 """
 
@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agents.state import seal as sealing
-from agents.state.seal import Tally
-from agents.state.store import Store, StoreDamaged, why_discard
+from agents.state.stores import seal as sealing
+from agents.state.stores.seal import Tally
+from agents.state.stores.store import Store, StoreDamaged, why_discard
 
 log = logging.getLogger(__name__)
 

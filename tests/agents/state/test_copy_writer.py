@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import agents.copy_writer as writing
-from agents.copy_writer import BEHIND, CopyWriter
-from agents.local_copy import LocalCopy
-from agents.state.memory import MemoryStore
-from agents.state.store import Changes, StoreName
+import agents.state.copy_writer as writing
+from agents.state.copy_writer import BEHIND, CopyWriter
+from agents.state.local_copy import LocalCopy
+from agents.state.stores.memory import MemoryStore
+from agents.state.stores.store import Changes, StoreName
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 PATIENCE_S = 10.0
