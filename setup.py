@@ -11,27 +11,26 @@ from pathlib import Path
 
 from setuptools import setup
 
-NOT_COMPILED = {"__init__.py"}
-IN_PATTERNS = (
-    "anchors.py", "engine.py", "entry.py", "evaluation.py", "index.py", "lateness.py", "ledger.py",
-    "match.py", "operator.py", "run.py", "shelves.py", "skip.py", "telling.py", "unit_state.py",
-    "values.py", "wiring.py",
+ROOMS = (
+    "model", "wire", "reorder", "clock", "merge", "flow",
+    "pattern", "pattern/store", "pattern/match", "pattern/match/tactics", "pattern/run",
 )  # fmt: skip
-"""In `topology/pattern/`. `compilation.py` has classes that interpreted ones inherit from, and
-`build_values.py` one that inherits from a builtin; mypyc has neither."""
+"""In `topology/`. What reads a query or a topology file stays as it is: `pattern/compile` has
+classes that interpreted ones inherit from, `config` is pydantic's."""
 
-IN_THE_SHELL = ("arrival.py", "inlet.py", "outlet.py", "outbox.py", "wait_histogram.py")
-"""In `agents/`. What awaits, or is a msgspec structure, stays as it is."""
+INTERPRETED = {"__init__.py", "compiled.py", "reach.py"}
+SHELL = ("arrival", "inlet", "outlet", "outbox")
+"""In `agents/stage/`. What awaits, or is a msgspec structure, stays as it is."""
 
 
 def hot_modules() -> list[str]:
     root = Path(__file__).parent
-    patterns = root / "topology" / "pattern"
-    rooms = (root / "topology", root / "topology" / "clock", patterns / "tactics")
-    files = [file for room in rooms for file in sorted(room.glob("*.py"))]
-    files += [patterns / name for name in IN_PATTERNS]
-    files += [root / "agents" / name for name in IN_THE_SHELL]
-    return [str(file.relative_to(root)) for file in files if file.name not in NOT_COMPILED]
+    core = root / "topology"
+    files = [file for room in ROOMS for file in sorted((core / room).glob("*.py"))]
+    files.append(core / "pattern" / "compile" / "values.py")
+    files += [root / "agents" / "stage" / f"{name}.py" for name in SHELL]
+    files.append(root / "agents" / "watch" / "wait_histogram.py")
+    return [str(file.relative_to(root)) for file in files if file.name not in INTERPRETED]
 
 
 def extensions() -> list[object]:

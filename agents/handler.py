@@ -14,10 +14,10 @@ from agents.arrangement import Arrangement
 from agents.delivery import CommitFailed
 from agents.kafka.partition_queue import Batch
 from agents.kafka.transport import PartitionReset
-from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
-from agents.stage_log import StageLog
-from agents.watchdog import Verdict, Watchdog
+from agents.watch.metrics import Metrics
+from agents.watch.stage_log import StageLog
+from agents.watch.watchdog import Verdict, Watchdog
 
 log = logging.getLogger(__name__)
 

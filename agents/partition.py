@@ -43,9 +43,7 @@ from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.inlet import Read
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
-from agents.metrics import Metrics
 from agents.outbox import Outbox
-from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from agents.query_feed import QueryFeed
 from agents.rebuilding import Rebuilding
 from agents.restoring import Found, Restoring
@@ -56,6 +54,8 @@ from agents.state.held import HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import Tally
 from agents.state.stores.store import Store
+from agents.watch.metrics import Metrics
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.flow.stage import CHAIN_PLACE
 from topology.model.outcome import Step
 

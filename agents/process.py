@@ -28,23 +28,23 @@ from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.clock_feed import ClockFeed
 from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.handler import StageHandler
-from agents.http import Health, HttpServer
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
-from agents.metrics import Metrics
 from agents.partition import Surroundings
 from agents.query_feed import QueryFeed
-from agents.stage_log import StageLog
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.open import open_store
 from agents.state.stores.store import Store, StoreName
-from agents.topic_watch import Known, TopicWatch, looking_at
-from agents.watchdog import Patience, State, Verdict, Watchdog
+from agents.watch.http import Health, HttpServer
+from agents.watch.metrics import Metrics
+from agents.watch.stage_log import StageLog
+from agents.watch.topic_watch import Known, TopicWatch, looking_at
+from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import Stage as StageDescription

@@ -33,7 +33,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
-from agents.http import Health, HttpServer
+from agents.watch.http import Health, HttpServer
 
 log = logging.getLogger(__name__)
 

@@ -28,13 +28,13 @@ from agents.arrangement import arrange, topics_of
 from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.delivery import MAX_BATCH_BYTES
 from agents.kafka.fetching import MAX_POLL_RECORDS, as_decoded
-from agents.metrics import Metrics
 from agents.outbox import Outbox
 from agents.partition import STAMPED_FROM
-from agents.partition_metrics import PartitionMetrics
 from agents.process import GC_THRESHOLDS
 from agents.state import changelog
 from agents.state.held import HeldPages
+from agents.watch.metrics import Metrics
+from agents.watch.partition_metrics import PartitionMetrics
 from benchmarks.backlog import SPEED, VALUE_BYTES
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd

@@ -16,9 +16,9 @@ import click
 import orjson
 from prometheus_client import CollectorRegistry
 
-from agents.http import Health, HttpServer, HttpUnavailable
 from agents.kafka.brokers import BrokersUnavailable, await_brokers
 from agents.kafka.security import Security
+from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import set_up
 from cli.serving import http_option, listening, turning

@@ -14,8 +14,8 @@ import click
 from prometheus_client import CollectorRegistry
 
 from agents.exits import Exit
-from agents.http import Health, HttpServer, HttpUnavailable
 from agents.kafka.brokers import BrokersUnavailable
+from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.kafka_options import kafka_option, reached, security
 from cli.logs import set_up
 from cli.serving import http_option, listening, turning

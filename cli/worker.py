@@ -13,10 +13,10 @@ from pathlib import Path
 
 import click
 
-from agents.http import HttpUnavailable
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import works
 from agents.supervisor import Supervisor
+from agents.watch.http import HttpUnavailable
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option

@@ -14,9 +14,9 @@ from agents.arrangement import arrange, topics_of
 from agents.delivery import Checkpoint
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
-from agents.metrics import Metrics
 from agents.partition import Partition, Surroundings
 from agents.state import changelog
+from agents.watch.metrics import Metrics
 from tests.agents.records import FakeBatch, FakeRecord
 from topology.config import parse
 

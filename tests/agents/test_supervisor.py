@@ -18,8 +18,8 @@ import aiohttp
 import pytest
 
 from agents import supervisor as supervising
-from agents.http import HttpUnavailable
 from agents.supervisor import Supervisor
+from agents.watch.http import HttpUnavailable
 from infra.ports import free_ports
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))

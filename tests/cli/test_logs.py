@@ -17,7 +17,7 @@ from tests.command import Command
 
 TELLS = (
     "import logging; from cli.logs import set_up; set_up('reorder', {options});"
-    "log = logging.getLogger('agents.stage_log');"
+    "log = logging.getLogger('agents.watch.stage_log');"
     "log.debug('closely');"
     "log.info('owns %s', 'raw/0', extra={{'fields': {{'partitions': ['raw/0']}}}});"
     "log.warning('not ready')"

@@ -32,7 +32,7 @@ WORDS_TIMEOUT_S = 6.0
 """Less than the events are held."""
 
 UNREADY_S = 15.0
-"""A standstill that `/ready` bears (agents.watchdog)."""
+"""A standstill that `/ready` bears (agents.watch.watchdog)."""
 
 
 def lines_of(worker: Worker) -> str:

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
-from agents.wait_histogram import WaitHistogram
+from agents.watch.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from agents.watch.wait_histogram import WaitHistogram
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 

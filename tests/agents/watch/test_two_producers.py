@@ -7,9 +7,9 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agents.metrics import Metrics
-from agents.partition_metrics import PartitionMetrics
-from agents.two_producers import TOLD_EVERY_S, TwoProducers
+from agents.watch.metrics import Metrics
+from agents.watch.partition_metrics import PartitionMetrics
+from agents.watch.two_producers import TOLD_EVERY_S, TwoProducers
 from topology.config import parse
 from topology.config.stages import OPERATORS
 from topology.flow.stage import Stage

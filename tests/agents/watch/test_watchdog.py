@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.watchdog import S_NS, Patience, State, Verdict, Watchdog
+from agents.watch.watchdog import S_NS, Patience, State, Verdict, Watchdog
 
 A = ("raw", 0)
 B = ("raw", 1)

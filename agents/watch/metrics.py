@@ -24,8 +24,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from agents.operator_metrics import OperatorMetrics
-from agents.wait_histogram import WaitHistogram
+from agents.watch.operator_metrics import OperatorMetrics
+from agents.watch.wait_histogram import WaitHistogram
 from topology.model.event import DATA
 from topology.model.operator import Figures
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agents.metrics import MAX_STREAMS, OTHER, Metrics
-from agents.operator_metrics import TEXTS
-from agents.partition_metrics import PartitionMetrics, ShellTotals, Standing
+from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
+from agents.watch.operator_metrics import TEXTS
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.config import parse
 from topology.config.stages import OPERATORS
 from topology.flow.stage import Stage

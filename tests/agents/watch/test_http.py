@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from agents.http import Health, HttpServer, HttpUnavailable, address
+from agents.watch.http import Health, HttpServer, HttpUnavailable, address
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
 Answer = tuple[int, str, Any]

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.metrics import Metrics
+from agents.watch.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

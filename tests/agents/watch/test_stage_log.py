@@ -9,8 +9,8 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.metrics import Metrics
-from agents.stage_log import StageLog
+from agents.watch.metrics import Metrics
+from agents.watch.stage_log import StageLog
 
 A = TopicPartition("raw", 0)
 STAGE = "reorder"
@@ -29,7 +29,7 @@ class Told:
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
-        caplog.set_level(logging.INFO, "agents.stage_log")
+        caplog.set_level(logging.INFO, "agents.watch.stage_log")
         self.clock = Clock()
         self.metrics = Metrics(CollectorRegistry())
         self.log = StageLog(self.metrics, self.clock)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from agents.metrics import Metrics, PlaceMetrics
-from agents.operator_metrics import together
-from agents.two_producers import TwoProducers
+from agents.watch.metrics import Metrics, PlaceMetrics
+from agents.watch.operator_metrics import together
+from agents.watch.two_producers import TwoProducers
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
