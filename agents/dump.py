@@ -32,10 +32,10 @@ from typing import Any, Final
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from agents.arrival import ArrivalClock
-from agents.clock_feed import word_of
-from agents.inlet import RawInlet
 from agents.kafka.brokers import Brokers
+from agents.stage.arrival import ArrivalClock
+from agents.stage.clock_feed import word_of
+from agents.stage.inlet import RawInlet
 from topology.clock.sample import Declared
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed

@@ -24,17 +24,17 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.clock_feed import ClockFeed
-from agents.delivery import AtLeastOnce, Delivery, ExactlyOnce
-from agents.handler import StageHandler
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
-from agents.partition import Surroundings
-from agents.query_feed import QueryFeed
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from agents.stage.clock_feed import ClockFeed
+from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from agents.stage.handler import StageHandler
+from agents.stage.partition import Surroundings
+from agents.stage.query_feed import QueryFeed
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy

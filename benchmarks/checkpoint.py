@@ -1,6 +1,6 @@
 """What a checkpoint costs: how its time and size grow, and with what.
 
-A checkpoint of the fused stage is cut as `agents.partition` cuts it: the operators'
+A checkpoint of the fused stage is cut as `agents.stage.partition` cuts it: the operators'
 changes, the pages of held events, encoded, and their digests. Timed is the CPU of the cut; its
 bytes are what goes to the changelog beside the outputs. Three things are turned up, one at a time:
 
@@ -22,8 +22,8 @@ from typing import Final
 
 import click
 
-from agents.partition import STAMPED_FROM
 from agents.process import GC_THRESHOLDS
+from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.state.stores.seal import Tally

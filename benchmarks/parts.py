@@ -24,13 +24,13 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.arrangement import arrange, topics_of
-from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
-from agents.delivery import MAX_BATCH_BYTES
 from agents.kafka.fetching import MAX_POLL_RECORDS, as_decoded
-from agents.outbox import Outbox
-from agents.partition import STAMPED_FROM
 from agents.process import GC_THRESHOLDS
+from agents.stage.arrangement import arrange, topics_of
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from agents.stage.delivery import MAX_BATCH_BYTES
+from agents.stage.outbox import Outbox
+from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
 from agents.state.held import HeldPages
 from agents.watch.metrics import Metrics
@@ -97,7 +97,7 @@ class NoBatch:
 
 
 class Pipeline:
-    """The order of work in `agents.partition`, part by part."""
+    """The order of work in `agents.stage.partition`, part by part."""
 
     def __init__(self, watch: Stopwatch) -> None:
         topology = parse(TOPOLOGY)

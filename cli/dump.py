@@ -8,10 +8,10 @@ import sys
 import click
 import orjson
 
-from agents.arrangement import input_reader
 from agents.dump import DumpStalled, dumped
 from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.security import Security
+from agents.stage.arrangement import input_reader
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option

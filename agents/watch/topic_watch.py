@@ -33,9 +33,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from agents.arrangement import Arrangement
 from agents.kafka.brokers import Brokers, known_id
-from agents.restoring import WAYS_OUT
+from agents.stage.arrangement import Arrangement
+from agents.stage.restoring import WAYS_OUT
 from agents.state.changelog import StateRefused
 
 log = logging.getLogger(__name__)

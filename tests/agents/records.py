@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.arrival import LOG_APPEND_TIME
-from agents.outbox import Headers, Outbox
+from agents.stage.arrival import LOG_APPEND_TIME
+from agents.stage.outbox import Headers, Outbox
 
 SOUND: Headers = (("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"5000000"))
 

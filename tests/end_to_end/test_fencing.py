@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 from aiokafka import TopicPartition
 
-from agents.delivery import AtLeastOnce, Checkpoint, CommitFailed, Delivery, ExactlyOnce
 from agents.kafka.brokers import Brokers
+from agents.stage.delivery import AtLeastOnce, Checkpoint, CommitFailed, Delivery, ExactlyOnce
 from tests.end_to_end.records import read_all
 from tests.services import SharedKafka, UniqueName
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.partition import STAMPED_FROM
+from agents.stage.partition import STAMPED_FROM
 from agents.state.changelog import encode
 from agents.state.held import HeldPages, Note, Spilled, apply_note
 from tests.simulation.world import World
@@ -60,7 +60,7 @@ def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
 
 
 class Book:
-    """A stage with pages, as `agents.partition` keeps them, and the changelog they make."""
+    """A stage with pages, as `agents.stage.partition` keeps them, and the changelog they make."""
 
     def __init__(self, operators: tuple[str, ...], spill_after_ns: int) -> None:
         self.stage = Stage(TOPOLOGY, operators)

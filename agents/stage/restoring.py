@@ -23,8 +23,8 @@ from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.arrangement import Arrangement
 from agents.kafka.brokers import Brokers
+from agents.stage.arrangement import Arrangement
 from agents.state import changelog
 from agents.state.changelog import (
     Claim,

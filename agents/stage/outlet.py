@@ -16,8 +16,8 @@ from typing import Any, Final, Protocol
 import orjson
 from aiokafka.partitioner import murmur2
 
-from agents.arrival import NS_PER_MS
-from agents.outbox import Outbox
+from agents.stage.arrival import NS_PER_MS
+from agents.stage.outbox import Outbox
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import Finding, Overflow

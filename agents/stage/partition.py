@@ -2,7 +2,7 @@
 
     records -> inlet -> operators -> outlet, side outlet -> outbox -> transaction
 
-Before a batch is worked on, the drift table holds what applies to it (agents.clock_feed).
+Before a batch is worked on, the drift table holds what applies to it (agents.stage.clock_feed).
 
 The order of things, which makes it exact:
 
@@ -20,7 +20,7 @@ Bounds: `topology.max_batch` records, or `MAX_OUTBOX_BYTES` of payload, wait for
 checkpoint at most, one poll's worth apart; then the partition waits for the one on its
 way. A cut costs by what changed, a few records of each of very many sources the most: after
 one that kept the loop for long, fewer records wait for the next
-(agents.cutting).
+(agents.stage.cutting).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.arrangement import Arrangement
-from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.clock_feed import ClockFeed
-from agents.cutting import Cutting
-from agents.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
-from agents.inlet import Read
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
-from agents.outbox import Outbox
-from agents.query_feed import QueryFeed
-from agents.rebuilding import Rebuilding
-from agents.restoring import Found, Restoring
+from agents.stage.arrangement import Arrangement
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.clock_feed import ClockFeed
+from agents.stage.cutting import Cutting
+from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
+from agents.stage.inlet import Read
+from agents.stage.outbox import Outbox
+from agents.stage.query_feed import QueryFeed
+from agents.stage.rebuilding import Rebuilding
+from agents.stage.restoring import Found, Restoring
 from agents.state import changelog
 from agents.state.changelog import Progress
 from agents.state.copy_writer import CopyWriter

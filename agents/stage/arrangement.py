@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from aiokafka.structs import TopicPartition
 
-from agents.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
 from agents.kafka.stage_topics import (
     ORDERED,
     RAW,
@@ -21,7 +20,8 @@ from agents.kafka.stage_topics import (
     reads,
     upstream_inputs,
 )
-from agents.outlet import (
+from agents.stage.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
+from agents.stage.outlet import (
     NoOutlet,
     OrderedOutlet,
     Outlet,

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.arrival import NS_PER_MS, ArrivalClock
-from agents.inlet import (
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.inlet import (
     HEADER_FRAMING_BYTES,
     MAX_CHARACTER_BYTES,
     RawInlet,
@@ -17,7 +17,7 @@ from agents.inlet import (
     lanes_of,
     largest_size,
 )
-from agents.outbox import Headers
+from agents.stage.outbox import Headers
 from agents.state.held import Note, apply_note, note_of
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
-import agents.restoring as restoring_room
-from agents.arrangement import arrange, topics_of
-from agents.restoring import Restoring
+import agents.stage.restoring as restoring_room
+from agents.stage.arrangement import arrange, topics_of
+from agents.stage.restoring import Restoring
 from agents.state import changelog
 from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy

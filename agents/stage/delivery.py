@@ -11,7 +11,7 @@ has seen. The transaction is for the fence: the changes of a former owner that w
 a pause would mix with those of the new one, and events held would be lost to both.
 
 Either way the state itself says where reading goes on; the group's offset is for people, and
-for telling a lost changelog from a first start (agents.restoring). The order inside a
+for telling a lost changelog from a first start (agents.stage.restoring). The order inside a
 partition is that of the batches, and `commit` returns only when the brokers have it. Every
 commit has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that
 fails, in whatever way, leaves the producer unusable and the state of the partition in doubt:
@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from agents.outbox import Outbox
+from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
 """One batch of one output partition; a larger record travels alone."""

@@ -20,8 +20,8 @@ from typing import Any, Final
 import msgspec
 from aiokafka.structs import TopicPartition
 
-from agents.inlet import Inlet
 from agents.kafka.brokers import Brokers
+from agents.stage.inlet import Inlet
 from agents.state import changelog
 from agents.state.changelog import Tell
 from agents.state.held import HeldPages, Note, Spilled, apply_note

@@ -10,11 +10,11 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.arrangement import arrange, topics_of
-from agents.delivery import Checkpoint
 from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
-from agents.partition import Partition, Surroundings
+from agents.stage.arrangement import arrange, topics_of
+from agents.stage.delivery import Checkpoint
+from agents.stage.partition import Partition, Surroundings
 from agents.state import changelog
 from agents.watch.metrics import Metrics
 from tests.agents.records import FakeBatch, FakeRecord
@@ -105,8 +105,8 @@ def test_a_graceful_close_commits_what_is_done() -> None:
 def test_of_a_batch_that_takes_long_what_is_done_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agents.partition.LONG_S", 0.0)
-    monkeypatch.setattr("agents.partition.PIECE", 2)
+    monkeypatch.setattr("agents.stage.partition.LONG_S", 0.0)
+    monkeypatch.setattr("agents.stage.partition.PIECE", 2)
 
     async def scenario() -> None:
         delivery = Delivery()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.cutting import CUT_S, FEWEST, Cutting
+from agents.stage.cutting import CUT_S, FEWEST, Cutting
 
 MAX_BATCH = 20_000
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from agents.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed

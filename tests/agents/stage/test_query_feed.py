@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiokafka import TopicPartition
 
-from agents import query_feed
 from agents.kafka.brokers import Brokers
-from agents.query_feed import QueryFeed
+from agents.stage import query_feed
+from agents.stage.query_feed import QueryFeed
 from topology.config import parse
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.language.parse import parse_query

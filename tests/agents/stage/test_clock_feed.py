@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from agents.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
 from agents.kafka.brokers import Brokers
+from agents.stage.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.open import open_store

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from agents.outbox import Outbox
-from agents.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
+from agents.stage.outbox import Outbox
+from agents.stage.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
 from topology.config import HeaderConfig
 from topology.config.topology import TopicsConfig

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiokafka.structs import TopicPartition
 
-import agents.rebuilding as room
-from agents.arrangement import Arrangement, arrange, topics_of
-from agents.arrival import ArrivalClock
-from agents.partition import STAMPED_FROM
-from agents.rebuilding import Rebuilding
+import agents.stage.rebuilding as room
+from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.arrival import ArrivalClock
+from agents.stage.partition import STAMPED_FROM
+from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, encoded
 from agents.state.held import HeldPages
 from tests.agents.records import FakeRecord

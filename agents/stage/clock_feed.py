@@ -36,9 +36,9 @@ from typing import Any, Final
 import orjson
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from agents.arrival import NS_PER_MS, ArrivalClock
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FetchTimes
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word

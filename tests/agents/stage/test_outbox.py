@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.outbox import Outbox
+from agents.stage.outbox import Outbox
 from tests.agents.records import FakeBatch, put_into
 
 RAW, LATE = ("raw", 0), ("late", 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 
 CREATE_TIME = 0
 LAG_NS = 10 * NS_PER_MS

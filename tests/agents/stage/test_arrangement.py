@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.arrangement import Arrangement, ArrangementError, arrange, topics_of
-from agents.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from agents.stage.outlet import NoOutlet, OrderedOutlet, SequencedOutlet
 from agents.state.changelog import StateRefused
 from topology.config import parse
 from topology.flow.stage import Stage

@@ -10,11 +10,11 @@ from typing import Any
 
 from aiokafka.structs import TopicPartition
 
-from agents.arrangement import Arrangement
-from agents.delivery import CommitFailed
 from agents.kafka.partition_queue import Batch
 from agents.kafka.transport import PartitionReset
-from agents.partition import Partition, Surroundings
+from agents.stage.arrangement import Arrangement
+from agents.stage.delivery import CommitFailed
+from agents.stage.partition import Partition, Surroundings
 from agents.watch.metrics import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Verdict, Watchdog
