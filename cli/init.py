@@ -1,9 +1,9 @@
 """`inorder init`: a first topology file for recorded events, or for a topic, with comments.
 
-What it proposes it has seen (`cli.survey`), and the comment beside it says what: the unit of `ts`,
-whether sources number their events, `max_wait` above the longest that an event was overtaken,
-`idle_after` above the longest silence of a source, and `unsynced` by whether the stamps can be
-right. The file is sound by `inorder check` before it is written.
+What it proposes it has seen (`cli.recording.survey`), and the comment beside it says what: the unit
+of `ts`, whether sources number their events, `max_wait` above the longest that an event was
+overtaken, `idle_after` above the longest silence of a source, and `unsynced` by whether the stamps
+can be right. The file is sound by `inorder check` before it is written.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final
 import click
 import yaml
 
-from cli.input_file import InputError, Unreadable
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
-from cli.rows import NEEDED_BY_TIME, Row, read_rows
-from cli.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
+from cli.recording.file import InputError, Unreadable
+from cli.recording.rows import NEEDED_BY_TIME, Row, read_rows
+from cli.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from cli.topology_file import Refused
 from topology.config import TopologyError, parse
 
@@ -75,7 +75,7 @@ def command(
     try:
         rows: Iterable[Row]
         if topic is not None and brokers is not None:
-            from cli.topic_rows import TopicRows
+            from cli.recording.topic_rows import TopicRows
 
             access = security(kafka_path)
             reached(brokers, access)

@@ -17,11 +17,11 @@ import click
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from cli.input_file import InputError, Unreadable
-from cli.lines import LineReader, dead_line, duplicate_line, late_line
 from cli.progress import counting
+from cli.recording.file import InputError, Unreadable
+from cli.recording.lines import LineReader, dead_line, duplicate_line, late_line
+from cli.recording.rows import read_rows
 from cli.replay import NEWLINE
-from cli.rows import read_rows
 from cli.topology_file import Refused
 from topology.config.spelling import DurationNs
 from topology.model.event import DATA, NO_EPOCH, Event

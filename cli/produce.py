@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, TypedDict
 
 import click
 
-from cli.input_file import InputError, Unreadable
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
-from cli.rows import NEEDED, NEEDED_BY_TIME, Row, read_rows
+from cli.recording.file import InputError, Unreadable
+from cli.recording.rows import NEEDED, NEEDED_BY_TIME, Row, read_rows
 from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed

@@ -2,9 +2,9 @@
 
 No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
 to standard error, and before it what looks wrong about the times of the first lines
-(`cli.plausible`). Dead lines are part of the answer and of exit 0; where most are dead that is
-said loudly, and where of twenty or more none could be read, the exit is 4. All memory is what the
-operators hold, and one number per emitted event for the quantiles of the wait.
+(`cli.recording.plausible`). Dead lines are part of the answer and of exit 0; where most are dead
+that is said loudly, and where of twenty or more none could be read, the exit is 4. All memory is
+what the operators hold, and one number per emitted event for the quantiles of the wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import click
 import orjson
 
 from agents.exits import Exit
-from cli.input_file import InputError, Unreadable
 from cli.instants import whole_instants
-from cli.lines import Line, read_lines, reading_of
-from cli.plausible import SAMPLE, Plausibility, watched
 from cli.progress import counting
+from cli.recording.file import InputError, Unreadable
+from cli.recording.lines import Line, read_lines, reading_of
+from cli.recording.plausible import SAMPLE, Plausibility, watched
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
 from topology.clock.drift_table import DriftTable

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cli import rows
-from cli.lines import (
+from cli.recording import rows
+from cli.recording.lines import (
     BEFORE_EVERYTHING_NS,
     Declared,
     InputError,
@@ -25,7 +25,7 @@ from cli.lines import (
     Sample,
     read_lines,
 )
-from cli.rows import Row
+from cli.recording.rows import Row
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 

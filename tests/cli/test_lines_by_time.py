@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from cli.lines import Reading, Sample, read_lines
+from cli.recording.lines import Reading, Sample, read_lines
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 

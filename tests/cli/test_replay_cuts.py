@@ -13,7 +13,7 @@ import pytest
 
 from cli import replay
 from cli.instants import whole_instants
-from cli.lines import read_lines, reading_of
+from cli.recording.lines import read_lines, reading_of
 from cli.summary import Summary
 from topology.config import Topology, parse
 

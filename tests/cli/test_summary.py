@@ -8,7 +8,7 @@ from random import Random
 import orjson
 import pytest
 
-from cli.lines import read_lines
+from cli.recording.lines import read_lines
 from cli.replay import replayed
 from cli.summary import BALANCE, Summary
 from topology.config import parse

@@ -13,8 +13,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from agents.kafka.security import Security
-from cli.input_file import InputError
-from cli.rows import Row
+from cli.recording.file import InputError
+from cli.recording.rows import Row
 from cli.topology_file import Refused
 from topology.config.stream import PRESETS, HeaderNames
 from topology.wire import rfc3339

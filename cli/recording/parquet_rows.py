@@ -1,4 +1,4 @@
-"""Rows of a Parquet file, as `cli.rows` tells them; apart, for it needs the extra `files`."""
+"""Rows of a Parquet file, as `cli.recording.rows` tells them; apart, for it needs `files`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 from pyarrow import parquet
 
-from cli.input_file import InputError
-from cli.rows import (
+from cli.recording.file import InputError
+from cli.recording.rows import (
     BATCH_ROWS,
     PAYLOAD,
     TEXT_COLUMNS,

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cli.lines import Line, Reading
+from cli.recording.lines import Line, Reading
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.header_reader import MAX_INT64, UNIT_NS

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from cli.lines import Line, LineReader, Reading
-from cli.plausible import SAMPLE, Plausibility
-from cli.rows import Row
+from cli.recording.lines import Line, LineReader, Reading
+from cli.recording.plausible import SAMPLE, Plausibility
+from cli.recording.rows import Row
 from cli.summary import DeadReason
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed

@@ -22,7 +22,7 @@ from typing import IO, Any, Final, NamedTuple
 
 import orjson
 
-from cli.input_file import Form, InputError, opened
+from cli.recording.file import Form, InputError, opened
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20
@@ -66,7 +66,7 @@ def read_rows(
             case Form.CSV:
                 yield from _csv_rows(raw, path, needed)
             case Form.PARQUET:
-                from cli.parquet_rows import parquet_rows
+                from cli.recording.parquet_rows import parquet_rows
 
                 yield from parquet_rows(raw, path, needed)
 
