@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.tree import Tree
 
 from agents.kafka.declared import declared
-from cli.own import bringing
-from cli.own_read import reading
 from cli.topology_file import Refused, load
+from cli.user_functions.load import bringing
+from cli.user_functions.read import reading
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.pattern.language.check import check
 from topology.pattern.tree.syntax import Call, Query

@@ -26,11 +26,11 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     """The topology; `Refused` names every problem with its path and remedy.
 
     `redis` stands for the file's `redis:`, which may hold a password. The file that `functions:`
-    names is run, or else read only (`cli.own_read`): then the topology can be looked at.
+    names is run, or else read only (`cli.user_functions.read`): then the topology can be looked at.
     """
     # Many commands need no more than what is below, and this takes half of a second to import.
-    from cli.own import bringing
-    from cli.own_read import reading
+    from cli.user_functions.load import bringing
+    from cli.user_functions.read import reading
     from topology.config import TopologyError, parse
 
     bring = (bringing if runs_functions else reading)(Path(path).parent)

@@ -5,8 +5,9 @@
     aggregates = {"spread": Function(init, add, combine, value)}  # window.aggregates.custom
     functions = {"distance": distance}                     # of values, giving a value
 
-Whoever reads the file loads it (`cli.own`): nothing here imports what a user wrote. A function that
-raises is counted (`failed`), and what it was asked for is null, or left out of the aggregate.
+Whoever reads the file loads it (`cli.user_functions.load`): nothing here imports what a user wrote.
+A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
+aggregate.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cli.own import check_name
+from cli.user_functions.load import check_name
 from topology.model.user_functions import Own, OwnRefused
 from topology.pattern.compile.values import FUNCTIONS
 from topology.window.aggregates.custom import Function
