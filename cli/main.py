@@ -37,7 +37,11 @@ COMMANDS: Final = {
     "worker": "Run the stages of a topology on Kafka.",
 }
 HIDDEN: Final = frozenset({"stage"})
-MODULES: Final = {"demo": "cli.demo.show", "sync-server": "cli.sync_server"}
+MODULES: Final = {
+    "demo": "cli.demo.show",
+    "sync-server": "cli.sync_server",
+    "spark": "cli.spark.command",
+}
 """Where a command is not in the module of its name."""
 
 SERVING: Final = frozenset({"sink", "stage", "sync-server", "worker"})

@@ -49,7 +49,7 @@ def test_help_knows_the_demo_and_does_not_import_it() -> None:
         "import sys, click.testing, cli.main;"
         "run = click.testing.CliRunner().invoke(cli.main.main, ['spark', '--help']);"
         "print(run.output);"
-        "assert 'cli.spark_demo' not in sys.modules"
+        "assert 'cli.spark.demo' not in sys.modules"
     )
     done = subprocess.run(
         [sys.executable, "-c", check],

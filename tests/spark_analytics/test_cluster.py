@@ -22,7 +22,7 @@ import infra.spark
 from agents.kafka.declared import declared
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.topics import create
-from cli.spark import command
+from cli.spark.command import command
 from infra.spark import package
 from spark_analytics.outputs import read
 from tests.command import ROOT
@@ -48,7 +48,7 @@ topics: {{partitions: 1, replication: 1, clock: clock-{name}}}
 
 def asked(arguments: list[str]) -> Any:
     """What `inorder spark` makes of these arguments; a refusal is an error here."""
-    from cli.spark_job import Asked
+    from cli.spark.job import Asked
 
     name, *rest = arguments
     subcommand = command.get_command(command.make_context("spark", arguments), name)
@@ -88,15 +88,15 @@ def test_every_place_of_the_image_agrees() -> None:
     assert spec["sparkVersion"] == infra.spark.VERSION
     assert f"ARG SPARK=apache/spark:{infra.spark.VERSION}-" in dockerfile
     assert spec["mainApplicationFile"] == f"local:///opt/inorder/{package.APPLICATION}"
-    assert f"cli/spark_application.py {package.APPLICATION}" in dockerfile
+    assert f"cli/spark/application.py {package.APPLICATION}" in dockerfile
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
     assert copied == list(package.ROOMS)
 
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
     package.build(tmp_path)
-    modules = "cli.main, cli.spark, cli.spark_job, infra.spark, spark_analytics.running"
-    program = f"import {modules}; print(cli.spark_job.__file__, infra.spark.__file__)"
+    modules = "cli.main, cli.spark.command, cli.spark.job, infra.spark, spark_analytics.running"
+    program = f"import {modules}; print(cli.spark.job.__file__, infra.spark.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,

@@ -15,10 +15,10 @@ import pytest
 import infra.kafka
 import infra.spark
 from cli.demo.clocks import WrongClock
-from cli.spark_demo import plots
-from cli.spark_demo.analysis import Found, Passage, Round
-from cli.spark_demo.live import DISORDER, RATES, STAMPS, Kept, so_far
-from cli.spark_demo.tables import Account
+from cli.spark.demo import plots
+from cli.spark.demo.analysis import Found, Passage, Round
+from cli.spark.demo.live import DISORDER, RATES, STAMPS, Kept, so_far
+from cli.spark.demo.tables import Account
 from tests.command import ROOT
 from tests.services import require
 from tests.spark_analytics.marks import SPARK, SPARK_LONG

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from agents.kafka.security import read_security
-from cli.spark_kafka import java_settings
+from cli.spark.kafka import java_settings
 from cli.topology_file import Refused
 from infra.kafka import create_topic
 from tests.cli.invoking import inorder

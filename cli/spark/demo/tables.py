@@ -13,8 +13,8 @@ from cli.demo.trouble import Injected
 from cli.demo.watching import Outcome
 
 if TYPE_CHECKING:
-    from cli.spark_demo.analysis import Found
-    from cli.spark_demo.live import SoFar
+    from cli.spark.demo.analysis import Found
+    from cli.spark.demo.live import SoFar
 
 ROUNDING_NS: Final = 2
 

@@ -21,7 +21,7 @@ from infra.maven import JarsUnavailable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cli.spark_job import Asked
+    from cli.spark.job import Asked
 
 JOBS: Final = ("rates", "disorder", "clocks", "results", "truth", "archive")
 TO: Final = ("parquet", "jdbc", "kafka", "console")
@@ -46,7 +46,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "demo":
             return super().get_command(ctx, cmd_name)
-        from cli.spark_demo.show import command as demo
+        from cli.spark.demo.show import command as demo
 
         return demo
 
@@ -137,7 +137,7 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
     topology = load(topology_path)
     access = security(kafka_path)
     _require_spark()
-    from cli.spark_job import Asked
+    from cli.spark.job import Asked
 
     asked = Asked(job, topology, brokers, access, **rest)
     with _told_plainly(job):
@@ -151,7 +151,7 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
 def compact(archive: str, master: str | None, conf: tuple[str, ...]) -> None:
     """Make one file of the many of each finished hour of an archive."""
     _require_spark()
-    from cli.spark_job import settings_of
+    from cli.spark.job import settings_of
     from spark_analytics import archive as archives
     from spark_analytics.session import new_session
 
@@ -171,7 +171,7 @@ def _require_spark() -> None:
 
 
 def _run(asked: Asked) -> None:
-    from cli.spark_job import guard, ids_of, output, session, tables, topics_of
+    from cli.spark.job import guard, ids_of, output, session, tables, topics_of
     from spark_analytics.running import Running, claim, run_bounded
 
     brokers = None if asked.archive else asked.brokers_now()

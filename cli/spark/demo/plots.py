@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cli.demo.clocks import WrongClock
-from cli.spark_demo.analysis import Found, Passage, Round
+from cli.spark.demo.analysis import Found, Passage, Round
 
 DPI: Final = 110
 COLOURS: Final = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")

@@ -31,8 +31,8 @@ from cli.demo.show import LEAD_NS, LOOK_S, Publisher
 from cli.demo.stage import DemoFailed, Ground
 from cli.demo.trouble import Injected, with_trouble
 from cli.demo.watching import Watcher
-from cli.spark_demo import tables
-from cli.spark_demo.ground import ground, topology
+from cli.spark.demo import tables
+from cli.spark.demo.ground import ground, topology
 from cli.topology_file import Refused
 from infra.maven import JarsUnavailable
 from infra.process import NotReady
@@ -41,7 +41,7 @@ from producers.failure import ProducerError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cli.spark_demo.live import Live
+    from cli.spark.demo.live import Live
 
 OUT: Final = "build/spark-demo"
 TELL_EVERY_S: Final = 5.0
@@ -89,8 +89,8 @@ def _no_plots() -> str | None:
 
 
 def _run(console: Console, speed: float, seed: int, out: Path) -> bool:
-    from cli.spark_demo.analysis import analyse
-    from cli.spark_demo.plots import draw
+    from cli.spark.demo.analysis import analyse
+    from cli.spark.demo.plots import draw
 
     with tempfile.TemporaryDirectory(prefix="inorder-spark-demo-") as name:
         folder = Path(name)
@@ -148,7 +148,7 @@ def _play(
     console: Console, spark: SparkSession, here: Ground, folder: Path, speed: float, seed: int
 ) -> Course:
     """Publish, and tell what the streaming jobs say, until all has come out."""
-    from cli.spark_demo.live import Live
+    from cli.spark.demo.live import Live
 
     live = Live(spark, here.brokers, topology(), folder / "checkpoints")
     clocks = wrong_clocks(time.time_ns())
@@ -172,7 +172,7 @@ def _play(
 
 def _watch(console: Console, publisher: Publisher, course: Course) -> None:
     """Until all is out and Spark has closed a window, and as long as anything still goes on."""
-    from cli.spark_demo.live import RATES
+    from cli.spark.demo.live import RATES
 
     patience: Patience | None = None
     total = course.injected.total
@@ -207,7 +207,7 @@ def _watch(console: Console, publisher: Publisher, course: Course) -> None:
 
 
 def _so_far(course: Course) -> RenderableType:
-    from cli.spark_demo.live import so_far
+    from cli.spark.demo.live import so_far
 
     outcome = course.watcher.outcome
     counts = f"in {outcome.raw:,} records, out {outcome.out:,} events"
@@ -220,7 +220,7 @@ def _so_far(course: Course) -> RenderableType:
 def _windows(spark: SparkSession, here: Ground, live: Live) -> tuple[int, int]:
     """How many windows of source and time the stream closed, and how many of these a run
     over the whole topic has alike."""
-    from cli.spark_demo.live import RATES, tables_of
+    from cli.spark.demo.live import RATES, tables_of
     from spark_analytics.topics import KafkaTopics
 
     topics = KafkaTopics(spark, here.brokers, streaming=False)
