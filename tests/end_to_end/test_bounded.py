@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.workloads.rows import Row
 from infra.poll import wait_until
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.waiting import Emitted

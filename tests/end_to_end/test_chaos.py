@@ -23,7 +23,7 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.redis import RedisServer
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import ZOMBIE_S, Trouble, stop_all

@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from benchmarks.workloads.rows import Row
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender, contract, new_producer, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.workloads import crowd
 from infra.redis import RedisServer
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.services import SharedKafka

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from benchmarks.workloads import crowd
 from infra.poll import wait_until
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, settle

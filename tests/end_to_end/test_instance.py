@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.waiting import Emitted

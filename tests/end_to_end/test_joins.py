@@ -17,7 +17,7 @@ from tests.end_to_end.joins import (
     stream_of,
     value_of,
 )
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import settle
 from tests.end_to_end.trouble import Trouble, play, stop_all

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
-from tests.end_to_end.judge import judge
 from tests.end_to_end.matches import Content, Members, Standing, in_one_go
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all

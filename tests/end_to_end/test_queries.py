@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.workloads import crowd
 from tests.end_to_end import windows
-from tests.end_to_end.judge import judge
 from tests.end_to_end.matches import Members, Standing, in_one_go, in_time, matches_of
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import settle

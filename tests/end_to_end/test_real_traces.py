@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from benchmarks.workloads.rows import Row, figures
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, settle

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle

@@ -17,7 +17,7 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from infra.poll import wait_until
 from infra.ports import free_ports
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle

@@ -21,7 +21,7 @@ from agents.kafka.topics import create
 from benchmarks.workloads import crowd
 from infra.poll import wait_until
 from infra.redis import RedisServer
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Reader, Sender, contract, send
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted

@@ -16,7 +16,7 @@ from agents.exits import Exit
 from benchmarks.workloads import crowd
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.poll import wait_until
-from tests.end_to_end.judge import judge
+from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender, contract, read_all, send
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.end_to_end.judge import Evidence, judged
+from tests.end_to_end.oracle import Evidence, judged
 from tests.end_to_end.records import Read, contract
 
 
