@@ -74,13 +74,10 @@ class Frontier:
             self.live += 1
             self.behind -= feed.state == BEHIND
         feed.state = KEYED
-        self._put_in(feed)
-        self._watch(feed)
-
-    def _put_in(self, feed: Feed) -> None:
         if not feed.in_keyed:
             feed.in_keyed = True
-            heappush(self._keyed, (feed.newest_ns, feed.source))
+            heappush(self._keyed, (newest_ns, feed.source))
+        self._watch(feed)
 
     def await_(self, feed: Feed, until_ns: int) -> None:
         """A pause of the log took it away: it is live, and bounded by its newest key, until it
@@ -93,7 +90,9 @@ class Frontier:
         feed.state = AWAITED
         feed.mark(self._dirty)
         self.awaited.add(feed.source)
-        self._put_in(feed)
+        if not feed.in_keyed:
+            feed.in_keyed = True
+            heappush(self._keyed, (feed.newest_ns, feed.source))
 
     def is_back(self, feed: Feed) -> None:
         """It has caught up, or is awaited no longer."""
@@ -187,11 +186,11 @@ class Frontier:
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, feed: Feed) -> None:
+        wait_ns = feed.led_wait_ns
         if feed.state == COLD:
             self.led_cold.discard(feed.source)
-            self._led_less(self._cold_wait_ns, 1)
-        else:
-            self._led_less(feed.led_wait_ns, 1)
+            wait_ns = self._cold_wait_ns
+        self._led_less(wait_ns, 1)
 
     def _led_less(self, wait_ns: int, sources: int) -> None:
         left = self._led[wait_ns] - sources

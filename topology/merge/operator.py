@@ -135,8 +135,9 @@ class Merge(StepByStep):
         queues = self._queues
         position = self._position
         passage = self._passage
-        heard_ns = self._pause.heard_ns
-        longest_ns = self._pause.longest_silence_ns
+        pause = self._pause
+        heard_ns = pause.heard_ns
+        has_gap = bool(events) and pause.has_gap(events[0].at_ns, events[-1].at_ns)
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -144,12 +145,12 @@ class Merge(StepByStep):
                     self._pass_time(at_ns, step)
                 else:
                     self._now_ns = at_ns
-            if at_ns - heard_ns > longest_ns:
-                self._pause.begin(heard_ns, at_ns)
-                self._take(event, step)
-                heard_ns = at_ns
-                continue
-            heard_ns = at_ns
+            if has_gap:  # in the batch, or before it
+                before_ns, heard_ns = heard_ns, at_ns
+                if at_ns - before_ns > pause.longest_silence_ns:
+                    pause.begin(before_ns, at_ns)
+                    self._take(event, step)
+                    continue
             source = event.source
             ref_ns = event.ref_time_ns
             feed = feeds.get(source)
@@ -198,7 +199,8 @@ class Merge(StepByStep):
             limiting = self._limiting
             if not limiting or source == limiting:
                 self._instant_open = True
-        self._pause.heard_ns = heard_ns
+        if events:
+            pause.heard_ns = events[-1].at_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
         return step
@@ -272,18 +274,20 @@ class Merge(StepByStep):
             step.reports.append(Duplicate(self._now_ns, event))
             return
         self._instant_open = True
-        self._pause.hear(feed, event)
+        if self._pause.since_ns != NEVER or feed.state == AWAITED:
+            self._pause.hear(feed, event)
         self._hear(feed, event)
         ref_ns = event.ref_time_ns
         if feed.state != AWAITED:  # what was kept through a pause tells nothing of other times
             feed.sample(event.arrival_ns - ref_ns, self._pool)
-        self._follow(feed, event, event.ref_time_ns)
-        if ref_ns < feed.newest_ns or self._passage.has_passed(event):
-            cause = self._passage.cause(feed, event)
+        self._follow(feed, event, ref_ns)
+        passage = self._passage
+        if ref_ns < feed.newest_ns or (ref_ns <= passage.floor_ns and passage.has_passed(event)):
+            cause = passage.cause(feed, event)
             feed.newest_ns = max(feed.newest_ns, ref_ns)
             if feed.state != AWAITED:
                 self._frontier.fall_behind(feed, event.arrival_ns - ref_ns)
-            self._passage.turn_away(feed, event, cause, self._now_ns, step)
+            passage.turn_away(feed, event, cause, self._now_ns, step)
             return
         self._queues.add(feed, event)
         self._frontier.enter(feed, ref_ns)
@@ -368,43 +372,43 @@ class Merge(StepByStep):
     def _evaluate(self, step: Step) -> None:
         """Let go what may leave now, and find out when more may."""
         now_ns = self._now_ns
-        self._settled = False
-        if self._frontier.led_cold:
-            self._frontier.refresh_cold(self._now_ns)
         frontier = self._frontier
+        heads = self._heads
+        self._settled = False
+        if frontier.led_cold:
+            frontier.refresh_cold(now_ns)
         if frontier.awaited_until_ns <= now_ns:
             frontier.await_no_more()
         frontier.retire_idle(now_ns)
         self._limiting = ""
         limit = NO_BOUND
         before = len(step.released)
-        while self._heads:
+        while heads:
             if self._thesis:
-                self._frontier.give_up_empty(now_ns)
-            limit = self._frontier.limit(now_ns)
-            if self._heads[0] > limit or self._heads[0][0] > now_ns:
+                frontier.give_up_empty(now_ns)
+            limit = frontier.limit(now_ns)
+            head = heads[0]
+            if head > limit or head[0] > now_ns:
                 break
             # What is ahead of the clock waits for it: the floor is never above any arrival.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._release(self._queues.take_until(until, now_ns), step)
         if len(step.released) > before and (
-            self._watermark.lacking or self._frontier.leaves_somebody_out()
+            self._watermark.lacking or frontier.leaves_somebody_out()
         ):
             self._speak_up(step)
-        self._wake_ns = frontier.idle_ns
-        if frontier.awaited:
-            self._wake_ns = min(self._wake_ns, frontier.awaited_until_ns)
-        if self._heads:
-            head_ns = self._heads[0][0]
-            if self._heads[0] <= limit:
-                self._wake_ns = min(self._wake_ns, head_ns)
-                return
-            wake_ns = max(head_ns, self._frontier.wake_ns(limit, head_ns, now_ns))
-            self._wake_ns = min(self._wake_ns, wake_ns)
-            if limit[1] and not self._thesis:
-                feed = self._feeds[limit[1]]
-                if feed.blocked or feed.warm or feed.state == AWAITED:
-                    self._limiting = limit[1]
+        wake_ns = min(frontier.idle_ns, frontier.awaited_until_ns)
+        if heads:
+            due_ns = heads[0][0]
+            if heads[0] > limit:
+                due_ns = max(due_ns, frontier.wake_ns(limit, due_ns, now_ns))
+                if limit[1] and not self._thesis:
+                    feed = self._feeds[limit[1]]
+                    if feed.blocked or feed.warm or feed.state == AWAITED:
+                        self._limiting = limit[1]
+            if due_ns < wake_ns:
+                wake_ns = due_ns
+        self._wake_ns = wake_ns
 
     # -- letting go --------------------------------------------------------------------------------
 

@@ -39,10 +39,10 @@ class Pause:
         "_idle_after_ns",
         "_max_wait_ns",
         "_outage_wait_ns",
-        "_since_ns",
         "_until_ns",
         "heard_ns",
         "longest_silence_ns",
+        "since_ns",
     )
 
     def __init__(self, feeds: dict[str, Feed], frontier: Frontier, config: Any) -> None:
@@ -51,34 +51,39 @@ class Pause:
         self._max_wait_ns: int = config.max_wait_ns
         self._idle_after_ns: int = config.idle_after_ns
         self._outage_wait_ns: int = config.outage_wait_ns
-        self.longest_silence_ns = max(SHORTEST_GAP_NS, self._max_wait_ns)
+        self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
         if not self._outage_wait_ns or config.wait == "thesis":
             self.longest_silence_ns = NEVER
         self.heard_ns = NEVER
         """When something came last, kept by `Merge`; NEVER: nothing has come."""
-        self._since_ns = NEVER  # when the last gap began; NEVER: there is none to be judged
+        self.since_ns = NEVER
+        """When the last gap began; NEVER: there is none to be judged."""
         self._until_ns = NEVER
+
+    def has_gap(self, first_ns: int, last_ns: int) -> bool:
+        """A batch that came from the one instant to the other may hold a gap, or come after one."""
+        return last_ns - min(self.heard_ns, first_ns) > self.longest_silence_ns
 
     def begin(self, heard_ns: int, at_ns: int) -> None:
         """There was a gap between the two."""
-        self._since_ns = heard_ns
+        self.since_ns = heard_ns
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - heard_ns))
 
     def hear(self, feed: Feed, event: Event) -> None:
         """Told of each event in sequence and each heartbeat that is not the plain next one, before
         its source takes note of it."""
-        if self._since_ns != NEVER:
+        if self.since_ns != NEVER:
             self._judge(feed, event)
         if feed.state == AWAITED and not self._is_old(feed, event):
             self._frontier.is_back(feed)
 
     def _judge(self, feed: Feed, event: Event) -> None:
         """Was the gap a pause? O(sources) if it was."""
-        since_ns = self._since_ns
+        since_ns = self.since_ns
         if event.at_ns >= self._until_ns:
-            self._since_ns = NEVER
+            self.since_ns = NEVER
         elif feed.last_arrival_ns <= since_ns and self._is_old(feed, event):
-            self._since_ns = NEVER
+            self.since_ns = NEVER
             for each in self._feeds.values():
                 silent_ns = since_ns - each.last_arrival_ns
                 was_live = 0 <= silent_ns < self._idle_after_ns and not each.said_bye
@@ -93,7 +98,7 @@ class Pause:
         return event.arrival_ns - event.ref_time_ns > usual_ns
 
     def snapshot(self) -> Any:
-        return [self.heard_ns, self._since_ns, self._until_ns, self._frontier.awaited_until_ns]
+        return [self.heard_ns, self.since_ns, self._until_ns, self._frontier.awaited_until_ns]
 
     def restore(self, state: Any) -> None:
-        self.heard_ns, self._since_ns, self._until_ns, self._frontier.awaited_until_ns = state
+        self.heard_ns, self.since_ns, self._until_ns, self._frontier.awaited_until_ns = state

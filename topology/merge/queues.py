@@ -66,7 +66,9 @@ class Queues:
         if not feed.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         feed.queue.append(event)
-        self._count(event)
+        event.held_by = self._position
+        self.count += 1
+        self.bytes += size_of(event)
 
     def insert(self, feed: Feed, event: Event) -> None:
         """`event` goes where its time and number say. O(log sources + queue of its source)."""
@@ -74,9 +76,6 @@ class Queues:
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
         feed.queue.insert(place, event)
-        self._count(event)
-
-    def _count(self, event: Event) -> None:
         event.held_by = self._position
         self.count += 1
         self.bytes += size_of(event)

@@ -84,12 +84,19 @@ class Frontier:
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
     def settle(self) -> None:
-        passed_ns = self._watermark_ns - self._error_ns
+        watermark_ns = self._watermark_ns
+        passed_ns = watermark_ns - self._error_ns
         if passed_ns > self.sure_ns:
             self.sure_ns = passed_ns
         if passed_ns > self.closed_ns:
             self.closed_ns = passed_ns
-        final_ns = self.decided_ns - self._error_all_ns
+        # As `decided_ns`, without the calls: it runs at each instant.
+        decided_ns = watermark_ns - self._newcomers_ns
+        if decided_ns > self._complete_ns:
+            decided_ns = self._complete_ns
+        if decided_ns < watermark_ns - self._correct_for_ns:
+            decided_ns = watermark_ns - self._correct_for_ns
+        final_ns = decided_ns - self._error_all_ns
         if final_ns > self.final_ns:
             self.final_ns = min(final_ns, self.closed_ns)
 

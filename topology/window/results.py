@@ -61,7 +61,7 @@ class Teller:
         last."""
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
         confidence = CONFIRMED if is_sure else UNCERTAIN
-        digest = _digest(span_ns, measured, confidence, is_final)
+        digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         if before is not None and before.digest == digest:
             return before
         if before is None:
@@ -105,7 +105,12 @@ class Teller:
         )
 
 
-def _digest(*said: Any) -> int:
-    """Equal for what is equal; the same in every run."""
+def _digest(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool, is_final: bool) -> int:
+    """Equal for what is equal; the same in every run. Sure values are their own bounds, and what is
+    expected: most are sure, and the same numbers need not be written four times."""
+    said: list[Any] = [*span_ns, is_sure, is_final, measured.is_sure, *measured.values.values()]
+    if not measured.is_sure:
+        for others in (measured.low, measured.high, measured.expected):
+            said += others.values()
     digest = blake2b(repr(said).encode(), digest_size=DIGEST_BYTES).digest()
     return int.from_bytes(digest, "big")

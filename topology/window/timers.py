@@ -18,7 +18,7 @@ class Agenda:
     """Slices and windows are named by where they start. Each is announced once, until it is
     taken."""
 
-    __slots__ = ("_kept", "_next_end_ns", "_open", "_slices", "_told")
+    __slots__ = ("_kept", "_next_end_ns", "_open", "_slices", "_told", "next_final_ns")
 
     def __init__(self, slices: Slices) -> None:
         self._slices = slices
@@ -26,24 +26,22 @@ class Agenda:
         self._kept: list[int] = []
         self._told: list[int] = []
         self._next_end_ns = FOR_EVER
+        self.next_final_ns = FOR_EVER
+        """Nothing becomes final before."""
 
     def expect(self, slice_ns: int, closed_ns: int) -> None:
         """The slice holds something now; what ends until `closed` has been told."""
         heappush(self._kept, slice_ns)
-        if self._slices.last_end(slice_ns) > closed_ns:
+        last_end_ns = self._slices.last_end(slice_ns)
+        self.next_final_ns = min(self.next_final_ns, last_end_ns)
+        if last_end_ns > closed_ns:
             self._open.add(slice_ns)
             self._next_end_ns = min(self._next_end_ns, self._slices.first_end(slice_ns, closed_ns))
 
     def expect_final(self, start_ns: int) -> None:
         """A window that starts there was told and is not final."""
         heappush(self._told, start_ns)
-
-    @property
-    def next_final_ns(self) -> int:
-        """Nothing becomes final before."""
-        told_ns = self._told[0] + self._slices.size_ns if self._told else FOR_EVER
-        kept_ns = self._slices.last_end(self._kept[0]) if self._kept else FOR_EVER
-        return min(told_ns, kept_ns)
+        self.next_final_ns = min(self.next_final_ns, start_ns + self._slices.size_ns)
 
     @property
     def oldest_end_ns(self) -> int:
@@ -76,8 +74,14 @@ class Agenda:
         """Those told that end until then, rising."""
         while self._told and self._told[0] + self._slices.size_ns <= final_ns:
             yield heappop(self._told)
+        self._look_ahead()
 
     def final_slices(self, final_ns: int) -> Iterator[int]:
         """Those whose windows all end until then, rising."""
         while self._kept and self._slices.last_end(self._kept[0]) <= final_ns:
             yield heappop(self._kept)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        told_ns = self._told[0] + self._slices.size_ns if self._told else FOR_EVER
+        self.next_final_ns = min(told_ns, self.oldest_end_ns)

@@ -35,7 +35,8 @@ Named = dict[str, Any]
 
 
 class Measured(NamedTuple):
-    """By the names of the query's aggregates."""
+    """By the names of the query's aggregates. Nobody changes these: where nothing is unsure they
+    are one and the same."""
 
     values: Named
     low: Named
@@ -57,8 +58,7 @@ class Measure:
         """Of a window with nothing unsure."""
         values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
         if self._config.uncertainty == IGNORE or all(cell.is_sure() for cell in cells):
-            same = dict(values), dict(values), dict(values)
-            return Measured(values, *same, is_sure=True)
+            return Measured(values, values, values, values, is_sure=True)
         return self._measured(values, dict(values), [cell.bounds(()) for cell in cells])
 
     def span(
