@@ -35,6 +35,7 @@ from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
 from agents.stage.partition import Surroundings
 from agents.stage.query_feed import QueryFeed
+from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
@@ -43,7 +44,6 @@ from agents.state.stores.store import Store, StoreName
 from agents.watch.http import Health, HttpServer
 from agents.watch.metrics import Metrics
 from agents.watch.stage_log import StageLog
-from agents.watch.topic_watch import Known, TopicWatch, looking_at
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS

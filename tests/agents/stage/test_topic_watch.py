@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from agents.stage.topic_watch import Known, Seen, Silence, TopicWatch
 from agents.state.changelog import StateRefused
-from agents.watch.topic_watch import Known, Seen, Silence, TopicWatch
 
 KNOWN = Known(
     {"raw": 2, "changelog": 2, "ordered": 3},
