@@ -9,9 +9,6 @@ the rest); the command line wins.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from importlib import import_module
 from typing import Any, Final
 
@@ -44,9 +41,6 @@ MODULES: Final = {
 }
 """Where a command is not in the module of its name."""
 
-SERVING: Final = frozenset({"sink", "stage", "sync-server", "worker"})
-"""These run until they are told to stop, and leave with 0 then."""
-
 EXTRAS: Final = {"psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark"}
 """What the plain installation does without, and how it is asked for."""
 
@@ -60,8 +54,6 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if cmd_name in SERVING and sys.argv[1:2] == [cmd_name]:
-            _leave_when_told()
         command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
         return command
 
@@ -95,13 +87,6 @@ class Commands(click.Group):
         """From the table, so that help imports nothing either."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
-
-
-def _leave_when_told() -> None:
-    """Until the command has handlers of its own, which takes seconds of imports on a busy machine:
-    there is nothing to finish yet."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(0))
 
 
 @click.group(

@@ -1,13 +1,14 @@
 """How a command starts another one of ours, as `worker` starts its stages.
 
-`-P` leaves the working directory out of the search for modules: a `cli.py` or an `agents/`
-that lies there belongs to somebody else, and would run with the worker's environment and
-the passwords in it. What is started is the installed `inorder`, by the same interpreter.
+By the file of the module `inorder` that belongs to this one, and the same interpreter: no search
+for a name can end at somebody else's. `-P` leaves the working directory out of the searches that
+follow, and `inorder` finds our own rooms beside itself.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final
 
-PROGRAM: Final = (sys.executable, "-P", "-m", "cli")
+PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).parents[1] / "inorder.py"))

@@ -11,7 +11,9 @@ import pytest
 from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
 from cli.worker import StageCommand
+from inorder import ROOMS
 
+ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
 REFUSED = 2
 NOBODYS = "127.0.0.1:1"
@@ -45,16 +47,46 @@ def commands(topology: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.fixture
+def hostile_rooms(tmp_path: Path) -> Path:
+    """A folder with every room of ours, by name."""
+    folder = tmp_path / "hostile_rooms"
+    folder.mkdir()
+    for name in ROOMS:
+        (folder / f"{name}.py").write_text(_says(name))
+    return folder
+
+
+@pytest.mark.parametrize("which", commands(Path()))
+def test_what_lies_on_the_path_under_the_name_of_a_room_is_not_run(
+    hostile_rooms: Path, tmp_path: Path, which: str
+) -> None:
+    topology = tmp_path / "demo.yaml"
+    topology.write_text(TOPOLOGY)
+    refused(commands(topology)[which], tmp_path, {"PYTHONPATH": str(hostile_rooms)})
+
+
+def test_every_room_is_looked_for_beside_the_program() -> None:
+    there = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert there == ROOMS
+
+
 @pytest.mark.parametrize("which", commands(Path()))
 def test_what_lies_in_the_working_directory_is_not_run(
     hostile: Path, tmp_path: Path, which: str
 ) -> None:
     topology = tmp_path / "demo.yaml"
     topology.write_text(TOPOLOGY)
+    refused(commands(topology)[which], hostile, {})
+
+
+def refused(command: list[str], folder: Path, path: dict[str, str]) -> None:
+    """For the reason it is given, so it has come to read its arguments."""
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        commands(topology)[which],
-        cwd=hostile,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        command,
+        cwd=folder,
+        env=others | path,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.program import PROGRAM
 from tests.cli.invoking import Answer, inorder
 
 ROOT = Path(__file__).parents[2]
@@ -231,7 +231,7 @@ def test_standard_input_is_the_default(tmp_path: Path) -> None:
 
 
 def test_as_a_process_the_streams_are_apart(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "cli", "replay", "--json"]
+    command = [*PROGRAM, "replay", "--json"]
     done = subprocess.run(
         [*command, "--topology", str(topology(tmp_path)), "-"],
         cwd=ROOT,

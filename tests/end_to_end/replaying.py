@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cli.program import PROGRAM
 from tests.command import ROOT
 from tests.end_to_end.records import Read
 from tests.end_to_end.setting import Setting
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 def run_cli(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """`inorder …` to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
+        [*PROGRAM, *arguments],
         cwd=ROOT,
         input=stdin,
         capture_output=True,

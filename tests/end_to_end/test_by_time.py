@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from itertools import pairwise
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from cli.program import PROGRAM
 from tests.command import ROOT
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
@@ -60,9 +60,7 @@ def recording(path: Path) -> list[str]:
 def produce(setting: Setting, path: Path) -> subprocess.Popen[bytes]:
     command = ("produce", "--brokers", setting.bootstrap, "--topic", setting.raw)
     options = ("--topology", str(setting.path), "--speed", "1", str(path))
-    return subprocess.Popen(
-        [sys.executable, "-m", "cli", *command, *options], cwd=ROOT, stderr=subprocess.PIPE
-    )
+    return subprocess.Popen([*PROGRAM, *command, *options], cwd=ROOT, stderr=subprocess.PIPE)
 
 
 def test_each_record_once_though_the_worker_is_killed(kafka: SharedKafka, tmp_path: Path) -> None:

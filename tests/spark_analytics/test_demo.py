@@ -6,7 +6,6 @@ The demo takes a minute or two, so it runs with `make spark-long` alone.
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 import infra.kafka
 import infra.spark
 from cli.demo.clocks import WrongClock
+from cli.program import PROGRAM
 from cli.spark.demo import plots
 from cli.spark.demo.analysis import Found, Passage, Round
 from cli.spark.demo.live import DISORDER, RATES, STAMPS, Kept, so_far
@@ -125,7 +125,7 @@ class TestDemo:
         require(infra.spark.missing())
         require(infra.kafka.missing())
         done = subprocess.run(
-            [sys.executable, "-m", "cli", "spark", "demo", "--speed", "20", "--out", str(tmp_path)],
+            [*PROGRAM, "spark", "demo", "--speed", "20", "--out", str(tmp_path)],
             cwd=ROOT,
             capture_output=True,
             text=True,

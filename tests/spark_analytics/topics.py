@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.workloads import to_events
 from benchmarks.workloads.rows import Row
+from cli.program import PROGRAM
 from infra.poll import wait_until
 from infra.process import Process
 from tests.cli.invoking import Answer, inorder
@@ -137,6 +137,6 @@ def _process(
     setting: Setting, folder: Path, job: str, more: Sequence[str], conf: Mapping[str, str]
 ) -> Process:
     settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
-    command = [sys.executable, "-m", "cli", *words(setting, folder, job, *more), *settings]
+    command = [*PROGRAM, *words(setting, folder, job, *more), *settings]
     folder.mkdir(parents=True, exist_ok=True)
     return Process("job", command, folder, {"PYTHONPATH": str(ROOT)})

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from cli.program import PROGRAM
 from infra.process import Process
 from tests.producers.sync.far_end import truth_ns
 from tests.producers.sync.relay import Relay
@@ -165,7 +166,7 @@ def between(namespaces: Namespaces, folder: File) -> dict[str, Any]:
         "sync-server",
         [
             *namespaces.inside(namespaces.near),
-            *(sys.executable, "-m", "cli", "sync-server", "--brokers", "none"),
+            *(*PROGRAM, "sync-server", "--brokers", "none"),
             *("--bind", f"{namespaces.address}:{PORT}", "--auth", "none", "--server", "near"),
             *("--http", f"{namespaces.address}:0"),
         ],
