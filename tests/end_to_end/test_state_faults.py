@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
+from agents.state.changelog import PROGRESS
 from benchmarks.workloads import crowd
 from infra.poll import wait_until
 from infra.redis import RedisServer
@@ -199,9 +200,11 @@ def forget_groups(setting: Setting) -> None:
         wait_until(deleted, TIMEOUT_S, f"the end of {group}")
 
 
-def move_changelog(kafka: SharedKafka, setting: Setting) -> None:
-    """Its content in a topic of another id, at other offsets and behind a first one that is not
-    0: a backup, or what is copied to another cluster."""
+def move_changelog(
+    kafka: SharedKafka, setting: Setting, keep: Callable[[bytes], bool] = lambda _: True
+) -> None:
+    """Its content, or what is to be kept of it by key, in a topic of another id, at other offsets
+    and behind a first one that is not 0: a backup, or what is copied to another cluster."""
     admin = AdminClient({"bootstrap.servers": setting.bootstrap})
     (topic,) = changelogs(setting, admin)
     where = TopicPartition(topic, 0)
@@ -213,7 +216,8 @@ def move_changelog(kafka: SharedKafka, setting: Setting) -> None:
         record = reader.poll(1.0)
         if record is not None:
             assert record.error() is None, record.error()
-            content[record.key()] = record.value()
+            if keep(record.key() or b""):
+                content[record.key()] = record.value()
     reader.close()
     delete_changelogs(setting)
     # Of a topic that is compacted alone no records can be deleted.
@@ -338,6 +342,30 @@ def test_a_whole_changelog_is_enough(
     assert not verdict.faults, verdict
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (60, 40), verdict
+
+
+@pytest.mark.chaos
+def test_a_part_of_a_state_is_refused(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """As a changelog made anew at work holds it, that had only the last changes: with the
+    former local copy, and without."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    move_changelog(kafka, setting, lambda key: key == PROGRESS or key.endswith(b"/s7"))
+    for _ in range(2):
+        worker.start()
+        assert worker.exit_code() == 2, worker.log[-3000:]
+        assert "a part of it was lost" in worker.log[-3000:], worker.log[-3000:]
+        shutil.rmtree(tmp_path / "state")
+    assert "Traceback" not in worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
 
 
 @pytest.mark.chaos

@@ -38,7 +38,7 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
 
 class Tally:
     """Of the entries of one copy, or of one state, kept up with its changes: two that say the same
-    are of the same entries. 1.5 us for each change."""
+    are of the same entries. 1.1 us for each change."""
 
     def __init__(self) -> None:
         self._digests: dict[bytes, int] = {}

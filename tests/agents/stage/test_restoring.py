@@ -92,13 +92,16 @@ class Offsets:
 def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
     """The input offset that reading would go on from; None for the first record."""
 
-    def find(log: Log, committed: int | None, store: MemoryStore | None = None) -> int | None:
+    def find(
+        log: Log, committed: int | None, store: MemoryStore | None = None, *, embedded: bool = False
+    ) -> int | None:
         async def read(_: Any, where: TopicPartition, position: int | None, __: Any) -> LogRead:
             assert where == (LOG, 0)
             return log.read(position)
 
         monkeypatch.setattr(restoring_room, "read_changelog", read)
         brokers: Any = Offsets(committed)
+        brokers.is_embedded = embedded
         ids = {"events.raw": "raw-id", LOG: NOW}
         restoring = Restoring(brokers, arrangement(), SOURCE, ids)
         copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)
@@ -159,6 +162,10 @@ def test_a_copy_of_another_input_knows_nothing_of_this_one(
 ) -> None:
     """All topics and the group were made anew, and a copy was left."""
     assert found(Log(None, end=0), None, copied(99, BEFORE, 70, topic_id="raw-before")) is None
+
+
+def test_a_copy_may_outlive_the_embedded_broker(found: Callable[..., int | None]) -> None:
+    assert found(Log(None, end=0), None, copied(99, "", 70), embedded=True) is None
 
 
 def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> None:
