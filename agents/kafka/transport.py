@@ -109,7 +109,7 @@ class Failure:
         if self.exception is None:
             self.exception = exc
             self.happened.set()
-        else:
+        elif exc is not self.exception:  # a checkpoint's is raised again at the close
             log.error("after a failure, another one: %r", exc)
 
 

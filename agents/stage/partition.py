@@ -136,6 +136,7 @@ class Partition:
         self._heartbeat_ns = topology.heartbeat_ns
         self._cutting = Cutting(topology.max_batch)
         self._tally = Tally()  # of the state as it was last cut
+        self._log_end = 0  # of the changelog, as we know it
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._taken = 0
@@ -192,7 +193,7 @@ class Partition:
         """The state, from the local copy as far as it goes, then from the changelog."""
         found = await self._restoring.find(self._copy, self._tell)
         self._copying.note(found.changes, found.position)
-        self._tally = found.tally
+        self._tally, self._log_end = found.tally, found.position
         return found
 
     def _tell(self, position: int, end: int) -> None:
@@ -382,6 +383,8 @@ class Partition:
         except CommitFailed:
             self._metrics.aborted()
             raise
+        self._restoring.accept_end(self._log_end, position)
+        self._log_end = position
         self._metrics.committed(time.monotonic() - started)
         self.through.note(checkpoint.next_offset)
         self._copying.note(checkpoint.changes, position)

@@ -166,6 +166,14 @@ class Restoring:
             f" {who}: the changelog has lost its end; {WAYS_OUT}{moved}"
         )
 
+    def accept_end(self, before: int, now: int) -> None:
+        """StateRefused where the changelog's end has gone back while we write to it."""
+        if now < before:
+            raise StateRefused(
+                f"{self._changelog} went back from offset {before} to {now} while this stage was at"
+                f" work: it was made anew, or has lost its end; {WAYS_OUT}"
+            )
+
     @property
     def _whose(self) -> str:
         return f"{self._source.topic}/{self._source.partition}"

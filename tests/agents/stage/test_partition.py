@@ -16,6 +16,7 @@ from agents.stage.arrangement import arrange, topics_of
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import Partition, Surroundings
 from agents.state import changelog
+from agents.state.changelog import StateRefused
 from agents.watch.metrics import Metrics
 from tests.agents.records import FakeBatch, FakeRecord
 from topology.config import parse
@@ -86,6 +87,20 @@ def test_nothing_is_committed_after_a_failure(
                 await partition.take(batch(1))
         await partition.close()
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
+    """Another one has taken its place, and holds the differences alone."""
+
+    async def scenario() -> None:
+        delivery = Delivery()
+        partition = partition_of(delivery)
+        partition._log_end = 7
+        await partition.take(batch(0))
+        with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application:`"):
+            await partition._arrived()
 
     asyncio.run(scenario())
 
