@@ -28,6 +28,7 @@ from faust.tables.manager import TableManager
 from yarl import URL
 
 from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
+from agents.kafka.membership import is_news
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
 
@@ -53,12 +54,14 @@ TELLS_WHY = "aiokafka.producer.sender"
 """Warns of what it tries again without end, which is all that is heard of a checkpoint that hangs:
 too few replicas are in sync, say."""
 
+TELLS_OF_THE_GROUP = "aiokafka.consumer.group_coordinator"
+
 CHATTY = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
     "aiokafka.consumer.fetcher",
-    "aiokafka.consumer.group_coordinator",
+    TELLS_OF_THE_GROUP,
     "aiokafka.producer.sender",
 )
 """Loggers that repeat themselves ten times a second while a broker is away."""
@@ -177,6 +180,7 @@ def build_app(
     logging.getLogger(TELLS_WHY).setLevel(logging.WARNING)
     for name in CHATTY:
         logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
+    logging.getLogger(TELLS_OF_THE_GROUP).addFilter(is_news)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
     app = Application(
         group,

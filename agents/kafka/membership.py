@@ -16,6 +16,7 @@ and no other member hears of it. Two things the Kafka client does not do of its 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -36,6 +37,12 @@ class InstanceFenced(Exception):
 
 class _Replaced(KafkaError):  # type: ignore[misc]
     """To the client: do not join again."""
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Of the client's log: it says it will try again, when `InstanceFenced` has said why not."""
+    told = record.args
+    return not (isinstance(told, tuple) and any(isinstance(each, _Replaced) for each in told))
 
 
 class Membership:

@@ -74,6 +74,10 @@ class InputLost(Exception):
     """The topic is gone, or its log ends before the position that the state stands at."""
 
 
+RESETS_TOLD_AFTER_S = 0.5
+"""Those of so long are told together, a line for each reason."""
+
+
 class PartitionReset(Exception):
     """Raised by `on_batch`: drop this partition's state, restore it and read again."""
 
@@ -130,6 +134,7 @@ class BatchConsumer(driver.Consumer):
         self._openings: set[asyncio.Task[None]] = set()
         self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
         self._resets: dict[TopicPartition, int] = {}
+        self._resets_to_tell: dict[str, set[str]] = {}
         self._polling = asyncio.Lock()  # never a seek while a poll is under way
         self._letting_go = asyncio.Lock()  # a stop may come amid a rebalance, and the reverse
         self._is_finishing = False
@@ -232,10 +237,21 @@ class BatchConsumer(driver.Consumer):
         if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
             self.failure.set(exc)
         elif self._lanes.get(partition) is lane:
-            log.warning("%s: restoring and reading again: %s", partition, exc)
+            self._tell_reset(partition, str(exc))
             del self._lanes[partition]
             self._resets[partition] = resets
             self._start_opening(self._reset(partition))
+
+    def _tell_reset(self, partition: TopicPartition, why: str) -> None:
+        """Many are reset at once, as when another process takes the place of this one."""
+        if not self._resets_to_tell:
+            asyncio.get_running_loop().call_later(RESETS_TOLD_AFTER_S, self._tell_resets)
+        self._resets_to_tell.setdefault(why, set()).add(f"{partition.topic}/{partition.partition}")
+
+    def _tell_resets(self) -> None:
+        told, self._resets_to_tell = self._resets_to_tell, {}
+        for why, places in told.items():
+            log.warning("%s: restoring and reading again: %s", ", ".join(sorted(places)), why)
 
     def _start_opening(self, coroutine: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka.structs import TopicPartition
@@ -77,23 +77,24 @@ class StageHandler:
         """A partition that is reset, and that is one in doubt alone, does not leave the watchdog:
         to it the standstill goes on."""
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
-        if not (len(partitions) == 1 and partitions <= self._in_doubt):
+        is_reset = len(partitions) == 1 and partitions <= self._in_doubt
+        if not is_reset:
             self._in_doubt -= partitions
             self._watchdog.leaving(time.monotonic_ns())
             for source in partitions:
                 self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
-        await asyncio.gather(*(self._close(partition) for partition in mine))
+        failed = await asyncio.gather(*(self._close(partition) for partition in mine))
+        if not is_reset:  # of which the transport says why
+            _tell_failed(failed)
         self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
 
-    async def _close(self, partition: Partition) -> None:
+    async def _close(self, partition: Partition) -> tuple[str, str] | None:
+        """Which one, and why, where its last checkpoint did not come through."""
         try:
             await partition.close()
         except CommitFailed as failed:
-            # Fenced, as a rule: the partition has a new owner, who begins where the last
-            # checkpoint that came through stands.
-            log.warning(
-                "%s: the last checkpoint did not come through: %s", partition.source, failed
-            )
+            return f"{partition.source.topic}/{partition.source.partition}", str(failed)
+        return None
 
     # -- what the process calls -----------------------------------------------------------
 
@@ -143,3 +144,17 @@ class StageHandler:
             for _, partition in sorted(self._partitions.items())
             if partition.is_open
         ]
+
+
+def _tell_failed(failed: Iterable[tuple[str, str] | None]) -> None:
+    """A line for each reason. Fenced, as a rule: the partition has a new owner, who begins where
+    the last checkpoint that came through stands."""
+    places: dict[str, list[str]] = {}
+    for place, why in filter(None, failed):
+        places.setdefault(why, []).append(place)
+    for why, where in places.items():
+        log.warning(
+            "%s: the last checkpoint did not come through, the next owner begins at the one before:"
+            " %s",
+            *(", ".join(sorted(where)), why),
+        )

@@ -286,7 +286,7 @@ class Partition:
         feed = self._queries
         if feed is not None and feed.version != self._queries_version:
             self._queries_version = feed.version
-            self.stage.set_queries(feed.queries)
+            self.stage.set_queries(feed.queries, feed.compiled)
 
     def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():

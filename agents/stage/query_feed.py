@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -53,6 +54,7 @@ class Word(NamedTuple):
     name: str
     query: QueryConfig | None = None
     wrong: str = ""
+    compiled: Compiled | None = None
 
 
 class QueryFeed:
@@ -64,6 +66,10 @@ class QueryFeed:
         self._topic = topology.topics.queries
         self._reading: asyncio.Task[None] | None = None
         self.queries: dict[str, QueryConfig] = dict(topology.queries)
+        self.compiled: dict[str, Compiled] = {}
+        """The patterns of the topic, ready to run: one for all partitions, as running changes
+        nothing in it."""
+
         self.version = 0
         self.refused = 0
         self.set_aside: dict[str, str] = {}
@@ -149,7 +155,7 @@ class QueryFeed:
             return Word(name, wrong=f"it cannot be read ({type(failed).__name__}: {failed})")
 
     def _query_of(self, name: str, document: Any) -> Word:
-        """Compiled too, to see that it can be."""
+        """Compiled too: that takes longest, and nobody waits here."""
         text = document.get("pattern") if isinstance(document, Mapping) else None
         wrong = too_long(text) if isinstance(text, str) else ""
         if wrong:
@@ -159,27 +165,34 @@ class QueryFeed:
             wrong = too_much(text, query.pattern)
             if wrong:
                 return Word(name, wrong=wrong)
-            Compiled(query.pattern, functions=self._topology.own.functions)
+            pattern = replace(query.pattern, name=name)
+            return Word(
+                name, query, compiled=Compiled(pattern, functions=self._topology.own.functions)
+            )
         return Word(name, query)
 
     def _heed(self, word: Word) -> str:
         wrong = word.wrong
         if not wrong and word.query is not None:
-            wrong = self._add(word.name, word.query)
+            wrong = self._add(word.name, word.query, word.compiled)
         elif not wrong and self.queries.pop(word.name, None) is not None:
+            self.compiled.pop(word.name, None)
             self.version += 1
         self.set_aside.pop(word.name, None)
         if wrong and len(self.set_aside) < MAX_SET_ASIDE:
             self.set_aside[word.name] = wrong
         return wrong
 
-    def _add(self, name: str, query: QueryConfig) -> str:
+    def _add(self, name: str, query: QueryConfig, compiled: Compiled | None) -> str:
         if name not in self.queries and len(self.queries) >= MAX_QUERIES:
             return f"{MAX_QUERIES} queries run already; remove one"
         if query.pattern is not None and self._differs(name, query.stream, query.pattern.amend_ns):
             return "it has another LATE AMEND than the other patterns of its stream"
         if self.queries.get(name) != query:
             self.queries[name] = query
+            self.compiled.pop(name, None)
+            if compiled is not None:
+                self.compiled[name] = compiled
             self.version += 1
         return ""
 

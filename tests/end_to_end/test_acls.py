@@ -17,14 +17,20 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+)
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from infra.kafka import KafkaBroker, jars
+from infra.poll import wait_until
+from tests.cli.invoking import inorder
 from tests.command import Command
-from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
 from topology.config import parse
@@ -53,6 +59,17 @@ KINDS = {
     "group": ResourceType.GROUP,
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
 }
+
+ALL: Any = None
+EVERY = AclBindingFilter(
+    restype=ResourceType.ANY,
+    name=ALL,
+    resource_pattern_type=ResourcePatternType.ANY,
+    principal=ALL,
+    host=ALL,
+    operation=AclOperation.ANY,
+    permission_type=AclPermissionType.ANY,
+)
 
 
 class Guarded(NamedTuple):
@@ -123,8 +140,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
         outcomes = create(declared(topology), broker.bootstrap, 1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for answer in admin.create_acls(list(bindings(PAGE.read_text()))).values():
+        said = set(bindings(PAGE.read_text()))
+        for answer in admin.create_acls(list(said)).values():
             answer.result(TIMEOUT_S)
+        wait_until(
+            lambda: said <= set(admin.describe_acls(EVERY).result(TIMEOUT_S)),
+            TIMEOUT_S,
+            "the broker to have heard of the rights",
+        )
         yield Guarded(broker.address("KNOWN"), path, [outcome.name for outcome in outcomes])
 
 
@@ -139,15 +162,15 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
     )
     with running(worker):
         worker.wait_ready(TIMEOUT_S)
-        done = run_cli("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
-        assert done.returncode == 0, done.stderr.decode()
+        done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
+        assert done.code == 0, done.err
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
         pattern = ("--pattern", "PATTERN SEQ(A a, B b) WITHIN 1 s")
         there = ("--topology", str(guarded.path), *guarded.options("operator"))
-        done = run_cli("query", "add", "mine", *there, *pattern)
-        assert done.returncode == 0, done.stderr.decode()
-        done = run_cli("query", "list", *there)
-        assert b"mine\t" in done.stdout, done.stderr.decode()
+        done = inorder("query", "add", "mine", *there, *pattern)
+        assert done.code == 0, done.err
+        done = inorder("query", "list", *there)
+        assert "mine\t" in done.out, done.err
         sink.process.start()
         sink.process.wait_until(lambda: "reading partitions [0]" in sink.log, TIMEOUT_S)
         assert sink.process.stop() == 0, sink.log

@@ -276,13 +276,16 @@ class Stage(StepByStep):
             first.results += meeting.on_end()
         return self._in_order(first)
 
-    def set_queries(self, queries: Mapping[str, Any]) -> None:
+    def set_queries(
+        self, queries: Mapping[str, Any], compiled: Mapping[str, Compiled] | None = None
+    ) -> None:
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
-        counts what starts from now on; one that is no more retracts nothing."""
+        counts what starts from now on; one that is no more retracts nothing. What is `compiled`
+        already, by name, is not compiled here; several stages may share it."""
         for stream, chain in self.chains.items():
             if PATTERN in chain.names:
                 mine = self._topology.queries_of(stream, queries)
-                known = chain.operator(PATTERN).compiled
+                known = chain.operator(PATTERN).compiled | (compiled or {})
                 engine = engine_of(stream, mine, self._topology.own.functions, known)
                 qualities = qualities_of(mine, self._topology.streams[stream])
                 chain.operator(PATTERN).take_over(engine, qualities)

@@ -14,8 +14,10 @@ pieces, between which the position is a mark of this writer (`torn:<token>`) and
 copy counts as unusable: cut off in the middle, it is read anew from the changelog.
 
 A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
-and so on. A retry that finds its change already made takes that for success: a
-position says all there is to say about a copy of one changelog.
+and so on. A server that has not answered at all yet is not asked again after `OPENING_S`, so
+that one that hangs holds up a start for no longer than one answer may take. A retry that finds
+its change already made takes that for success: a position says all there is to say about a copy
+of one changelog.
 
 `items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
 the blocking one; call from a thread.
@@ -44,9 +46,10 @@ from agents.state.stores.store import (
 )
 
 CONNECT_TIMEOUT_S: Final = 2.0
-ANSWER_TIMEOUT_S: Final = 5.0
+ANSWER_TIMEOUT_S: Final = 4.0
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
+OPENING_S: Final = 3.0
 ITEMS_PER_PAGE: Final = 512
 CHANGES_PER_CALL: Final = 10_000
 BYTES_PER_CALL: Final = 8 << 20
@@ -100,6 +103,7 @@ class RedisStore:
         self._name = name
         self._key = key_of(name)
         self._seen: bytes | None = None
+        self._has_answered = False
         self._closed = False
 
     def position(self) -> int | None:
@@ -191,13 +195,16 @@ class RedisStore:
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         execute: Callable[..., Any] = self._client.execute_command
-        attempts = 0
+        attempts, began_s = 0, time.monotonic()
         while True:
             attempts += 1
             try:
-                return execute(*command), attempts
+                answer = execute(*command)
+                self._has_answered = True
+                return answer, attempts
             except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
-                if attempts >= ATTEMPTS:
+                hangs = not self._has_answered and time.monotonic() - began_s >= OPENING_S
+                if hangs or attempts >= ATTEMPTS:
                     raise self._unavailable(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
             except redis.RedisError as error:

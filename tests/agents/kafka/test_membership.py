@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from agents.kafka.membership import (
     UNKNOWN_MEMBER_ID,
     InstanceFenced,
     Membership,
+    is_news,
 )
 
 SESSION_S = 6.0
@@ -117,3 +119,12 @@ def test_other_requests_are_left_alone_and_a_leave_is_one_of_a_member_without_na
     assert group.says(UNKNOWN_MEMBER_ID, LEAVE)
     group.membership.leave()
     assert group.coordinator._group_instance_id is None
+
+
+def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None:
+    def said(error: Exception) -> logging.LogRecord:
+        text = "Heartbeat send request failed: %s. Will retry."
+        return logging.LogRecord("client", logging.ERROR, "", 0, text, (error,), None)
+
+    assert not is_news(said(membership._Replaced("one-merge")))
+    assert is_news(said(TimeoutError()))

@@ -191,6 +191,31 @@ def test_a_reset_restores_and_reads_again_and_not_for_ever(
     asyncio.run(scenario())
 
 
+def test_resets_of_many_partitions_at_once_are_told_in_one_line(
+    embedded_broker: EmbeddedBroker, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        produce(embedded_broker.bootstrap, topic, 10)
+        handler = Recorder()
+        reset_once: set[TopicPartition] = set()
+
+        async def reset(batch: Batch) -> None:
+            if batch.partition not in reset_once:
+                reset_once.add(batch.partition)
+                raise PartitionReset("fenced by another worker")
+
+        handler.before_batch = reset
+        async with application(embedded_broker.bootstrap, [topic], handler, topic):
+            await handler.until(
+                lambda: handler.read() == PARTITIONS * 10 and "reading again" in caplog.text
+            )
+
+    asyncio.run(scenario())
+    (line,) = (m for m in caplog.messages if "restoring and reading again" in m)
+    assert line.endswith(": restoring and reading again: fenced by another worker")
+    assert all(f"{topic}/{number}" in line for number in range(PARTITIONS))
+
+
 @pytest.mark.parametrize("commits", [False, True])
 def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
     embedded_broker: EmbeddedBroker, topic: str, commits: bool

@@ -226,6 +226,22 @@ def test_a_server_that_says_nothing_fails_in_bounded_time(
         store.close()
 
 
+def test_a_server_that_hangs_at_the_start_is_asked_once(
+    name: StoreName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(kind, "OPENING_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        store = RedisStore(connect(f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"), name)
+        with pytest.raises(StoreUnavailable, match="after 1 attempt"):
+            store.position()
+        store.close()
+
+
+def test_opening_is_bounded_by_less_than_two_answers() -> None:
+    assert kind.OPENING_S < kind.ANSWER_TIMEOUT_S
+
+
 def test_a_server_killed_between_changes_is_gone_on_with(
     own_redis: RedisServer, name: StoreName
 ) -> None:
