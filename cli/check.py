@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.tree import Tree
 
 from agents.kafka.declared import declared
+from cli.as_json import json_option
 from cli.topology_file import Refused, load
 from cli.user_functions.load import bringing
 from cli.user_functions.read import reading
@@ -34,13 +35,7 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_CHECK_JSON",
-    help="For programs: what was found, on standard output.",
-)
+@json_option("CHECK", "For programs: what was found, on standard output.")
 @click.argument("path", metavar="[FILE]", required=False)
 def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str | None) -> None:
     """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""

@@ -12,6 +12,7 @@ from agents.dump import DumpStalled, dumped
 from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.security import Security
 from agents.stage.arrangement import input_reader
+from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
@@ -24,18 +25,23 @@ from topology.wire.header_reader import UNIT_NS
 @brokers_option
 @kafka_option
 @click.option("--topic", help="Which input topic, where the topology has several.")
-def command(topology_path: str, brokers: str, kafka_path: str | None, topic: str | None) -> None:
+@json_option("DUMP", "How many records, as JSON, last of all.")
+def command(
+    topology_path: str, brokers: str, kafka_path: str | None, topic: str | None, as_json: bool
+) -> None:
     """Print the input topic as it stands now, in order of arrival."""
     topology = load(topology_path)
     name = chosen(topology, topic)
     access = security(kafka_path)
     try:
-        asyncio.run(_print(topology, name, brokers, access))
+        count = asyncio.run(_print(topology, name, brokers, access))
     except (BrokersUnavailable, DumpStalled) as error:
         raise click.ClickException(str(error)) from error
     except BrokenPipeError:
         sys.stderr.close()  # whoever reads has seen enough
         raise SystemExit(1) from None
+    if as_json:
+        click.echo(orjson.dumps({"topic": name, "records": count}), err=True)
 
 
 def chosen(topology: Topology, topic: str | None) -> str:
@@ -47,7 +53,7 @@ def chosen(topology: Topology, topic: str | None) -> str:
     return topic
 
 
-async def _print(topology: Topology, topic: str, servers: str, access: Security) -> None:
+async def _print(topology: Topology, topic: str, servers: str, access: Security) -> int:
     brokers = await asyncio.to_thread(reached, servers, access)
     synced = {s.clock.sync for s in topology.streams.values() if s.input == topic} != {"none"}
     topics = [topic, topology.topics.clock] if synced else [topic]
@@ -56,6 +62,7 @@ async def _print(topology: Topology, topic: str, servers: str, access: Security)
         if not count:
             raise Refused(f"{servers} has no topic {name}; run `inorder topics create` first")
     out = sys.stdout.buffer
+    count = 0
     with counting("records", sys.stderr) as advance:
         inlet = input_reader(topology, topic)
         activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
@@ -63,4 +70,6 @@ async def _print(topology: Topology, topic: str, servers: str, access: Security)
         async for line in dumped(brokers, topic, partitions, inlet, activation_ns, unit_ns):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)
+            count += 1
     out.flush()
+    return count

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from cli.as_json import json_option
 from cli.topology_file import Refused
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
@@ -34,9 +35,7 @@ REMEDIES: Final = {
 @click.command("explain")
 @click.argument("worker", metavar="HOST:PORT")
 @click.option("--source", help="Only what concerns this source.")
-@click.option(
-    "--json", "as_json", is_flag=True, envvar="INORDER_EXPLAIN_JSON", help="For programs."
-)
+@json_option("EXPLAIN")
 def command(worker: str, source: str | None, as_json: bool) -> None:
     """Say what the worker at HOST:PORT holds, since when, and what it waits for."""
     answer = asked(worker)

@@ -17,6 +17,7 @@ import click
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from cli.as_json import json_option
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
 from cli.recording.lines import LineReader, dead_line, duplicate_line, late_line
@@ -70,13 +71,7 @@ LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
     metavar="LENGTH",
     help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_MATCH_JSON",
-    help="The summary as one line of JSON.",
-)
+@json_option("MATCH", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     query: str,

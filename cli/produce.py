@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 
 import click
 
+from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
@@ -37,13 +38,7 @@ MAX_TOLD: Final = 20
     envvar="INORDER_PRODUCE_TOPOLOGY",
     help="For its header names, how records are keyed, and which need no number.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_PRODUCE_JSON",
-    help="The summary as JSON, last of all.",
-)
+@json_option("PRODUCE", "The summary as JSON, last of all.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     brokers: str,

@@ -19,6 +19,7 @@ from confluent_kafka import (
 )
 
 from agents.kafka.security import Security
+from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.config import Topology, TopologyError, query_of
@@ -85,13 +86,7 @@ def remove_command(name: str, topology_path: str, brokers: str, kafka_path: str 
 @topology_option
 @brokers_option
 @kafka_option
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_QUERY_LIST_JSON",
-    help="For programs.",
-)
+@json_option("QUERY_LIST")
 def list_command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
     """The queries of the topology file, and those added."""
     topology = load(topology_path)

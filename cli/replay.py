@@ -18,6 +18,7 @@ import click
 import orjson
 
 from agents.exits import Exit
+from cli.as_json import json_option
 from cli.instants import whole_instants
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
@@ -57,13 +58,7 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 @topology_option
 @click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
 @click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_REPLAY_JSON",
-    help="The summary as one line of JSON.",
-)
+@json_option("REPLAY", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: str) -> None:
     """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order."""

@@ -19,8 +19,9 @@ from prometheus_client import CollectorRegistry
 from agents.kafka.brokers import BrokersUnavailable, await_brokers
 from agents.kafka.security import Security
 from agents.watch.http import Health, HttpServer, HttpUnavailable
+from cli.as_json import json_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
-from cli.logs import set_up
+from cli.logs import log_option, quiet_option, set_up
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option
 from sinks.counts import Counts, SinkCollector
@@ -46,6 +47,8 @@ class Source(NamedTuple):
     batch: int
     http: str
     as_json: bool
+    log_style: str
+    quiet: bool
 
 
 @click.group("sink")
@@ -62,13 +65,9 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
         function(source, **options)
 
     for option in (
-        click.option(
-            "--json",
-            "as_json",
-            is_flag=True,
-            envvar="INORDER_SINK_JSON",
-            help="The counts as JSON, last of all.",
-        ),
+        quiet_option,
+        log_option,
+        json_option("SINK", "The counts as JSON, last of all."),
         http_option,
         click.option(
             "--batch",
@@ -206,7 +205,7 @@ def group_of(kind: str, store: str, place: str) -> str:
 
 
 def _run(source: Source, sink: Sink, group: str) -> None:
-    set_up("sink")
+    set_up("sink", quiet=source.quiet, style=source.log_style)
     at = listening("--http", source.http)
     access = security(source.kafka_path)
     try:

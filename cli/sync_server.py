@@ -17,7 +17,7 @@ from agents.exits import Exit
 from agents.kafka.brokers import BrokersUnavailable
 from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.kafka_options import kafka_option, reached, security
-from cli.logs import set_up
+from cli.logs import log_option, quiet_option, set_up
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option, load
 from producers.sync.keys import BadKeys, KeyRing
@@ -63,6 +63,8 @@ log = logging.getLogger("inorder.sync")
     help="Packets a second from one address; twice as many at once.",
 )
 @http_option
+@log_option
+@quiet_option
 def command(
     brokers: str,
     kafka_path: str | None,
@@ -73,10 +75,12 @@ def command(
     server: str | None,
     rate: float,
     http: str,
+    log_style: str,
+    quiet: bool,
 ) -> None:
     """Answer sources over UDP until SIGTERM; samples go to the clock topic, or with
     `--brokers none` to standard output, as lines for `inorder replay`."""
-    set_up("sync-server")
+    set_up("sync-server", quiet=quiet, style=log_style)
     host, port = listening("--bind", bind)
     http_host, http_port = listening("--http", http)
     ring = _keys(keys, auth, host, bind)
@@ -122,7 +126,9 @@ async def _serve(server: SyncServer, publishing: Publishing, host: str, port: in
         await asyncio.to_thread(publishing.close)
         await http.stop()
     waiting = publishing.taken - publishing.delivered - publishing.lost
-    log.info("stopped; %d samples delivered, %d lost", publishing.delivered, _lost(publishing))
+    fields = {"delivered": publishing.delivered, "lost": _lost(publishing)}
+    told = "stopped; %(delivered)d samples delivered, %(lost)d lost"
+    log.info(told, fields, extra={"fields": fields})
     if waiting:
         log.warning("%d samples not delivered", waiting)
 

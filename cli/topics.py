@@ -11,6 +11,7 @@ import click
 from agents.kafka import growth
 from agents.kafka.declared import declared
 from agents.kafka.topics import Outcome, TopicsUnavailable, create
+from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option
 
@@ -32,13 +33,7 @@ def command() -> None:
     help="Also give changelogs the partitions that their inputs have got since. Restart all"
     " workers then.",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="INORDER_TOPICS_CREATE_JSON",
-    help="For programs.",
-)
+@json_option("TOPICS_CREATE")
 def create_command(
     topology_path: str, brokers: str, kafka_path: str | None, grow: bool, as_json: bool
 ) -> None:

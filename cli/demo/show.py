@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import orjson
 from rich.columns import Columns
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,6 +24,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from cli.as_json import json_option
 from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
@@ -41,9 +43,10 @@ LEAD_NS: Final = 3_000_000_000
 @click.command("demo")
 @click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the trouble.")
-def command(speed: float, seed: int) -> None:
+@json_option("DEMO", "The verdict as JSON; the show is on standard error then.")
+def command(speed: float, seed: int, as_json: bool) -> None:
     """Show the main job on an embedded Kafka (under a minute)."""
-    console = Console()
+    console = Console(stderr=as_json)
     console.print("starting an embedded Kafka and the worker …")
     try:
         with (
@@ -53,6 +56,8 @@ def command(speed: float, seed: int) -> None:
             verdict = run(here, console, speed, seed)
     except (DemoFailed, ProducerError) as failed:
         raise click.ClickException(str(failed)) from failed
+    if as_json:
+        click.echo(orjson.dumps(verdict.told))
     sys.exit(0 if verdict.balanced else 1)
 
 

@@ -172,6 +172,12 @@ class Verdict:
     rows: list[tuple[str, int, int]]
     notes: list[str]
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """For programs."""
+        rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
+        return {"balanced": self.balanced, "rows": rows, "notes": self.notes}
+
 
 def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
     """(what, injected, found) row by row, and whether it all comes out."""

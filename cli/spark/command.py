@@ -5,6 +5,7 @@ Spark is an extra (`make spark-setup`) and needs Java 17.
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
+from cli.as_json import json_option
 from cli.kafka_options import kafka_option, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from infra import spark as infra_spark
@@ -148,7 +150,8 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
 @click.option("--archive", required=True, metavar="DIR", help="What the job archive has written.")
 @master_option
 @conf_option
-def compact(archive: str, master: str | None, conf: tuple[str, ...]) -> None:
+@json_option("SPARK_COMPACT")
+def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bool) -> None:
     """Make one file of the many of each finished hour of an archive."""
     _require_spark()
     from cli.spark.job import settings_of
@@ -161,6 +164,9 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...]) -> None:
         _session(lambda: new_session("inorder compact", (), settings)) as spark,
     ):
         hours = archives.compact(spark, archive.rstrip("/"))
+    if as_json:
+        click.echo(json.dumps({"hours": hours}))
+        return
     click.echo(f"{hours} hours rewritten", err=True)
 
 

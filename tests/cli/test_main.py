@@ -73,7 +73,7 @@ inorder.main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("module", ["click", "topology.description"])
+@pytest.mark.parametrize("module", ["click", "agents.exits"])
 @pytest.mark.parametrize("command", ["worker", "stage", "sink", "sync-server"])
 def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
     command: str, module: str, number: int
@@ -86,7 +86,7 @@ def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
     [
         ("click", signal.SIGTERM, (-signal.SIGTERM, "")),
         ("click", signal.SIGINT, (-signal.SIGINT, "")),
-        ("topology.description", signal.SIGINT, (1, "\nAborted!\n")),
+        ("agents.exits", signal.SIGINT, (1, "\nAborted!\n")),
     ],
 )
 def test_a_command_that_answers_dies_of_a_signal_in_silence(
@@ -128,6 +128,19 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
     assert (answer.lines, answer.summary["event"]) == ([], 1)
     answer = inorder("replay", "--topology", topology, "--show", "event", env=gaps, stdin=LATE)
     assert [line["kind"] for line in answer.lines] == ["event"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> None:
+    """`init`, `query add` and `remove` write what they are asked for, `read` writes JSON alone."""
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    commands = command.commands if isinstance(command, click.Group) else {"": command}
+    for part, each in commands.items():
+        options = {spelled for option in each.params for spelled in option.opts}
+        full = f"{name} {part}".strip()
+        if full not in {"init", "read", "dev", "query add", "query remove", "spark run"}:
+            assert options & {"--json", "--log"}, full
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -41,10 +41,14 @@ def run_cli(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[
 
 def dump(setting: Setting, path: Path) -> int:
     """The raw topic as replay lines in `path`; how many."""
-    done = run_cli("dump", "--topology", str(setting.path), "--brokers", setting.bootstrap)
+    done = run_cli(
+        "dump", "--topology", str(setting.path), "--brokers", setting.bootstrap, "--json"
+    )
     assert done.returncode == 0, done.stderr.decode()
     path.write_bytes(done.stdout)
-    return done.stdout.count(b"\n")
+    count = done.stdout.count(b"\n")
+    assert json.loads(done.stderr.splitlines()[-1]) == {"topic": setting.raw, "records": count}
+    return count
 
 
 class Replayed(NamedTuple):
