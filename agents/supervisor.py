@@ -124,11 +124,11 @@ class Supervisor:
             if self._stopping.is_set():
                 if code != Exit.DONE and not child.hung:  # else we have killed it, and said so
                     log.error("stage %s: exit %d at the stop", child.stage, code)
-                    self._fail(Exit.FAILED)
+                    self._fail(_told_by(code))
                 return
             log.error("stage %s: exit %d", child.stage, code)
             if code == Exit.REFUSED or not self._may_restart(child):
-                self._fail(Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED)
+                self._fail(_told_by(code))
                 return
             await asyncio.sleep(RESTART_PAUSE_S)
 
@@ -245,6 +245,10 @@ class Supervisor:
 
     def _metrics_texts(self) -> list[str]:
         return [answer["metrics"] for answer in self._answers.values() if "metrics" in answer]
+
+
+def _told_by(code: int) -> Exit:
+    return Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED
 
 
 class _Merged:

@@ -1,6 +1,7 @@
 """A stage process as the supervisor sees it, without a broker: tells its port, answers.
 
-`/explain` names its process. With `--mute` it never tells its port.
+`/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
+ends when it is told to stop.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Answers(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    code = int(sys.argv[sys.argv.index("--exit") + 1]) if "--exit" in sys.argv else 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
     if "--mute" in sys.argv:
         time.sleep(LIVES_S)
         return

@@ -36,9 +36,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def supervised(
-    *stages: str, options: tuple[str, ...] = (), brokers_wait_s: float = 0.0
+    *stages: str, options: tuple[str, ...] = (), brokers_wait_s: float = 0.0, ends_with: int = 0
 ) -> AsyncIterator[Ask]:
-    """A supervisor over children of these names; at the end it is told to stop."""
+    """A supervisor over children of these names; at the end it is told to stop, and ends so."""
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
     supervisor = Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S, brokers_wait_s)
@@ -60,7 +60,7 @@ async def supervised(
         finally:
             os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
             async with asyncio.timeout(PATIENCE_S):
-                assert await running == 0
+                assert await running == ends_with
 
 
 async def until(true: Callable[[], Awaitable[Any]]) -> Any:
@@ -158,5 +158,15 @@ def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
             commands = {"merge": ["/there/is/no/such/command"]}
             with pytest.raises(HttpUnavailable, match=str(port)):
                 await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
+def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(code: int, ends_with: int) -> None:
+    async def scenario() -> None:
+        options = ("--exit", str(code))
+        async with supervised("reorder", options=options, ends_with=ends_with) as ask:
+            await until(lambda: answers(ask, "/ready"))
 
     asyncio.run(scenario())
