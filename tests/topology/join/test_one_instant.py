@@ -1,0 +1,91 @@
+"""Law: what is kept at `max_events` does not depend on the order within one instant, and neither
+does any row below the bounds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import groupby
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.topology.join.streams import MS, arriving, history
+from topology.join.config import JoinConfig, Side
+from topology.join.operator import Join
+from topology.model.event import DATA, Event, twin
+from topology.model.result import JoinResult
+
+SEEDS = 20 * int(os.environ.get("INORDER_SEEDS", "1"))
+MOST = 6
+SIDES = Side("x", "X", key=("key",)), Side("y", "Y", key=("key",))
+
+
+def config(kind: str, outer: str, max_events: int) -> JoinConfig:
+    reach: dict[str, Any] = {
+        "low_ns": -5 * MS,
+        "high_ns": 10 * MS,
+        "size_ns": 20 * MS,
+        "every_ns": 20 * MS,
+    }
+    return JoinConfig("q", SIDES, kind, **reach, outer=outer, newcomers_ns=0, max_events=max_events)
+
+
+def instants(seed: int) -> list[list[Event]]:
+    """Several events at a time, without announcements among them."""
+    rng = Random(seed)
+    events = arriving(rng, history(rng, ["X", "Y"], 60), announced=0.1)
+    for one in events:
+        one.at_ns = one.arrival_ns = -(-one.at_ns // (10 * MS)) * 10 * MS
+    return [list(own) for _, own in groupby(events, key=lambda one: one.at_ns)]
+
+
+def in_turn(own: Sequence[Event], rng: Random) -> list[Event]:
+    """Each stream in its order, the streams in any."""
+    streams = [[one for one in own if one.stream == stream] for stream in "XY"]
+    mixed: list[Event] = []
+    while any(streams):
+        mixed.append(rng.choice([stream for stream in streams if stream]).pop(0))
+    return mixed
+
+
+def run(config: JoinConfig, seed: int, order: int) -> tuple[list[list[str]], list[str], int]:
+    """What is kept after each instant, the rows that stand in the end, how many were given up."""
+    join, rng = Join(config), Random(order)
+    kept: list[list[str]] = []
+    rows: dict[str, JoinResult] = {}
+    for own in instants(seed):
+        for one in in_turn([twin(each) for each in own], rng):
+            for result in join.on_batch([one], one.at_ns).results:
+                assert isinstance(result, JoinResult)
+                rows[result.id] = result
+        for result in join.on_time(own[-1].at_ns).results:
+            assert isinstance(result, JoinResult)
+            rows[result.id] = result
+        kept.append(sorted(repr(each) for each in join.held() if each.kind == DATA))
+    return (
+        kept,
+        sorted(id_ for id_, row in rows.items() if row.op != "retract"),
+        int(join.figures()["given_up"]),
+    )
+
+
+@pytest.mark.parametrize("outer", ["inner", "left", "full"])
+@pytest.mark.parametrize("kind", ["interval", "window"])
+def test_what_is_kept_at_the_bound_is_the_same_in_every_order(kind: str, outer: str) -> None:
+    given_up = 0
+    for seed in range(SEEDS):
+        first, second = (run(config(kind, outer, MOST), seed, order) for order in (1, 2))
+        assert first[0] == second[0], seed
+        given_up += first[2]
+    assert given_up > SEEDS
+
+
+@pytest.mark.parametrize("outer", ["inner", "left", "full"])
+@pytest.mark.parametrize("kind", ["interval", "window"])
+def test_below_the_bound_rows_are_the_same_in_every_order(kind: str, outer: str) -> None:
+    for seed in range(SEEDS):
+        first, second = (run(config(kind, outer, 1_000), seed, order) for order in (1, 2))
+        assert first == second, seed
+        assert first[1]
