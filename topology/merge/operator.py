@@ -381,8 +381,7 @@ class Merge(StepByStep):
             frontier.await_no_more()
         frontier.retire_idle(now_ns)
         self._limiting = ""
-        limit = NO_BOUND
-        before = len(step.released)
+        limit, before = NO_BOUND, len(step.released)
         while heads:
             if self._thesis:
                 frontier.give_up_empty(now_ns)
@@ -393,11 +392,10 @@ class Merge(StepByStep):
             # What is ahead of the clock waits for it: the floor is never above any arrival.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._release(self._queues.take_until(until, now_ns), step)
-        if len(step.released) > before and (
-            self._watermark.lacking or frontier.leaves_somebody_out()
-        ):
+        has_left = len(step.released) > before
+        if has_left and (self._watermark.lacking or frontier.leaves_somebody_out()):
             self._speak_up(step)
-        wake_ns = min(frontier.idle_ns, frontier.awaited_until_ns)
+        self._wake_ns = min(frontier.idle_ns, frontier.awaited_until_ns)
         if heads:
             due_ns = heads[0][0]
             if heads[0] > limit:
@@ -406,9 +404,7 @@ class Merge(StepByStep):
                     feed = self._feeds[limit[1]]
                     if feed.blocked or feed.warm or feed.state == AWAITED:
                         self._limiting = limit[1]
-            if due_ns < wake_ns:
-                wake_ns = due_ns
-        self._wake_ns = wake_ns
+            self._wake_ns = min(self._wake_ns, due_ns)
 
     # -- letting go --------------------------------------------------------------------------------
 

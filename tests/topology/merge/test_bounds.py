@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+import topology.merge.bounds
 from topology.merge.bounds import Frontier
 from topology.merge.source import OUT, WARM_DELAYS, Feed
+
+pytestmark = pytest.mark.skipif(
+    not topology.merge.bounds.__file__.endswith(".py"), reason="compiled, it takes no double"
+)
 
 MAX_WAIT = 10_000
 NEVER_IDLE = 1 << 40
