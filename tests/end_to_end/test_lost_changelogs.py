@@ -1,0 +1,254 @@
+"""End to end: a changelog that was lost, made anew, moved or cut.
+
+What is promised: exactly once, or a refusal that says what to do.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
+from agents.state.changelog import PROGRESS
+from infra.poll import wait_until
+from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, wait_out, worker_of
+from tests.end_to_end.oracle import judge
+from tests.end_to_end.records import Reader
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.worker import Worker
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def changelogs(setting: Setting, admin: AdminClient) -> list[str]:
+    topics = admin.list_topics(timeout=30).topics
+    application = setting.topology.application
+    mine = [name for name in topics if name.endswith(".changelog") if application in name]
+    assert mine
+    return mine
+
+
+def delete_changelogs(setting: Setting) -> None:
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    mine = changelogs(setting, admin)
+    for answer in admin.delete_topics(mine).values():
+        answer.result(30)
+
+    def gone() -> bool:
+        return not set(mine) & set(admin.list_topics(timeout=30).topics)
+
+    wait_until(gone, TIMEOUT_S, "the end of the changelogs")
+
+
+def make_changelogs_anew(setting: Setting) -> None:
+    delete_changelogs(setting)
+    create(declared(setting.topology), setting.bootstrap, 1)
+
+
+def forget_groups(setting: Setting) -> None:
+    """What brokers do of themselves after `offsets.retention.minutes`."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    for stage in setting.stages:
+        group = f"{setting.topology.application}.{stage}"
+
+        def deleted(group: str = group) -> bool:
+            try:
+                admin.delete_consumer_groups([group])[group].result(30)
+            except KafkaException as failed:
+                if failed.args[0].code() == KafkaError.NON_EMPTY_GROUP:
+                    return False
+                raise
+            return True
+
+        wait_until(deleted, TIMEOUT_S, f"the end of {group}")
+
+
+def move_changelog(
+    kafka: SharedKafka, setting: Setting, keep: Callable[[bytes], bool] = lambda _: True
+) -> None:
+    """Its content, or what is to be kept of it by key, in a topic of another id, at other offsets
+    and behind a first one that is not 0: a backup, or what is copied to another cluster."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    (topic,) = changelogs(setting, admin)
+    where = TopicPartition(topic, 0)
+    reader = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "backup"})
+    reader.assign([TopicPartition(topic, 0, 0)])
+    _, end = reader.get_watermark_offsets(where, timeout=30)
+    content = {}
+    while reader.position([where])[0].offset < end:
+        record = reader.poll(1.0)
+        if record is not None:
+            assert record.error() is None, record.error()
+            if keep(record.key() or b""):
+                content[record.key()] = record.value()
+    reader.close()
+    delete_changelogs(setting)
+    # Of a topic that is compacted alone no records can be deleted.
+    kafka.create_topic(topic, config={"cleanup.policy": "compact,delete"})
+    producer = Producer({"bootstrap.servers": setting.bootstrap})
+    for _ in range(3):
+        producer.produce(topic, b"of another time", b"state/strange")
+    producer.flush(30)
+    admin.delete_records([TopicPartition(topic, 0, 3)])[where].result(30)
+    for key, value in content.items():
+        producer.produce(topic, value, key)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("copy", ["kept", pytest.param("deleted", marks=pytest.mark.chaos)])
+def test_a_changelog_made_anew_is_refused(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker], copy: str
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    make_changelogs_anew(setting)
+    if copy == "deleted":
+        shutil.rmtree(tmp_path / "state")
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    told = worker.log[-3000:]
+    assert "the changelog was lost or made anew" in told, told
+    assert "another `application:`" in told
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+
+
+@pytest.mark.parametrize(
+    ("topic", "sources", "says"),
+    [
+        pytest.param("changelog", 2, "went back from offset", id="a changelog, and it is shorter"),
+        pytest.param(
+            "changelog",
+            0,
+            "was deleted and made anew while this stage was at work",
+            id="a changelog",
+            marks=pytest.mark.chaos,
+        ),
+        pytest.param("input", 60, "made anew", id="an input", marks=pytest.mark.chaos),
+    ],
+)
+def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker], topic: str, sources: int, says: str
+) -> None:
+    """What it would write from then on are differences to a state that is gone. `sources` send
+    something then: more than the state has come to, or less than it has written."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    if topic == "changelog":
+        make_changelogs_anew(setting)
+    else:
+        admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+        admin.delete_topics([setting.raw])[setting.raw].result(30)
+        wait_until(
+            lambda: setting.raw not in admin.list_topics(timeout=30).topics, TIMEOUT_S, "its end"
+        )
+        kafka.create_topic(setting.raw, config={"message.timestamp.type": "LogAppendTime"})
+    send_all(setting, sources, 2)
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    assert says in worker.log[-3000:], worker.log[-3000:]
+    assert "a copy never goes back" not in worker.log
+    assert "after a failure, another one" not in worker.log
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    assert "Traceback" not in worker.log
+    if topic == "changelog":
+        verdict = judge(setting)
+        assert verdict.unmarked >= 40, verdict
+        assert not verdict.repeated, verdict
+
+
+def test_a_copy_knows_what_a_forgotten_group_does_not(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """The changelog was made anew as well. To begin anew on purpose is to delete the copy too."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    make_changelogs_anew(setting)
+    forget_groups(setting)
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    told = worker.log[-3000:]
+    assert "and the local copy of it has come to offset 40" in told, told
+    assert "--state-dir" in told
+    assert not judge(setting).faults
+    shutil.rmtree(tmp_path / "state")
+    worker.start()
+    reader = Reader(setting.bootstrap, setting.ordered)
+
+    def events_out() -> int:
+        reader.poll(0.1)
+        return sum(not record.is_control for record in reader.records)
+
+    wait_until(lambda: events_out() == 80, TIMEOUT_S, "all once more")
+    reader.close()
+    assert worker.stop() == 0, worker.log
+
+
+def test_a_whole_changelog_is_enough(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """Be it another topic with another beginning, and the group and the local copy forgotten."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    move_changelog(kafka, setting)
+    forget_groups(setting)
+    shutil.rmtree(tmp_path / "state")
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1, 2)
+    wait_out(setting, 60)
+    assert worker.stop() == 0, worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    out = verdict.unmarked + sum(verdict.late.values())
+    assert (out, verdict.duplicates) == (60, 40), verdict
+
+
+@pytest.mark.chaos
+def test_a_part_of_a_state_is_refused(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """As a changelog made anew at work holds it, that had only the last changes: with the
+    former local copy, and without."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    move_changelog(kafka, setting, lambda key: key == PROGRESS or key.endswith(b"/s7"))
+    for _ in range(2):
+        worker.start()
+        assert worker.exit_code() == 2, worker.log[-3000:]
+        assert "a part of it was lost" in worker.log[-3000:], worker.log[-3000:]
+        shutil.rmtree(tmp_path / "state")
+    assert "Traceback" not in worker.log
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
