@@ -1,0 +1,107 @@
+"""End to end, marked `chaos`: a real broker stops for a while, and producers keep what they have.
+
+Six sources in two partitions send through `SequencedProducer`s, each with a client and a buffer of
+its own. The broker is killed, or frozen, and comes back; what they kept comes in bursts, partition
+by partition and client by client. That is a pause of the whole log and not lateness (decision 10).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from infra.kafka import ContainerBroker, KafkaBroker
+from producers.channel import ChannelLimits
+from producers.sequenced import SequencedProducer
+from tests.end_to_end.oracle import judge
+from tests.end_to_end.records import read_all
+from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SOURCES = [f"machine-{number}" for number in range(6)]
+PERIOD_S = 0.02
+BEFORE_S, OUTAGE_S, AFTER_S = 15.0, 12.0, 25.0
+TIMEOUT_S = 90.0
+
+WARM_NS = 5_000_000_000
+"""Six clients that find their broker for the first time are late in their first two seconds, be
+there an outage later or not (some 100 events); that is another matter."""
+
+AT_MOST_LATE = 0.005
+"""Of all events: those that were on their way when the broker stopped (decision 10)."""
+
+
+def send(setting: Setting, hurt: Callable[[float], None]) -> int:
+    """Events at a steady pace while `hurt` is told how long it has been; how many were sent."""
+    sent = 0
+    limits = ChannelLimits(delivery_timeout_s=120.0)
+    key_by: Literal["source", "stream"] = "stream" if setting.fused else "source"
+    with ExitStack() as stack:
+        producers = [
+            stack.enter_context(
+                SequencedProducer(
+                    setting.bootstrap, setting.raw, source, limits=limits, key_by=key_by
+                )
+            )
+            for source in SOURCES
+        ]
+        begun_s = time.monotonic()
+        while (now_s := time.monotonic() - begun_s) < BEFORE_S + OUTAGE_S + AFTER_S:
+            hurt(now_s)
+            for producer in producers:
+                producer.send(b"{}")
+            sent += len(producers)
+            time.sleep(max(0.0, begun_s + sent / len(producers) * PERIOD_S - time.monotonic()))
+    return sent
+
+
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.parametrize("stages", [SPLIT, FUSED], ids=["split", "fused"])
+def test_a_broker_that_stops_makes_next_to_nothing_late(
+    own_kafka: KafkaBroker | ContainerBroker,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    stages: str,
+    how: str,
+) -> None:
+    setting = settle(
+        own_kafka.bootstrap, tmp_path, stages=stages, partitions=1 if stages == FUSED else 2
+    )
+    steps = [
+        (BEFORE_S, own_kafka.kill if how == "killed" else own_kafka.pause),
+        (BEFORE_S + OUTAGE_S, own_kafka.restart if how == "killed" else own_kafka.resume),
+    ]
+
+    def hurt(now_s: float) -> None:
+        if steps and now_s >= steps[0][0]:
+            steps.pop(0)[1]()
+
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        worker.wait_ready()
+        sent = send(setting, hurt)
+        emitted = Emitted(setting)
+        emitted.wait_for(sent, TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log[-3000:]
+    verdict = judge(setting)
+    assert not verdict.faults, verdict
+    events = [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
+    warm_ns = min(each.number("refTs") for each in events) + WARM_NS
+    late = Counter(
+        each.header("late")
+        for each in events
+        if each.header("late") and each.number("refTs") >= warm_ns
+    )
+    with capfd.disabled():
+        print(f"\n{stages}, {how}: of {sent} events {dict(late)} late through the outage")
+    assert late.total() <= AT_MOST_LATE * sent, verdict
