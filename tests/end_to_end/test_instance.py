@@ -110,7 +110,9 @@ def test_one_that_is_killed_and_back_takes_its_partitions_back(
         silences[names] = played(setting, pair(setting, tmp_path, *names), act)
         print(f"{names}: {silences[names]:.1f} s of silence, rebalances of the other one {told}")
         assert (told[0] == told[1]) == bool(names[0])
-    assert silences["one", "two"] < SESSION_S < silences["", ""]
+    # A session counts from the last heartbeat, which may be a third of it old at the kill.
+    assert silences["", ""] > SESSION_S * 2 / 3
+    assert silences["one", "two"] < min(SESSION_S, silences["", ""])
 
 
 def test_one_that_is_stopped_leaves_at_once(kafka: SharedKafka, tmp_path: Path) -> None:
