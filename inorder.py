@@ -15,10 +15,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes its time
 ROOMS = frozenset(
@@ -36,8 +33,6 @@ class RoomsBesideThis:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004 - as the import system calls it
-        from importlib.machinery import PathFinder
-
         return PathFinder.find_spec(name, [HERE]) if name in ROOMS else None
 
 

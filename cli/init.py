@@ -94,7 +94,10 @@ def command(
     if out is None:
         click.echo(text, nl=False)
     else:
-        Path(out).write_text(text, encoding="utf-8")
+        try:
+            Path(out).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise Refused(f"--out {out}: {error.strerror or error}") from error
         click.echo(f"written: {out}; next: inorder check {out}", err=True)
 
 

@@ -57,6 +57,13 @@ class Commands(click.Group):
         command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
         return command
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Help and the version are printed here."""
+        from cli.output import told
+
+        with told():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return self._invoke(ctx)
@@ -71,8 +78,11 @@ class Commands(click.Group):
             raise SystemExit(error.exit_code) from error
 
     def _invoke(self, ctx: click.Context) -> Any:
+        from cli.output import told
+
         try:
-            return super().invoke(ctx)
+            with told():
+                return super().invoke(ctx)
         except ModuleNotFoundError as error:
             extra = EXTRAS.get((error.name or "").partition(".")[0])
             if extra is None:

@@ -59,7 +59,12 @@ def command(
     keying = _keying(topic, topology_path)
     access = security(kafka_path)
     try:
-        reached(brokers, access)  # an absent one would be waited for, record by record
+        # What is absent would be waited for, record by record.
+        if not reached(brokers, access).partitions([topic])[topic]:
+            raise Refused(
+                f"{brokers} has no topic {topic}; make it first (`inorder topics create` makes"
+                " those of a topology)"
+            )
         replayer = Replayer(
             brokers,
             topic,

@@ -84,6 +84,8 @@ def opened(path: str, stdin: IO[bytes] | None = None) -> Iterator[tuple[IO[bytes
 def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.BufferedReader[Any]:
     if path != STDIN:
         return stack.enter_context(Path(path).open("rb"))
+    if stdin is None and sys.stdin is None:
+        raise InputError("standard input is closed; name a file")
     source: Any = stdin if stdin is not None else sys.stdin.buffer
     raw: io.BufferedReader[Any] = io.BufferedReader(source)
     stack.callback(raw.detach)  # else `stdin` would be closed with it

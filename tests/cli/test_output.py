@@ -1,0 +1,92 @@
+"""Examples: an answer that does not reach its place is told in a sentence, and is no success."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.program import PROGRAM
+from tests.command import ROOT
+
+PLAIN = str(ROOT / "docs" / "examples" / "plain.yaml")
+REPLAY = ("replay", "--topology", PLAIN)
+LINES = 3_000
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+
+
+def run(
+    *arguments: str, redirection: str = "", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`inorder …` by a shell, which closes and redirects."""
+    return subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirection}', "-", *PROGRAM, *arguments],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(f'{{"source":"a","seq":{i}}}\n' for i in range(LINES)))
+    return str(path)
+
+
+@pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
+def test_a_full_disk(events: str, env: dict[str, str]) -> None:
+    """A file may grow to 200 kB: of the first write the beginning is taken, and no error told."""
+    script = f'trap "" XFSZ; ulimit -f 200; exec "$@" >{events}.out'
+    done = subprocess.run(
+        ["bash", "-c", script, "-", *PROGRAM, *REPLAY, events],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Error: standard output takes no more: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(*REPLAY, "EVENTS"), ("check", PLAIN), ("init", "EVENTS"), ("--version",), ("check", "-h")],
+    ids=lambda arguments: arguments[0] if arguments[-1] != "-h" else "help",
+)
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-"])
+def test_no_place_for_the_answer(events: str, arguments: tuple[str, ...], redirection: str) -> None:
+    said = run(*(events if a == "EVENTS" else a for a in arguments), redirection=redirection)
+    assert said.returncode == 1
+    assert said.stderr.startswith("Error: standard output ")
+    assert "Traceback" not in said.stderr
+
+
+def test_no_standard_input() -> None:
+    done = run(*REPLAY, "-", redirection="<&-")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "Error: standard input is closed; name a file\n",
+    )
+
+
+@pytest.mark.parametrize("env", [{}, UNBUFFERED], ids=["buffered", "unbuffered"])
+def test_a_reader_that_has_seen_enough(events: str, env: dict[str, str]) -> None:
+    """It ends in silence, and not as if all had been said."""
+    done = run(*REPLAY, events, redirection="| head -1; exit ${PIPESTATUS[0]}", env=env)
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_not_there(events: str, tmp_path: Path) -> None:
+    done = run("init", "--out", str(tmp_path / "absent" / "t.yaml"), events)
+    assert done.returncode == 2
+    assert "absent" in done.stderr
+    assert "Traceback" not in done.stderr
