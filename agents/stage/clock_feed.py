@@ -57,6 +57,10 @@ COPY_EVERY_S: Final = 5.0
 MAX_UNCOPIED: Final = 50_000
 """Changes that wait for the local copy; at the bound they are written at once."""
 
+STEP_BACK_NS: Final = 10_000_000_000
+"""So much more is kept than anybody needs: on the embedded broker, where arrival is the time of
+sending, input may be a little older than what has been said to be read."""
+
 TELL_AFTER_S: Final = 10.0
 FORGOTTEN: Final = b"\nforgotten"
 """Key in the copies: what arrived before this instant is not in them. No source is named so."""
@@ -258,6 +262,8 @@ class ClockFeed:
             at = found[share.partition]
             if at is not None:
                 consumer.seek(share.partition, at.offset)
+            elif share.embedded:  # which cannot look up times, and has little to read again
+                await consumer.seek_to_beginning(share.partition)
 
     def _oldest_needed(self) -> int:
         oldest_ns = min((since_ns for since_ns, _ in self._wanted.values()), default=1 << 63)
@@ -308,7 +314,7 @@ class ClockFeed:
 
     def _forget(self) -> None:
         if self._wanted:
-            oldest_ns = self._oldest_needed()
+            oldest_ns = self._oldest_needed() - STEP_BACK_NS
             self.table.forget_before(oldest_ns)
             if oldest_ns > self._forgotten_ns:
                 self._forgotten_ns = oldest_ns

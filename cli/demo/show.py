@@ -58,7 +58,7 @@ def command(speed: float, seed: int, as_json: bool) -> None:
         raise click.ClickException(str(failed)) from failed
     if as_json:
         click.echo(orjson.dumps(verdict.told))
-    sys.exit(0 if verdict.balanced else 1)
+    sys.exit(0 if verdict.is_sound else 1)
 
 
 def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:

@@ -166,11 +166,15 @@ def duplicates_in(metrics: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`balanced`: every record that went in is accounted for, and the order holds."""
+    """`balanced`: every record that went in is accounted for. `notes`: all that is wrong."""
 
     balanced: bool
     rows: list[tuple[str, int, int]]
     notes: list[str]
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.notes
 
     @property
     def told(self) -> dict[str, Any]:
@@ -197,5 +201,5 @@ def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> 
         notes.append(f"{outcome.twice} events came out twice")
     if outcome.outside:
         notes.append(f"the true time of {outcome.outside} events was outside the stated error")
-    notes += [f"{what}: {found}, not {wanted}" for what, wanted, found in rows if wanted != found]
-    return Verdict(not notes, rows, notes)
+    unequal = [f"{what}: {found}, not {wanted}" for what, wanted, found in rows if wanted != found]
+    return Verdict(not unequal, rows, notes + unequal)

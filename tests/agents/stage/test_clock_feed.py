@@ -14,11 +14,12 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.stage.clock_feed import LOOKAHEAD_NS, ClockFeed, FeedEnded, Share
+from agents.stage.clock_feed import LOOKAHEAD_NS, STEP_BACK_NS, ClockFeed, FeedEnded, Share
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.open import open_store
 from agents.state.stores.store import StoreName
+from infra.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import SharedKafka, UniqueName
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.clock.sample import Declared, Sample
@@ -31,7 +32,9 @@ LOG_APPEND = {"message.timestamp.type": "LogAppendTime"}
 ROUND = {"t1": 1, "t2": 2, "t3": 3, "t4": 4}
 
 
-def feed_of(bootstrap: str, topic: str, folder: Path | None = None) -> ClockFeed:
+def feed_of(
+    bootstrap: str, topic: str, folder: Path | None = None, *, is_embedded: bool = False
+) -> ClockFeed:
     def failed(_: str) -> None:
         return
 
@@ -45,7 +48,7 @@ def feed_of(bootstrap: str, topic: str, folder: Path | None = None) -> ClockFeed
         return CopyWriter(copy, failed)
 
     return ClockFeed(
-        Brokers(bootstrap, is_embedded=False),
+        Brokers(bootstrap, is_embedded=is_embedded),
         topic,
         DriftTable(),
         activation_ns=S,
@@ -183,7 +186,8 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
     feed._forget()
     assert not feed._covers(600 * S, 700 * S, 0)  # what it needs may be gone
     assert feed._covers(700 * S, 700 * S, 0)
-    assert feed.table.use("a").samples[0].arrival_ns == (700 - 1 - 300) * S + S  # 399 s, even
+    oldest_ns = (700 - 1 - 300) * S - STEP_BACK_NS
+    assert feed.table.use("a").samples[0].arrival_ns == oldest_ns + S  # 389 s, even
     feed.left("slow")
     feed._forget()
     assert feed.table.use("a").samples[0].arrival_ns > 600 * S
@@ -208,6 +212,52 @@ def test_a_partition_far_behind_has_the_topic_read_again(
         feed.left("ahead")
         await asyncio.wait_for(feed.reach("behind", now_ns, now_ns), PATIENCE_S)
         assert len(feed.table.use("a").samples) == 100
+        await feed.stop()
+
+    asyncio.run(scenario())
+
+
+def test_the_embedded_broker_is_read_again_from_its_beginning(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
+    """It cannot look up times. What the table had was gone for good then, and sources that had not
+    spoken before were taken for unsynced."""
+    topic = unique_name("clock")
+    embedded_broker.make_topic(topic)
+
+    async def scenario() -> None:
+        await write(embedded_broker.bootstrap, topic, *words("a", 20))
+        feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
+        await feed.start(PARTITIONS)
+        now_ns = time.time_ns()
+        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns), PATIENCE_S)
+        feed.wants("quiet", now_ns + 3_600 * S)
+        feed._forget()
+        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
+        assert len(feed.table.use("a").samples) == 20
+        await feed.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_small_step_back_has_nothing_read_again(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
+    topic = unique_name("clock")
+    embedded_broker.make_topic(topic)
+
+    async def scenario() -> None:
+        await write(embedded_broker.bootstrap, topic, *words("a", 20))
+        feed = feed_of(embedded_broker.bootstrap, topic, is_embedded=True)
+        await feed.start(PARTITIONS)
+        now_ns = time.time_ns()
+        await asyncio.wait_for(feed.reach("quiet", now_ns, now_ns + 10 * S), PATIENCE_S)
+        feed.wants("quiet", now_ns)
+        feed._forget()
+        before = feed.words
+        since_ns = now_ns - STEP_BACK_NS // 2
+        await asyncio.wait_for(feed.reach("quiet", since_ns, now_ns), PATIENCE_S)
+        assert feed.words == before
         await feed.stop()
 
     asyncio.run(scenario())
