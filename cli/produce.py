@@ -14,7 +14,8 @@ from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
-from cli.recording.rows import NEEDED, NEEDED_BY_TIME, Row, read_rows
+from cli.recording.row import Row
+from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from cli.topology_file import Refused, brokers_option, load
 from producers.failure import ProducerError
 from producers.recorded import Malformed

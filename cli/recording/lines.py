@@ -36,7 +36,8 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final, NamedTuple
 
 from cli.recording.file import InputError
-from cli.recording.rows import NEEDED, NEEDED_BY_TIME, Fault, Row, read_rows
+from cli.recording.row import Fault, Row
+from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from topology.clock.sample import (
     MAX_DECLARED_ERROR_NS,
     MAX_OFFSET_NS,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cli.recording.file import InputError
-from cli.recording.rows import (
+from cli.recording.row import (
     BATCH_ROWS,
     PAYLOAD,
     TEXT_COLUMNS,

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cli.recording.lines import Line, LineReader, Reading
 from cli.recording.plausible import SAMPLE, Plausibility
-from cli.recording.rows import Row
+from cli.recording.row import Row
 from cli.summary import DeadReason
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from agents.kafka.security import Security
 from cli.recording.file import InputError
-from cli.recording.rows import Row
+from cli.recording.row import Row
 from cli.topology_file import Refused
 from topology.config.stream import PRESETS, HeaderNames
 from topology.wire import rfc3339

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.recording.rows import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
+from cli.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
 from tests.cli.invoking import inorder
 
 ROOT = Path(__file__).parents[2]

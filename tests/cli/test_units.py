@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from agents.dump import _event_line
 from cli.recording.lines import LineReader, read_lines, reading_of
-from cli.recording.rows import Row
+from cli.recording.row import Row
 from infra.embedded import EmbeddedBroker
 from tests.cli.invoking import inorder
 from tests.producers.records import read_events

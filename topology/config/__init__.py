@@ -12,6 +12,7 @@ sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which pu
 paths and lines to what these refuse.
 """
 
+from topology.config.file import TopicsConfig
 from topology.config.problem import Problem, TopologyError
 from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window
 from topology.config.reading import parse, query_of
@@ -25,7 +26,7 @@ from topology.config.stream import (
     ReorderConfig,
     StreamConfig,
 )
-from topology.config.topology import TopicsConfig, Topology
+from topology.config.topology import Topology
 
 __all__ = [
     "STAMPED_NAMES",

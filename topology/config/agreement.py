@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
 from topology.config.stages import JOIN, MERGE, PATTERN, WINDOW
 
-if TYPE_CHECKING:
-    from topology.config.topology import Topology
-
 SHORTEST_STUCK_NS: Final = 10_000_000_000
 
 
-def faults(topology: Topology) -> Iterator[Fault]:
+def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from header_faults(topology)
     yield from topic_faults(topology)
     yield from timing_faults(topology)
@@ -27,7 +25,7 @@ def faults(topology: Topology) -> Iterator[Fault]:
     yield from join_faults(topology)
 
 
-def header_faults(topology: Topology) -> Iterator[Fault]:
+def header_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Which stream a record belongs to is known only from its headers, so streams
     that share a topic, raw or sequenced, must agree on what these mean."""
     first_of: dict[str, str] = {}
@@ -43,7 +41,7 @@ def header_faults(topology: Topology) -> Iterator[Fault]:
             yield Fault(("streams", name, "headers"), message, remedy + fuse)
 
 
-def topic_faults(topology: Topology) -> Iterator[Fault]:
+def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     inputs = {stream.input: name for name, stream in topology.streams.items()}
     written: dict[str, str] = {}
     for key, topic in topology.topics.named():
@@ -63,7 +61,7 @@ def topic_faults(topology: Topology) -> Iterator[Fault]:
             yield Fault(("streams", name, "output"), message, "write to another topic")
 
 
-def timing_faults(topology: Topology) -> Iterator[Fault]:
+def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
     if topology.checkpoint_ns >= topology.transaction_timeout_ns:
         message = "is not below transaction_timeout: each transaction would be aborted"
         yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
@@ -75,7 +73,7 @@ def timing_faults(topology: Topology) -> Iterator[Fault]:
         yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
 
-def lateness_faults(topology: Topology) -> Iterator[Fault]:
+def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
     """What is missing is written off after the file's `correct_for`: no query can wait longer."""
     for name, query in topology.queries.items():
         if query.correct_for_ns is not None and query.correct_for_ns > topology.correct_for_ns:
@@ -88,7 +86,7 @@ def lateness_faults(topology: Topology) -> Iterator[Fault]:
             yield Fault(path, message, "lower it, or raise the file's correct_for")
 
 
-def patience_faults(topology: Topology) -> Iterator[Fault]:
+def patience_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Patterns of a stream share one store, so they take late events alike."""
     for stream in topology.streams:
         patterns = {
@@ -102,7 +100,7 @@ def patience_faults(topology: Topology) -> Iterator[Fault]:
             yield Fault(("queries", name, "pattern"), message, "write the same for all of them")
 
 
-def pattern_faults(topology: Topology) -> Iterator[Fault]:
+def pattern_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Patterns that do not wait for the merge need a stage that reads another topic."""
     if topology.patterns_read == "ordered":
         return
@@ -115,7 +113,7 @@ def pattern_faults(topology: Topology) -> Iterator[Fault]:
         yield Fault(("patterns_read",), message, "write raw or ordered, or cut them apart")
 
 
-def window_faults(topology: Topology) -> Iterator[Fault]:
+def window_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Windows that do not wait for the merge wait by their quality, and need events that are not
     merged yet."""
     if topology.windows_read == "ordered":
@@ -136,7 +134,7 @@ def window_faults(topology: Topology) -> Iterator[Fault]:
             yield Fault(("windows_read",), message, remedy)
 
 
-def join_faults(topology: Topology) -> Iterator[Fault]:
+def join_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Streams that are joined meet in one partition, and only a merge that reads the sequenced
     topic brings those of several raw partitions in one order."""
     sequenced = topology.joins_read == "sequenced"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from topology.config.agreement import query_faults
+from topology.config.file import TopicsConfig
 from topology.config.join import SideConfig
 from topology.config.problem import (
     Fault,
@@ -29,7 +30,7 @@ from topology.config.stream import (
     Section,
     StreamConfig,
 )
-from topology.config.topology import TopicsConfig, Topology
+from topology.config.topology import Topology
 from topology.config.yaml_text import load
 from topology.model.user_functions import NOTHING, Bring, Own, OwnRefused
 

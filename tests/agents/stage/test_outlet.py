@@ -11,7 +11,7 @@ from agents.stage.outbox import Outbox
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
 from topology.config import HeaderConfig
-from topology.config.topology import TopicsConfig
+from topology.config.file import TopicsConfig
 from topology.model.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.wire.header_writer import HeaderWriter

@@ -25,7 +25,7 @@ from cli.recording.lines import (
     Sample,
     read_lines,
 )
-from cli.recording.rows import Row
+from cli.recording.row import Row
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 

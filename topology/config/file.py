@@ -1,0 +1,247 @@
+"""What a topology file says, section by section: streams, stages, topics, how the stages run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
+
+from topology.config.problem import refused, shown
+from topology.config.query import QueryConfig
+from topology.config.spelling import (
+    Count,
+    DurationNs,
+    Flag,
+    PositiveNs,
+    SizeBytes,
+    TopicName,
+    given,
+    one_of,
+    or_nothing,
+    section,
+    text,
+    whole,
+)
+from topology.config.stages import (
+    DEFAULT_STAGES,
+    JOIN,
+    MERGE,
+    PATTERN,
+    REORDER,
+    WINDOW,
+    Stage,
+    read_stages,
+)
+from topology.config.stream import HeaderConfig, Section, StreamConfig
+from topology.model.user_functions import NOTHING, Own
+
+Delivery = Literal["exactly_once", "at_least_once"]
+StateStore = Literal["rocksdb", "redis", "memory"]
+PatternsRead = Literal["ordered", "sequenced", "raw"]
+WindowsRead = Literal["ordered", "sequenced"]
+JoinsRead = Literal["ordered", "sequenced"]
+
+MAX_STREAMS: Final = 10_000
+MAX_NAME: Final = 249
+MAX_PARTITIONS: Final = 10_000
+
+
+class TopicsConfig(Section):
+    """The topics besides the streams' own, and how topics are made."""
+
+    partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
+    replication: Annotated[int, whole(1, 32_767)] | None = None
+    sequenced: TopicName = "events.sequenced"
+    gaps: TopicName = "events.gaps"
+    late: TopicName = "events.late"
+    dead: TopicName = "events.dead"
+    clock: TopicName = "clock.offsets"
+    windows: TopicName = "results.windows"
+    matches: TopicName = "results.matches"
+    joins: TopicName = "results.joins"
+    queries: TopicName = "queries"
+    max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """(key, topic) of each."""
+        for key in TopicsConfig.model_fields:
+            topic = getattr(self, key)
+            if isinstance(topic, str):
+                yield key, topic
+
+
+def _name(value: Any, _: ValidationInfo) -> str:
+    if not isinstance(value, str):
+        raise refused(f"the name {shown(value)} is not text", "write it in quotes")
+    if not 1 <= len(value) <= MAX_NAME:
+        remedy = f"use 1 to {MAX_NAME} characters"
+        raise refused(f"a name of {len(value)} characters", remedy)
+    if not (value.isascii() and value.isprintable()):
+        remedy = "use printable ASCII: A-Z a-z 0-9 . _ - and the like"
+        raise refused(f"the name {shown(value)} is not printable ASCII", remedy)
+    return value
+
+
+Name = Annotated[str, given(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
+
+
+def _sections(value: Any) -> Any:
+    """Names with sections; nothing behind a name means defaults."""
+    if not isinstance(value, Mapping):
+        raise refused(
+            f"{shown(value)} is not a mapping", "write names with sections: {default: {}}"
+        )
+    return {name: section(each) for name, each in value.items()}
+
+
+def _streams(value: Any) -> Any:
+    if value is None or value == {}:
+        raise refused("is empty", "name at least one stream: streams: {default: {}}")
+    sections = _sections(value)
+    if len(sections) > MAX_STREAMS:
+        raise refused(f"{len(sections)} streams are too many", f"name at most {MAX_STREAMS}")
+    return sections
+
+
+def _queries(value: Any) -> Any:
+    return {} if value is None else _sections(value)
+
+
+def _redis_url(value: Any, _: ValidationInfo) -> str:
+    # The value is not repeated: it may hold a password.
+    known = ("redis://", "rediss://", "unix://")
+    if not isinstance(value, str) or not value.startswith(known) or value in known:
+        raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
+    return value
+
+
+_STAGES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["reorder+merge"]]}
+
+
+class TopologyFile(Section):
+    """Each section is sound by itself; `Topology` is one whose sections agree."""
+
+    streams: Annotated[
+        Mapping[Name, StreamConfig],
+        BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
+    ]
+    stages: Annotated[tuple[Stage, ...], given(read_stages, _STAGES)] = DEFAULT_STAGES
+    queries: Annotated[
+        Mapping[Name, QueryConfig],
+        BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
+    ] = Field(default_factory=dict)
+    functions: Annotated[
+        str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
+    ] = ""
+    _own: Own = PrivateAttr(default=NOTHING)
+    delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
+    checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
+    application: Annotated[
+        str,
+        text(
+            r"[A-Za-z0-9._-]{1,150}",
+            "a name Kafka takes within group and topic names",
+            "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
+        ),
+    ] = "inorder"
+    topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig()
+    state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
+    redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
+    heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
+    watermark: Flag = True
+    live_queries: Flag = False
+    patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
+    windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
+    joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
+    tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
+    spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
+    correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
+    max_batch: Count = 20_000
+    transaction_timeout_ns: PositiveNs = Field(
+        default=10_000_000_000, validation_alias="transaction_timeout"
+    )
+    stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
+
+    def stream(self, name: str) -> StreamConfig:
+        """KeyError for a stream the file does not name."""
+        return self.streams[name]
+
+    def headers_of(self, topic: str) -> HeaderConfig:
+        """Streams that share an input topic share its header contract. StopIteration if none
+        reads it."""
+        return next(s.headers for s in self.streams.values() if s.input == topic)
+
+    @property
+    def unnamed_stream(self) -> str:
+        """The stream of an event that names none: the only one, or of several `default`."""
+        return next(iter(self.streams)) if len(self.streams) == 1 else "default"
+
+    def queries_of(
+        self, stream: str, queries: Mapping[str, QueryConfig] | None = None
+    ) -> dict[str, QueryConfig]:
+        """Those (of the file, or of `queries`) that read this stream, by name; one that names
+        none reads the only one."""
+        return {
+            name: query
+            for name, query in (self.queries if queries is None else queries).items()
+            if query.stream == stream or (query.stream is None and len(self.streams) == 1)
+        }
+
+    def corrects_for_ns(self, query: QueryConfig) -> int:
+        """How long late events change the query's results."""
+        return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
+
+    def newcomers_ns(self, stream: str) -> int:
+        """How far behind W a source of the stream that was not heard before may begin."""
+        newcomers_ns = self.streams[stream].merge.newcomers_ns
+        return self.correct_for_ns if newcomers_ns is None else newcomers_ns
+
+    def has_work(self, operator: str) -> bool:
+        """Windows, patterns and joins have none without a query of theirs."""
+        if operator in (REORDER, MERGE):
+            return True
+        if operator == PATTERN and self.live_queries:
+            return True
+        return any(query.kind == operator for query in self.queries.values())
+
+    @property
+    def result_topics(self) -> dict[str, str]:
+        """Where the operators that have work tell what they find."""
+        topics = {
+            WINDOW: self.topics.windows,
+            PATTERN: self.topics.matches,
+            JOIN: self.topics.joins,
+        }
+        return {operator: topic for operator, topic in topics.items() if self.has_work(operator)}
+
+    @property
+    def joined_streams(self) -> list[set[str]]:
+        """The streams of each join."""
+        only = next(iter(self.streams))
+        return [
+            {side.stream or only for side in query.sides.values()}
+            for query in self.queries.values()
+            if query.sides is not None
+        ]
+
+    def meeting_of(self, stream: str) -> str:
+        """The name by which the stream's partition is found: streams that a join brings together
+        lie in one, under the name of the first of them in the alphabet; all others each under
+        their own."""
+        met = {stream}
+        while True:
+            wider = met.union(*(streams for streams in self.joined_streams if streams & met))
+            if wider == met:
+                return min(met)
+            met = wider
+
+    @property
+    def fused(self) -> bool:
+        """Reorder and merge share a stage: no topic between, raw keyed by stream."""
+        return any({REORDER, MERGE} <= set(stage.operators) for stage in self.stages)
+
+    @property
+    def own(self) -> Own:
+        """What `functions` brings along."""
+        return self._own
