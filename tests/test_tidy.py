@@ -149,3 +149,36 @@ def test_the_foreign_words_are_found(line: str) -> None:
 )
 def test_ordinary_words_are_not(line: str) -> None:
     assert not FOREIGN.search(line)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for types only and imports within functions count too."""
+    imported = {
+        module_of(name): {found for found in imports_of(name) if found != module_of(name)}
+        for name in files()
+        if name.endswith(".py") and name.partition("/")[0] in (*ROOMS, "benchmarks")
+    }
+    while leaves := [module for module, others in imported.items() if not others & imported.keys()]:
+        for leaf in leaves:
+            del imported[leaf]
+    # What is left is in a circle, or imports one; of each circle at least two are imported too.
+    needed = {module: others & imported.keys() for module, others in imported.items()}
+    circles = sorted(m for m in needed if any(m in others for others in needed.values()))
+    assert not circles
+
+
+def module_of(name: str) -> str:
+    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imports_of(name: str) -> set[str]:
+    """`from a import b` is a.b where that is a module, else a."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = ROOT / node.module.replace(".", "/") / f"{alias.name}.py"
+                found.add(f"{node.module}.{alias.name}" if inner.is_file() else node.module)
+    return found

@@ -1,4 +1,4 @@
-"""The whole answer of recorded traces, as digests: a change of the house changes no byte of it.
+"""Examples: the whole answer of recorded traces, as digests; a change of the house changes no byte.
 
 The digests were made by the code before the rooms were moved. Whoever changes an answer on purpose
 says why in docs/decisions, and writes the new digest that this test prints.

@@ -1,4 +1,4 @@
-"""The wheel, away from the checkout: it holds what the commands need, and they run."""
+"""End to end: the wheel, away from the checkout, holds what the commands need, and they run."""
 
 from __future__ import annotations
 

@@ -21,64 +21,83 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from topology.model.event import DEAD, Event
-from topology.reorder.sequence import UNSTARTED, Sequence
-from topology.reorder.settings import extended
-
-if TYPE_CHECKING:
-    from topology.reorder.source import Lane
+from topology.reorder.lost import LostRanges
+from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
+from topology.reorder.settings import Shared, extended
 
 
-def settle(lane: Lane, event: Event) -> Sequence | None:
-    """The sequence the event belongs to; None: an epoch that is over, or one below the
-    newest that was never heard of. The event bears its epoch and number then; the number
-    is below 0 only where it is before the start."""
-    if event.epoch < 0:
-        event.epoch = _inferred_epoch(lane, event, lane.later[-1] if lane.later else lane.current)
-    target = _sequence_of(lane, event.epoch)
-    known = target if target is not None else lane.retired
-    modulus = lane.shared.rules.modulus
-    if modulus and known is not None:
-        event.seq = _numbered(known, event.seq, modulus)
-        if event.seq < 0 and known.next == UNSTARTED:
-            known.raise_by(modulus)
-            event.seq += modulus
-    return target
+class Epochs:
+    """The sequences of one source: the current one, those that wait to be current, oldest first,
+    and the last one that is over."""
+
+    __slots__ = ("boundary_ns", "current", "later", "retired", "shared")
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.later: list[Sequence] = []
+        self.retired: Sequence | None = None
+        self.boundary_ns = NO_STAMP
+        self.current = self.new_sequence(0, active=True)
+
+    def new_sequence(self, epoch: int, active: bool) -> Sequence:
+        rules = self.shared.rules
+        lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
+        sequence = Sequence(epoch, active, lost)
+        if rules.start != UNSTARTED:
+            sequence.begin(rules.start)
+            sequence.hi = rules.start - 1
+        return sequence
+
+    def newest_epoch(self) -> int:
+        return self.later[-1].epoch if self.later else self.current.epoch
+
+    def settle(self, event: Event) -> Sequence | None:
+        """The sequence the event belongs to; None: an epoch that is over, or one below the
+        newest that was never heard of. The event bears its epoch and number then; the number
+        is below 0 only where it is before the start."""
+        if event.epoch < 0:
+            event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
+        target = self._sequence_of(event.epoch)
+        known = target if target is not None else self.retired
+        modulus = self.shared.rules.modulus
+        if modulus and known is not None:
+            event.seq = _numbered(known, event.seq, modulus)
+            if event.seq < 0 and known.next == UNSTARTED:
+                known.raise_by(modulus)
+                event.seq += modulus
+        return target
+
+    def _inferred(self, event: Event, newest: Sequence) -> int:
+        rules = self.shared.rules
+        if not rules.infer_restart or event.kind == DEAD:
+            return newest.epoch
+        if event.ts_ns <= self.boundary_ns:
+            return newest.epoch - 1
+        number = event.seq
+        if rules.modulus:
+            number = _numbered(newest, number, rules.modulus)
+        boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
+        if boundary_ns is None:
+            return newest.epoch
+        self.boundary_ns = boundary_ns
+        return newest.epoch + 1
+
+    def _sequence_of(self, epoch: int) -> Sequence | None:
+        if epoch == self.current.epoch:
+            return self.current
+        if epoch < self.current.epoch:
+            return None
+        for later in self.later:
+            if later.epoch == epoch:
+                return later
+        if epoch < self.newest_epoch():
+            return None
+        self.later.append(self.new_sequence(epoch, active=False))
+        return self.later[-1]
 
 
 def _numbered(sequence: Sequence, sent: int, modulus: int) -> int:
     """What was sent, where no number is known yet."""
     near = sequence.next if sequence.next != UNSTARTED else sequence.hi
     return extended(sent, modulus, near) if near >= 0 else sent
-
-
-def _inferred_epoch(lane: Lane, event: Event, newest: Sequence) -> int:
-    rules = lane.shared.rules
-    if not rules.infer_restart or event.kind == DEAD:
-        return newest.epoch
-    if event.ts_ns <= lane.boundary_ns:
-        return newest.epoch - 1
-    number = event.seq
-    if rules.modulus:
-        number = _numbered(newest, number, rules.modulus)
-    boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
-    if boundary_ns is None:
-        return newest.epoch
-    lane.boundary_ns = boundary_ns
-    return newest.epoch + 1
-
-
-def _sequence_of(lane: Lane, epoch: int) -> Sequence | None:
-    if epoch == lane.current.epoch:
-        return lane.current
-    if epoch < lane.current.epoch:
-        return None
-    for later in lane.later:
-        if later.epoch == epoch:
-            return later
-    if epoch < lane.newest_epoch():
-        return None
-    lane.later.append(lane.new_sequence(epoch, active=False))
-    return lane.later[-1]

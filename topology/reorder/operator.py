@@ -30,7 +30,7 @@ from topology.model.event import DATA, DEAD, Event
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, TURN, Changes, Figures, State, StepByStep
 from topology.model.outcome import Step, dead_letter
-from topology.reorder import source_state as lane_state
+from topology.reorder import source_state
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.settings import Rules, Shared
 from topology.reorder.source import Lane
@@ -293,7 +293,7 @@ class Reorder(StepByStep):
             return False
         lane = self._lanes.pop(longest)
         self._gone.append(LANE + longest)
-        self._gone += [lost_key(page, longest) for page in lane_state.written_pages(lane)]
+        self._gone += [lost_key(page, longest) for page in source_state.written_pages(lane)]
         self.forgotten += 1
         return True
 
@@ -319,10 +319,10 @@ class Reorder(StepByStep):
 
     def snapshot(self) -> State:
         state: State = {
-            LANE + source: lane_state.snapshot(lane) for source, lane in self._lanes.items()
+            LANE + source: source_state.snapshot(lane) for source, lane in self._lanes.items()
         }
         for source, lane in self._lanes.items():
-            for page, ranges in lane_state.lost_pages(lane).items():
+            for page, ranges in source_state.lost_pages(lane).items():
                 state[lost_key(page, source)] = ranges
         if state or self.forgotten:
             state[POOL] = self._pool()
@@ -335,8 +335,8 @@ class Reorder(StepByStep):
         for lane in self._dirty:
             lane.dirty = False
             if self._lanes.get(lane.source) is lane:
-                changes[LANE + lane.source] = lane_state.snapshot(lane)
-                for page, ranges in lane_state.changed_pages(lane).items():
+                changes[LANE + lane.source] = source_state.snapshot(lane)
+                for page, ranges in source_state.changed_pages(lane).items():
                     changes[lost_key(page, lane.source)] = ranges
         if self._dirty:
             self._dirty.clear()
@@ -378,13 +378,13 @@ class Reorder(StepByStep):
                 source = key[len(LANE) :]
                 lane = self._lanes[source] = Lane(source, self._shared)
                 mine = by_source.get(source, {})
-                lane_state.restore(lane, value, lost.get(source, {}), mine)
+                source_state.restore(lane, value, lost.get(source, {}), mine)
                 self._quiet.note(source, lane.last_arrival_ns)
                 self._arm(lane)
                 yield len(mine)
 
 
-def lost_key(page: lane_state.Page, source: str) -> str:
+def lost_key(page: source_state.Page, source: str) -> str:
     return f"{LOST}{page[0]}/{page[1]}/{source}"
 
 

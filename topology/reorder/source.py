@@ -41,23 +41,20 @@ from topology.model.outcome import (
     Late,
     Step,
 )
-from topology.reorder.epochs import settle
-from topology.reorder.lost import LostRanges
+from topology.reorder.epochs import Epochs
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.reorder.settings import Shared, size_of
 from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
 from topology.reorder.timeout import Miss, Thesis, Timeout
 
 
-class Lane:
+class Lane(Epochs):
     """See the module's docstring. `held` counts all its waiting events, `held_bytes` their
     payload."""
 
     __slots__ = (
         "armed_ns",
         "blocked",
-        "boundary_ns",
-        "current",
         "dead",
         "dirty",
         "dropped",
@@ -68,22 +65,16 @@ class Lane:
         "last_direct_ns",
         "last_direct_seq",
         "late",
-        "later",
         "received",
         "released",
-        "retired",
-        "shared",
         "source",
         "timeout",
     )
 
     def __init__(self, source: str, shared: Shared) -> None:
+        super().__init__(shared)
         self.source = source
-        self.shared = shared
-        self.later: list[Sequence] = []
-        self.retired: Sequence | None = None
         self.timeout: Timeout | None = None
-        self.boundary_ns = NO_STAMP
         self.last_arrival_ns = 0
         self.last_direct_seq = -2
         self.last_direct_ns = 0
@@ -98,7 +89,6 @@ class Lane:
         self.duplicate = 0
         self.dead = 0
         self.dropped: list[tuple[int, int]] = []  # (epoch, page) of ledgers that are forgotten
-        self.current = self.new_sequence(0, active=True)
 
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""
@@ -109,7 +99,7 @@ class Lane:
     def take(self, event: Event, step: Step) -> None:
         """Any event but the plain next one; that one too."""
         now_ns = event.at_ns
-        target = settle(self, event)
+        target = self.settle(event)
         if target is None:
             self._past(self.retired, event, step)
             return
@@ -131,15 +121,6 @@ class Lane:
             self.held_bytes += len(event.value)
             self.shared.held_bytes += len(event.value)
 
-    def new_sequence(self, epoch: int, active: bool) -> Sequence:
-        rules = self.shared.rules
-        lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
-        sequence = Sequence(epoch, active, lost)
-        if rules.start != UNSTARTED:
-            sequence.begin(rules.start)
-            sequence.hi = rules.start - 1
-        return sequence
-
     def place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
         if number < sequence.next:
@@ -154,9 +135,6 @@ class Lane:
             suspect(self, sequence, event, step)
         else:
             self.accept(sequence, event, step)
-
-    def newest_epoch(self) -> int:
-        return self.later[-1].epoch if self.later else self.current.epoch
 
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
