@@ -16,7 +16,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help install setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test lint format services bench chaos laws compiled lock audit clean distclean
+.PHONY: help install setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --o
 
 test: lint services ## style, types, then all tests but chaos and Spark's (ARGS=..., JOBS=2)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+test-quick: lint ## style, types, and what a change in the core needs; below 90 seconds
+	@$(PY) -m pytest -q -n $(JOBS) --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
+	    tests/topology tests/oracle tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
 
 lint: $(DEV) $(SPARK) ## style, types, who may import whom, the Dockerfile
 	@$(BIN)/ruff check --quiet .
