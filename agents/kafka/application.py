@@ -35,8 +35,8 @@ from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTranspo
 log = logging.getLogger(__name__)
 
 STREAM_BUFFER_BATCHES = 4_096
-"""Batches between transport and agent. The lanes bound them long before: MAX_BATCHES for
-each partition, so this allows some 2,000 partitions in one worker."""
+"""Batches between transport and agent. The queues of the partitions bound them long before:
+MAX_BATCHES for each partition, so this allows some 2,000 partitions in one worker."""
 
 START_TIMEOUT_S = 60.0
 """For brokers and topics to be there, and again for Faust to start."""
@@ -191,7 +191,7 @@ def build_app(
         topic_allow_declare=False,
         web_enabled=False,
         stream_buffer_maxsize=STREAM_BUFFER_BATCHES,
-        stream_wait_empty=False,  # the lanes see to that
+        stream_wait_empty=False,  # the queues see to that
         broker_commit_interval=3600.0,  # there is nothing to commit
         key_serializer="raw",
         value_serializer="raw",

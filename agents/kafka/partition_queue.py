@@ -1,8 +1,8 @@
-"""A lane: where the batches of one partition wait and are worked on.
+"""The queue of one partition: where its batches wait and are worked on.
 
 A partition's batches are worked on one after the other, in log order; partitions do not
 wait for each other. A handler that takes its time pushes back on its own partition only:
-once `MAX_BATCHES` are on their way to a lane, the transport stops polling its partition.
+once `MAX_BATCHES` are on their way to a queue, the transport stops polling its partition.
 
 Memory: `MAX_BATCHES` polls per partition, besides the one fetched and not yet decoded
 response that the client holds for it.
@@ -48,14 +48,14 @@ class Batch:
     high_watermark: int
     caught_up_at_ns: int | None
     skipped: int = 0
-    lane: Lane | None = field(default=None, repr=False, compare=False)
+    queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
 
 
-class Lane:
+class PartitionQueue:
     """Works through one partition's batches until closed.
 
-    `work` is awaited for one batch after the other. An exception of it ends the lane and
-    goes to `on_error`. `on_room` is called whenever the lane takes a further batch.
+    `work` is awaited for one batch after the other. An exception of it ends the queue and
+    goes to `on_error`. `on_room` is called whenever the queue takes a further batch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Lane:
         partition: TopicPartition,
         work: Callable[[Batch], Awaitable[None]],
         on_room: Callable[[], None],
-        on_error: Callable[[Lane, Exception], None],
+        on_error: Callable[[PartitionQueue, Exception], None],
     ) -> None:
         self.partition = partition
         self.expected = 0  # batches on their way here, waiting, or being worked on
@@ -75,7 +75,7 @@ class Lane:
         self._waiting: deque[Batch] = deque()
         self._wake = asyncio.Event()
         self._is_closing = False
-        self._task = asyncio.create_task(self._run(), name=f"lane {partition}")
+        self._task = asyncio.create_task(self._run(), name=f"queue {partition}")
 
     def has_room(self) -> bool:
         return self.expected < MAX_BATCHES and not self._is_closing

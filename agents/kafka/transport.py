@@ -5,7 +5,7 @@ This transport is a subclass of Faust's aiokafka driver that gives instead:
 
 * **Batches.** What one poll brings of one partition is one Faust event, a `Batch`.
 * **Ticks.** A partition at its end gives a `Batch` without records, at most one every
-  `TICK_INTERVAL_NS` and only while its lane is idle: time moves on where no record does.
+  `TICK_INTERVAL_NS` and only while its queue is idle: time moves on where no record does.
   One whose broker answers, without a record and not at its end (an open transaction is),
   gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
@@ -54,7 +54,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from agents.kafka.fetching import FAUST_LOG, POLL_TIMEOUT_S, ConsumerThread, End, Poll
-from agents.kafka.partition_queue import Batch, Lane
+from agents.kafka.partition_queue import Batch, PartitionQueue
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Failure:
 
 
 class BatchConsumer(driver.Consumer):
-    """Main-loop side: owns the lanes and calls the handler."""
+    """Main-loop side: owns the queues and calls the handler."""
 
     logger = FAUST_LOG
     _thread: ConsumerThread
@@ -129,7 +129,7 @@ class BatchConsumer(driver.Consumer):
         self.failure = transport.failure
         self._topics = transport.topics
         self._known = transport.known
-        self._lanes: dict[TopicPartition, Lane] = {}
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._owned: frozenset[TopicPartition] = frozenset()
         self._openings: set[asyncio.Task[None]] = set()
         self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
@@ -143,7 +143,7 @@ class BatchConsumer(driver.Consumer):
     @property
     def open_partitions(self) -> frozenset[TopicPartition]:
         """Owned, restored, and read."""
-        return frozenset(self._lanes)
+        return frozenset(self._queues)
 
     async def finish(self) -> None:
         """Give up all partitions for good: one that a rebalance still brings is not opened."""
@@ -161,9 +161,9 @@ class BatchConsumer(driver.Consumer):
             task.cancel()
         if self._openings:
             await asyncio.wait(self._openings, timeout=REVOKE_TIMEOUT_S)
-        lanes, self._lanes = self._lanes, {}
+        queues, self._queues = self._queues, {}
         self._room.set()
-        ended = await asyncio.gather(*(lane.close(REVOKE_TIMEOUT_S) for lane in lanes.values()))
+        ended = await asyncio.gather(*(queue.close(REVOKE_TIMEOUT_S) for queue in queues.values()))
         if not all(ended):
             log.error("a batch took over %.0f s to end and was cancelled", REVOKE_TIMEOUT_S)
         owned, self._owned = self._owned, frozenset()
@@ -216,8 +216,8 @@ class BatchConsumer(driver.Consumer):
             await self._thread.seek_all({p: offsets.get(p) for p in partitions})
         for partition in partitions:
             self._note_progress(partition, offsets.get(partition, 0))
-            self._lanes[partition] = Lane(
-                partition, self.handler.on_batch, self._room.set, self._on_lane_error
+            self._queues[partition] = PartitionQueue(
+                partition, self.handler.on_batch, self._room.set, self._on_queue_error
             )
         self._room.set()
 
@@ -231,14 +231,14 @@ class BatchConsumer(driver.Consumer):
         await self.handler.on_revoked(only)
         await self._open(only)
 
-    def _on_lane_error(self, lane: Lane, exc: Exception) -> None:
-        partition = lane.partition
+    def _on_queue_error(self, queue: PartitionQueue, exc: Exception) -> None:
+        partition = queue.partition
         resets = self._resets.get(partition, 0) + 1
         if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
             self.failure.set(exc)
-        elif self._lanes.get(partition) is lane:
+        elif self._queues.get(partition) is queue:
             self._tell_reset(partition, str(exc))
-            del self._lanes[partition]
+            del self._queues[partition]
             self._resets[partition] = resets
             self._start_opening(self._reset(partition))
 
@@ -279,21 +279,21 @@ class BatchConsumer(driver.Consumer):
         self,
         timeout: float,  # the name is Faust's
     ) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """The batches of one poll, of the partitions whose lanes have room."""
+        """The batches of one poll, of the partitions whose queues have room."""
         if not self.flow_active:
             await self.wait(self.can_resume_flow.wait())
-        lanes = {partition: lane for partition, lane in self._lanes.items() if lane.has_room()}
-        if self._lanes and not lanes:
+        queues = {partition: queue for partition, queue in self._queues.items() if queue.has_room()}
+        if self._queues and not queues:
             await self._wait_for_room(timeout)
             return
         async with self._polling:
-            poll = await self._thread.poll(frozenset(lanes))
+            poll = await self._thread.poll(frozenset(queues))
             skips = await self._skip_lost(poll.out_of_range)
-        for batch in [*skips, *self._batches(lanes, poll)]:
-            lane = lanes[batch.partition]
-            if self._lanes.get(batch.partition) is lane:  # else revoked or reset meanwhile
-                lane.expected += 1
-                batch.lane = lane
+        for batch in [*skips, *self._batches(queues, poll)]:
+            queue = queues[batch.partition]
+            if self._queues.get(batch.partition) is queue:  # else revoked or reset meanwhile
+                queue.expected += 1
+                batch.queue = queue
                 yield TP(*batch.partition), self._message(batch)
 
     async def _wait_for_room(self, timeout_s: float) -> None:
@@ -301,17 +301,19 @@ class BatchConsumer(driver.Consumer):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._room.wait(), timeout_s)
 
-    def _batches(self, lanes: Mapping[TopicPartition, Lane], poll: Poll) -> Iterable[Batch]:
-        for partition, lane in lanes.items():
+    def _batches(
+        self, queues: Mapping[TopicPartition, PartitionQueue], poll: Poll
+    ) -> Iterable[Batch]:
+        for partition, queue in queues.items():
             end = poll.ends.get(partition)
             if end is None:
                 continue
             records = poll.records.get(partition)
             if not records:
-                if not (self._is_tick_due(lane, end) or self._is_life_due(lane, end)):
+                if not (self._is_tick_due(queue, end) or self._is_life_due(queue, end)):
                     continue
-                lane.ticked_at_ns = end.asked_at_ns
-            lane.told_at_ns = end.asked_at_ns
+                queue.ticked_at_ns = end.asked_at_ns
+            queue.told_at_ns = end.asked_at_ns
             yield Batch(
                 partition,
                 records or [],
@@ -320,15 +322,15 @@ class BatchConsumer(driver.Consumer):
                 end.caught_up_at_ns(),
             )
 
-    def _is_tick_due(self, lane: Lane, end: End) -> bool:
+    def _is_tick_due(self, queue: PartitionQueue, end: End) -> bool:
         return (
-            not lane.expected
+            not queue.expected
             and end.caught_up_at_ns() is not None
-            and end.asked_at_ns - lane.ticked_at_ns >= TICK_INTERVAL_NS
+            and end.asked_at_ns - queue.ticked_at_ns >= TICK_INTERVAL_NS
         )
 
-    def _is_life_due(self, lane: Lane, end: End) -> bool:
-        return not lane.expected and end.asked_at_ns - lane.told_at_ns >= LIFE_INTERVAL_NS
+    def _is_life_due(self, queue: PartitionQueue, end: End) -> bool:
+        return not queue.expected and end.asked_at_ns - queue.told_at_ns >= LIFE_INTERVAL_NS
 
     async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[Batch]:
         skips = []
@@ -364,10 +366,10 @@ class BatchConsumer(driver.Consumer):
         )
 
     def take(self, batch: Batch) -> None:
-        """From the agent into the lane, unless the partition went away on the way."""
-        lane = batch.lane
-        if lane is not None and self._lanes.get(batch.partition) is lane:
-            lane.put(batch)
+        """From the agent into the queue, unless the partition went away on the way."""
+        queue = batch.queue
+        if queue is not None and self._queues.get(batch.partition) is queue:
+            queue.put(batch)
 
     # What Faust would do of its own.
 

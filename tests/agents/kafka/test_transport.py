@@ -119,7 +119,7 @@ def test_a_slow_partition_holds_up_itself_only(embedded_broker: EmbeddedBroker, 
         async with application(embedded_broker.bootstrap, [topic], handler, topic) as app:
             await handler.until(lambda: handler.read() == (PARTITIONS - 1) * each)
             await handler.until(lambda: len(handler.ticks(1)) >= 3)
-            held = app.batches._lanes[TopicPartition(topic, 0)]
+            held = app.batches._queues[TopicPartition(topic, 0)]
             assert held.expected <= MAX_BATCHES
             assert handler.values(0) == []
             released.set()

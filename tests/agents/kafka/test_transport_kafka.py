@@ -203,7 +203,7 @@ def test_after_kill_9_the_other_worker_takes_over(
 def worker(bootstrap: str, topic: str, log: Path) -> Any:
     process = subprocess.Popen(
         [sys.executable, str(WORKER), bootstrap, topic, str(log)],
-        env={**os.environ, "PYTHONPATH": str(WORKER.parents[2])},
+        env={**os.environ, "PYTHONPATH": str(WORKER.parents[3])},
     )
     try:
         yield process
