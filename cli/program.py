@@ -1,8 +1,8 @@
 """How a command starts another one of ours, as `worker` starts its stages.
 
-By the file of the module `inorder` that belongs to this one, and the same interpreter: no search
+By the file of the module `inorder_engine` that belongs to this one, and the same interpreter: no search
 for a name can end at somebody else's. `-P` leaves the working directory out of the searches that
-follow, and `inorder` finds our own rooms beside itself.
+follow, and `inorder_engine` finds our own rooms beside itself.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ import sys
 from pathlib import Path
 from typing import Final
 
-PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).parents[1] / "inorder.py"))
+PROGRAM: Final = (sys.executable, "-P", str(Path(__file__).parents[1] / "inorder_engine.py"))

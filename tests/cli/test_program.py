@@ -11,7 +11,7 @@ import pytest
 from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
 from cli.worker import StageCommand
-from inorder import ROOMS
+from inorder_engine import ROOMS
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
