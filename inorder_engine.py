@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes its time
 ROOMS = frozenset(
     {
-        *("agents", "benchmarks", "cli", "infra"),
+        *("agents", "benchmarks", "cli", "infra", "inorder"),
         *("producers", "sinks", "spark_analytics", "topology"),
     }
 )

@@ -36,10 +36,10 @@ from agents.kafka.brokers import Brokers
 from agents.stage.arrival import ArrivalClock
 from agents.stage.clock_feed import word_of
 from agents.stage.inlet import RawInlet
+from inorder import rfc3339
 from topology.clock.sample import Declared
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire import rfc3339
 from topology.wire.json_lines import JsonObject
 
 READ_TIMEOUT_MS: Final = 500

@@ -19,7 +19,7 @@ not within the bounds told with them. Clocks:
   correction is off by half of that, and nothing in the rounds shows it;
 * *both ways*: the same delay there and back, so that the rounds are even.
 
-Rounds every minute for the thesis's model, at the pauses of `producers.sync` for ours.
+Rounds every minute for the thesis's model, at the pauses of `inorder.sync` for ours.
 """
 
 from __future__ import annotations

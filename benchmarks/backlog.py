@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from benchmarks.workloads.rows import Row
-from producers.headers import HeaderWriter
+from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig, Topology, parse
 
 SPEED: Final = 5

@@ -57,7 +57,7 @@ def ours(name: str, **settings: str) -> Contender:
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
         setting = settle(folder, bootstrap, raw, **settings)  # type: ignore[arg-type]
         command = [
-            *(sys.executable, "-m", "inorder", "worker"),
+            *(sys.executable, "-m", "inorder_engine", "worker"),
             *("--topology", str(setting.path), "--brokers", bootstrap),
             *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
         ]

@@ -39,7 +39,7 @@ from benchmarks.backlog import SPEED, VALUE_BYTES
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
-from producers.headers import HeaderWriter
+from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig, parse
 
 QUICK_EVENTS: Final = 50_000

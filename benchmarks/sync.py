@@ -33,12 +33,12 @@ import click
 
 from benchmarks.tables import Page, Table, thousands
 from infra.embedded import EmbeddedBroker
-from producers.sync.answering import ANSWERED, REPORTED, Answerer
-from producers.sync.keys import GivenKey, Key, KeyRing
-from producers.sync.packet import KIND_AT, NO_SEAL, REPORT, REQ, RSP, SIZE, Packet, body, parse
-from producers.sync.publishing import TopicPublishing
-from producers.sync.reason import Reason
-from producers.sync.server import ServerLimits, SyncServer
+from inorder.sync.keys import GivenKey, Key, KeyRing
+from inorder.sync.packet import KIND_AT, NO_SEAL, REPORT, REQ, RSP, SIZE, Packet, body, parse
+from inorder.sync.reason import Reason
+from producers.sync_server.answering import ANSWERED, REPORTED, Answerer
+from producers.sync_server.publishing import TopicPublishing
+from producers.sync_server.server import ServerLimits, SyncServer
 
 QUICK_EXCHANGES: Final = 40_000
 FULL_EXCHANGES: Final = 400_000

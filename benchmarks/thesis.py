@@ -18,7 +18,7 @@ counts there are true times (`benchmarks.truth`):
 Clocks: *trust* takes the source at its word (the thesis's "no sync"), *estimate* goes by
 the arrivals; *polygon* and *thesis* are the models of a synced clock. The rounds are those
 of `benchmarks.workloads.clocks`, every 60 s; *polygon, as client* has them at the pauses
-of `producers.sync`. D3's events arrive the instant they happen, unless delayed.
+of `inorder.sync`. D3's events arrive the instant they happen, unless delayed.
 
     python -m benchmarks thesis             D1 to D3 10 to 200 times shorter, minutes of skew
     python -m benchmarks thesis --full      the whole of it: an hour and a half

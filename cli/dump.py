@@ -16,8 +16,8 @@ from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.topology_file import Refused, brokers_option, load, topology_option
+from inorder.contract import UNIT_NS
 from topology.config import Topology
-from topology.wire.header_reader import UNIT_NS
 
 
 @click.command("dump")

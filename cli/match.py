@@ -24,6 +24,7 @@ from cli.recording.lines import LineReader, dead_line, duplicate_line, late_line
 from cli.recording.rows import read_rows
 from cli.replay import NEWLINE
 from cli.topology_file import Refused
+from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from topology.config.spelling import DurationNs
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
@@ -47,7 +48,6 @@ from topology.pattern.run.engine import (
 )
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
-from topology.wire.header_reader import DEFAULT_STREAM, MAX_INT64
 from topology.wire.json_lines import JsonObject, line_json, result_line
 
 LENGTH: Final = TypeAdapter(DurationNs)

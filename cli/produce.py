@@ -17,11 +17,11 @@ from cli.recording.file import InputError, Unreadable
 from cli.recording.row import Row
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from cli.topology_file import Refused, brokers_option, load
-from producers.failure import ProducerError
+from inorder import rfc3339
+from inorder.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
 from topology.config import HeaderConfig
-from topology.wire import rfc3339
 
 MAX_TOLD: Final = 20
 """Malformed rows that are told one by one."""

@@ -20,10 +20,10 @@ from cli.kafka_options import kafka_option, reached, security
 from cli.logs import log_option, quiet_option, set_up
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option, load
-from producers.sync.keys import BadKeys, KeyRing
-from producers.sync.metrics import ServerCollector
-from producers.sync.publishing import LinePublishing, Publishing, TopicPublishing
-from producers.sync.server import BindFailed, ServerLimits, SyncServer, is_loopback
+from inorder.sync.keys import BadKeys, KeyRing
+from producers.sync_server.metrics import ServerCollector
+from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing
+from producers.sync_server.server import BindFailed, ServerLimits, SyncServer, is_loopback
 from topology.config import TopicsConfig
 
 NO_BROKERS: Final = "none"

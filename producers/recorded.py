@@ -21,11 +21,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from producers.headers import MAX_SEQ
+from inorder import rfc3339
+from inorder.contract import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MAX_SEQ, MIN_INT64
 from topology.config.spelling import source_name_fault
 from topology.model.event import BYE, DATA, HEARTBEAT, NO_EPOCH, Event
-from topology.wire import rfc3339
-from topology.wire.header_reader import DEFAULT_STREAM, MAX_EPOCH, MAX_INT64, MIN_INT64
 
 Row = Mapping[str, Any]
 Recorded = Row | Event | bytes | str

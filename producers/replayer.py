@@ -22,11 +22,10 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from producers.channel import Channel, ChannelLimits, Coordinates, Settings
-from producers.headers import HeaderWriter
+from inorder.channel import Channel, ChannelLimits, Coordinates, Settings
+from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract, HeaderContract
+from inorder.header_writer import HeaderWriter
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
-from topology.config import HeaderConfig
-from topology.wire.header_reader import DEFAULT_STREAM, UNIT_NS
 
 PROGRESS_EVERY_S: Final = 0.2
 POLL_EVERY_RECORDS: Final = 256
@@ -83,7 +82,7 @@ class Replayer:
         *,
         pace: Pace = FULL_SPEED,
         key_by: Literal["source", "stream"] = "source",
-        headers: HeaderConfig | None = None,
+        headers: Contract | None = None,
         unnumbered: Container[str] = (),
         unnamed: str = DEFAULT_STREAM,
         limits: ChannelLimits | None = None,
@@ -94,7 +93,7 @@ class Replayer:
         wait_s: Callable[[float], None] | None = None,
     ) -> None:
         self._channel = Channel(brokers, topic, limits=limits, settings=settings)
-        headers = headers or HeaderConfig()
+        headers = headers or HeaderContract()
         self._writer = HeaderWriter(headers)
         self._unit_ns = UNIT_NS[headers.ts_unit]
         self._unnumbered = unnumbered

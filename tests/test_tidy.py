@@ -17,7 +17,7 @@ import pytest
 from tests.services import absent
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
+ROOMS = ("inorder", "topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
 MAX_LINES = 500
 LONGER_WITH_REASON: dict[str, str] = {}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""

@@ -50,7 +50,7 @@ ROUND_EVERY_NS: Final = 20 * MS
 EVERY_MINUTE: Final = (60,)
 """Seconds from one burst to the next, the last for ever: the specification's."""
 AS_CLIENT: Final = (5, 10, 20, 40, 60)
-"""Those of `producers.sync`, which asks sooner while it does not know the clock's rate."""
+"""Those of `inorder.sync`, which asks sooner while it does not know the clock's rate."""
 HEAD_START_NS: Final = 2 * S
 """The first round is so long before the first event: ten rounds, the way, `activation`."""
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from cli.demo.patience import Patience
-from producers.sync.client import SyncClient
-from producers.sync.keys import KeyRing
-from producers.sync.publishing import TopicPublishing
-from producers.sync.server import SyncServer
-from producers.sync.settings import SyncSettings
+from inorder.sync.client import SyncClient
+from inorder.sync.keys import KeyRing
+from inorder.sync.settings import SyncSettings
+from producers.sync_server.publishing import TopicPublishing
+from producers.sync_server.server import SyncServer
 
 MILLION: Final = 1_000_000
 S: Final = 1_000_000_000

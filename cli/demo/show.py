@@ -31,7 +31,7 @@ from cli.demo.recording import played, recorded
 from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
 from cli.demo.trouble import Injected, Posting, with_trouble
 from cli.demo.watching import Outcome, Seen, Verdict, Watcher, duplicates_in, judged
-from producers.failure import ProducerError
+from inorder.failure import ProducerError
 from producers.replayer import Pace, Replayer
 
 LOOK_S: Final = 0.1

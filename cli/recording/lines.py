@@ -38,6 +38,17 @@ from typing import IO, Any, Final, NamedTuple
 from cli.recording.file import InputError
 from cli.recording.row import Fault, Row
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from inorder import rfc3339
+from inorder.contract import (
+    DEFAULT_STREAM,
+    MAX_EPOCH,
+    MAX_INT64,
+    MAX_SOURCE_BYTES,
+    MAX_STREAM_BYTES,
+    MIN_INT64,
+    PRODUCER_KINDS,
+    UNIT_NS,
+)
 from topology.clock.sample import (
     MAX_DECLARED_ERROR_NS,
     MAX_OFFSET_NS,
@@ -50,17 +61,6 @@ from topology.clock.sample import (
 from topology.config import Topology
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire import rfc3339
-from topology.wire.header_reader import (
-    DEFAULT_STREAM,
-    MAX_EPOCH,
-    MAX_INT64,
-    MAX_SOURCE_BYTES,
-    MAX_STREAM_BYTES,
-    MIN_INT64,
-    PRODUCER_KINDS,
-    UNIT_NS,
-)
 from topology.wire.json_lines import (
     dead_line,
     duplicate_line,

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.recording.lines import Line, Reading
+from inorder.contract import MAX_INT64, UNIT_NS
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.header_reader import MAX_INT64, UNIT_NS
 
 SAMPLE: Final = 1_000
 """Event lines that are looked at."""

@@ -18,9 +18,9 @@ from cli.recording.lines import Line, LineReader, Reading
 from cli.recording.plausible import SAMPLE, Plausibility
 from cli.recording.row import Row
 from cli.summary import DeadReason
+from inorder.contract import DEFAULT_STREAM, UNIT_NS
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed
-from topology.wire.header_reader import DEFAULT_STREAM, UNIT_NS
 
 MAX_SOURCES: Final = 10_000
 MAX_STREAMS: Final = 100

@@ -16,8 +16,8 @@ from agents.kafka.security import Security
 from cli.recording.file import InputError
 from cli.recording.row import Row
 from cli.topology_file import Refused
-from topology.config.stream import PRESETS, HeaderNames
-from topology.wire import rfc3339
+from inorder import rfc3339
+from inorder.contract import PRESETS, HeaderNames
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2

@@ -11,7 +11,7 @@ from cli.produce import MAX_TOLD
 from infra.embedded import EmbeddedBroker
 from infra.ports import free_ports
 from tests.cli.invoking import inorder
-from tests.producers.records import read_events
+from tests.inorder.records import read_events
 from tests.services import UniqueName
 
 SOUND = '{"source": "a", "seq": %d, "ts": 5}'

@@ -11,7 +11,7 @@ import pytest
 
 from infra.embedded import EmbeddedBroker
 from tests.cli.invoking import Answer, inorder
-from tests.producers.records import headers_of, read_messages
+from tests.inorder.records import headers_of, read_messages
 from tests.services import UniqueName
 
 MS = 1_000_000

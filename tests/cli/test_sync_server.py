@@ -18,13 +18,13 @@ from cli.main import MODULES
 from infra.embedded import EmbeddedBroker
 from infra.poll import wait_until
 from infra.ports import free_ports
-from producers.sync.client import SyncClient
-from producers.sync.keys import KeyRing
-from producers.sync.settings import SyncSettings
+from inorder.sync.client import SyncClient
+from inorder.sync.keys import KeyRing
+from inorder.sync.settings import SyncSettings
 from tests.cli.invoking import inorder
 from tests.command import Command
-from tests.producers.records import read_messages
-from tests.producers.sync.key_file import key_table
+from tests.inorder.records import read_messages
+from tests.inorder.sync.key_file import key_table
 from tests.services import UniqueName
 
 TIMEOUT_S = 30.0

@@ -18,13 +18,13 @@ from agents.dump import _event_line
 from cli.recording.lines import LineReader, read_lines, reading_of
 from cli.recording.row import Row
 from infra.embedded import EmbeddedBroker
+from inorder.contract import MAX_INT64, UNIT_NS
 from tests.cli.invoking import inorder
-from tests.producers.records import read_events
+from tests.inorder.records import read_events
 from tests.services import UniqueName
 from topology.config import parse
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.header_reader import MAX_INT64, UNIT_NS
 
 TOPOLOGY = """\
 streams:

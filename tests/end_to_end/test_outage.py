@@ -17,8 +17,8 @@ from typing import Literal
 import pytest
 
 from infra.kafka import ContainerBroker, KafkaBroker
-from producers.channel import ChannelLimits
-from producers.sequenced import SequencedProducer
+from inorder.channel import ChannelLimits
+from inorder.sequenced import SequencedProducer
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle

@@ -19,15 +19,15 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from infra.kafka import ContainerBroker, KafkaBroker
 from infra.poll import wait_until
-from producers.anchored_clock import AnchoredClock
-from producers.sequenced import SequencedProducer
-from producers.sync.client import SyncClient
-from producers.sync.keys import KeyRing
-from producers.sync.settings import SyncSettings
+from inorder.anchored_clock import AnchoredClock
+from inorder.sequenced import SequencedProducer
+from inorder.sync.client import SyncClient
+from inorder.sync.keys import KeyRing
+from inorder.sync.settings import SyncSettings
 from tests.cli.test_sync_server import Server, running
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting, settle
-from tests.producers.sync.key_file import key_table
+from tests.inorder.sync.key_file import key_table
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -37,7 +37,7 @@ def laid_down(folder: Path) -> Path:
 
 def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", str(site / "inorder.py"), *arguments],
+        [sys.executable, "-P", str(site / "inorder_engine.py"), *arguments],
         cwd="/",
         capture_output=True,
         text=True,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from infra.embedded import EmbeddedBroker
-from producers.channel import ChannelLimits
-from producers.failure import DeliveryFailed, QueueFull
+from inorder.channel import ChannelLimits
+from inorder.failure import DeliveryFailed, QueueFull
 from producers.recorded import Malformed
 from producers.replayer import FULL_SPEED, Pace, Published, Replayer
-from tests.producers.records import headers_of, read_events, read_messages
+from tests.inorder.records import headers_of, read_events, read_messages
 from tests.services import UniqueName
 from topology.config import HeaderConfig
 

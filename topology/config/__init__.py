@@ -18,10 +18,8 @@ from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window
 from topology.config.reading import parse, query_of
 from topology.config.stages import Stage
 from topology.config.stream import (
-    STAMPED_NAMES,
     ClockConfig,
     HeaderConfig,
-    HeaderNames,
     MergeConfig,
     ReorderConfig,
     StreamConfig,
@@ -29,11 +27,9 @@ from topology.config.stream import (
 from topology.config.topology import Topology
 
 __all__ = [
-    "STAMPED_NAMES",
     "Aggregate",
     "ClockConfig",
     "HeaderConfig",
-    "HeaderNames",
     "MergeConfig",
     "Problem",
     "QualityConfig",

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_args
 
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
+from inorder import contract
 from topology.config.problem import meant, refused, shown
 from topology.model.lengths import MAX_LENGTH_NS, MAX_SLICES
 from topology.model.user_functions import NOTHING, Own
@@ -248,13 +249,9 @@ def or_nothing(of: type) -> BeforeValidator:
 
 def source_name_fault(name: Any) -> str | None:
     """Why `name` cannot be the name of a source, None if it can."""
-    if not isinstance(name, str):
-        return f"{shown(name)} is not text"
-    if not name:
-        return "a source's name is empty"
-    if len(name.encode("utf-8", "surrogatepass")) > 256:
-        return "a source's name is longer than 256 bytes"
-    return None
+    return (
+        contract.source_name_fault(name) if isinstance(name, str) else f"{shown(name)} is not text"
+    )
 
 
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]

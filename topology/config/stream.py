@@ -7,7 +7,7 @@ in the file is its alias (`max_wait`), its Python name carries the unit
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
 from topology.config.by_time import TIME, rule_faults
 from topology.config.problem import Fault, refused, refused_at, shown
 from topology.config.spelling import (
@@ -48,8 +49,6 @@ Unsynced = Literal["trust", "estimate", "reject"]
 Sync = Literal["none", "udp"]
 ClockModel = Literal["polygon", "thesis"]
 MergeWait = Literal["delay", "thesis"]
-Preset = Literal["plain", "cloudevents"]
-TimeUnit = Literal["ns", "us", "ms", "s"]
 
 MAX_SOURCES_EXPECTED: Final = 100_000
 
@@ -212,40 +211,6 @@ class MergeConfig(Section):
     newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
 
 
-class HeaderNames(NamedTuple):
-    """What the contract's headers are called on the wire."""
-
-    source: str
-    seq: str
-    ts: str
-    type: str
-    epoch: str
-    stream: str
-    kind: str
-
-
-PRESETS: Final[dict[Preset, HeaderNames]] = {
-    "plain": HeaderNames("sourceId", "seqNum", "ts", "type", "epoch", "streamId", "kind"),
-    "cloudevents": HeaderNames(
-        "ce_source", "ce_sequence", "ce_time", "ce_type", "ce_epoch", "ce_streamid", "ce_kind"
-    ),
-}
-
-STAMPED_NAMES: Final = (
-    "refTs",
-    "err",
-    "segment",
-    "arrival",
-    "at",
-    "lane",
-    "late",
-    "complete",
-    "errAll",
-    "reason",
-)
-"""Written by the stages on derived topics; a producer's header of such a name is
-replaced there."""
-
 _Name = Annotated[
     str,
     text(
@@ -271,8 +236,7 @@ class HeaderConfig(Section):
 
     def names(self) -> HeaderNames:
         """The names as they stand on the wire, presets filled in."""
-        preset = PRESETS[self.preset]
-        return HeaderNames(*(getattr(self, field) or getattr(preset, field) for field in _FIELDS))
+        return filled(self, self.preset)
 
     def contract(self) -> tuple[HeaderNames, str]:
         """What two configurations must share to read the same records alike."""
@@ -280,19 +244,17 @@ class HeaderConfig(Section):
 
     @model_validator(mode="after")
     def _names_differ(self) -> HeaderConfig:
-        faults: list[Fault] = []
-        taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
-        for field, name in zip(_FIELDS, self.names(), strict=True):
-            if name in taken:
-                message = f"the header `{name}` already stands for {taken[name]}"
-                faults.append(Fault((field,), message, "give each field a header of its own"))
-            taken[name] = f"`{field}`"
+        faults = [
+            Fault(
+                (field,),
+                f"the header `{name}` already stands for {taken}",
+                "give each field a header of its own",
+            )
+            for field, name, taken in clashing(self.names())
+        ]
         if faults:
             raise refused_at(*faults)
         return self
-
-
-_FIELDS: Final = HeaderNames._fields
 
 
 class StreamConfig(Section):

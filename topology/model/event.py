@@ -18,14 +18,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-DATA: Final = ""
-"""An ordinary event; every other kind is a control event and counted apart."""
-
-HEARTBEAT: Final = "heartbeat"
-"""From a producer, with a sequence number: nothing older than its time follows."""
-
-BYE: Final = "bye"
-"""From a producer, with a sequence number: the source leaves, wait for it no more."""
+from inorder.contract import BYE as BYE  # the kinds that producers write are the contract's
+from inorder.contract import DATA as DATA
+from inorder.contract import HEARTBEAT as HEARTBEAT
 
 BLOCKED: Final = "blocked"
 """From REORDER: events of this source wait there behind a hole."""

@@ -1,18 +1,9 @@
 """The header contract: what a record must say for its event to be put in order.
 
-Names below are those of the preset `plain`; `HeaderConfig` may rename them. Values
-are ASCII; numbers are plain digits, without sign (but for `ts`), space or underscore.
-
-| header     |          | value                                                         |
-|------------|----------|---------------------------------------------------------------|
-| `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
-| `seqNum`   | required | integer in [0, 2^63); not looked at in streams by time        |
-| `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
-| `epoch`    | optional | integer in [0, 2^63); absent: left to REORDER (`NO_EPOCH`)    |
-| `ts`       | optional | integer in the configured unit, or RFC 3339; as nanoseconds it |
-|            |          | fits int64; absent: the record's own timestamp                |
-| `type`     | optional | UTF-8; absent: empty                                          |
-| `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
+Headers, their names and ranges are in `inorder.contract`. Values are ASCII; numbers are plain
+digits, without sign (but for `ts`), space or underscore. Without `epoch` the epoch is left to
+REORDER (`NO_EPOCH`), without `ts` the record's own timestamp counts; `ts` must fit int64 as
+nanoseconds.
 
 In a stream with `reorder.rule: time` the offset of a record is its number, whatever its `seqNum`
 says or does not say: so numbers that are none do no harm, and a copy cannot be told.
@@ -51,13 +42,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from topology.config import HeaderConfig
+from inorder import rfc3339
+from inorder.contract import (
+    DEFAULT_STREAM,
+    MAX_EPOCH,
+    MAX_INT64,
+    MAX_SOURCE_BYTES,
+    MAX_STREAM_BYTES,
+    MIN_INT64,
+    PRODUCER_KINDS,
+    UNIT_NS,
+    Contract,
+)
 from topology.model.event import (
     BLOCKED,
-    BYE,
     DATA,
     DEAD,
-    HEARTBEAT,
     NO_EPOCH,
     PROGRESS,
     UNBLOCKED,
@@ -65,18 +65,10 @@ from topology.model.event import (
     Event,
 )
 from topology.model.outcome import Malformed
-from topology.wire import rfc3339
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-DEFAULT_STREAM: Final = "default"
-
-MAX_INT64: Final = 2**63 - 1
-MIN_INT64: Final = -(2**63)
-MAX_EPOCH: Final = MAX_INT64
 MAX_DIGITS: Final = 19
-MAX_SOURCE_BYTES: Final = 256
-MAX_STREAM_BYTES: Final = 249
 SHOWN_BYTES: Final = 40
 MAX_TOLD: Final = 3
 """Streams named in a detail."""
@@ -84,19 +76,16 @@ MAX_TOLD: Final = 3
 NOT_PLAIN: Final = 2**63
 """Above every bound: sends the record to the close look."""
 
-PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
 STAGE_KINDS: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED})
-
-UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class HeaderReader:
     """Reads the records of the streams that share one header contract. `by_time`: those of them
     that need no numbers; only for input topics, on all others there are numbers."""
 
-    def __init__(self, config: HeaderConfig, by_time: Iterable[str] = ()) -> None:
+    def __init__(self, contract: Contract, by_time: Iterable[str] = ()) -> None:
         self._by_time = frozenset(name.encode() for name in by_time)
-        names = config.names()
+        names = contract.names()
         self._source = names.source
         self._seq = names.seq
         self._ts = names.ts
@@ -104,8 +93,8 @@ class HeaderReader:
         self._epoch = names.epoch
         self._stream = names.stream
         self._kind = names.kind
-        self._unit_ns = UNIT_NS[config.ts_unit]
-        self._ts_unit: str = config.ts_unit
+        self._unit_ns = UNIT_NS[contract.ts_unit]
+        self._ts_unit: str = contract.ts_unit
 
     def read(
         self,

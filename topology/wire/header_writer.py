@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.config import STAMPED_NAMES, HeaderConfig
+from inorder.contract import STAMPED_NAMES, Contract
 from topology.model.event import WATERMARK, Event
 from topology.wire.header_reader import Headers
 
@@ -43,8 +43,8 @@ _STAMPED: Final = frozenset(STAMPED_NAMES)
 class HeaderWriter:
     """Writes for the streams that share one header contract."""
 
-    def __init__(self, config: HeaderConfig) -> None:
-        names = config.names()
+    def __init__(self, contract: Contract) -> None:
+        names = contract.names()
         self._source = names.source
         self._seq = names.seq
         self._epoch = names.epoch

@@ -36,7 +36,7 @@ from cli.spark.demo.ground import ground, topology
 from cli.topology_file import Refused
 from infra.maven import JarsUnavailable
 from infra.process import NotReady
-from producers.failure import ProducerError
+from inorder.failure import ProducerError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inorder import rfc3339
+from inorder.contract import MAX_INT64
 from topology.config import HeaderConfig
 from topology.model.event import (
     BLOCKED,
@@ -21,8 +23,7 @@ from topology.model.event import (
     Event,
 )
 from topology.model.outcome import Malformed
-from topology.wire import rfc3339
-from topology.wire.header_reader import MAX_INT64, HeaderReader, Headers
+from topology.wire.header_reader import HeaderReader, Headers
 from topology.wire.header_writer import HeaderWriter
 
 TIMESTAMP_NS = 1_700_000_000_000_000_000

@@ -1,0 +1,65 @@
+"""inorder for programs: publish events that can be put back in order, and read what was found.
+
+    SequencedProducer    numbers, stamps and publishes the events of a source
+    HeaderContract       what the headers are called, where it is not the default
+    SyncClient, ...      has the source's clock measured in the background
+
+`pip install inorder` brings these, on confluent-kafka and orjson. A name is imported when it is
+asked for: who only reads pays for no Kafka client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inorder.channel import ChannelLimits as ChannelLimits
+    from inorder.channel import Delivery as Delivery
+    from inorder.contract import HeaderContract as HeaderContract
+    from inorder.failure import BrokerFatal as BrokerFatal
+    from inorder.failure import DeliveryFailed as DeliveryFailed
+    from inorder.failure import FlushTimeout as FlushTimeout
+    from inorder.failure import ForkedError as ForkedError
+    from inorder.failure import JournalError as JournalError
+    from inorder.failure import ProducerError as ProducerError
+    from inorder.failure import QueueFull as QueueFull
+    from inorder.failure import RecordRefused as RecordRefused
+    from inorder.sequenced import SequencedProducer as SequencedProducer
+    from inorder.sync import KeyRing as KeyRing
+    from inorder.sync import SyncClient as SyncClient
+    from inorder.sync import SyncSettings as SyncSettings
+
+_HOMES = {
+    "inorder.channel": ("ChannelLimits", "Delivery"),
+    "inorder.contract": ("HeaderContract",),
+    "inorder.failure": (
+        "BrokerFatal",
+        "DeliveryFailed",
+        "FlushTimeout",
+        "ForkedError",
+        "JournalError",
+        "ProducerError",
+        "QueueFull",
+        "RecordRefused",
+    ),
+    "inorder.sequenced": ("SequencedProducer",),
+    "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__version__ = "0.1.0"
+__all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604 - names, all of them
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'inorder' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,178 @@
+"""The header contract: what the headers of a record are called, and what they may say.
+
+Who writes events and who puts them in order read it here, so they agree:
+
+| header     |          | value                                                         |
+|------------|----------|---------------------------------------------------------------|
+| `sourceId` | required | UTF-8, 1 to 256 bytes                                         |
+| `seqNum`   | required | integer in [0, 2^63); not looked at in streams by time        |
+| `streamId` | optional | UTF-8, 1 to 249 bytes; absent: `default`                      |
+| `epoch`    | optional | integer in [0, 2^63)                                          |
+| `ts`       | optional | integer in the unit of the contract, or RFC 3339              |
+| `type`     | optional | UTF-8; absent: empty                                          |
+| `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
+
+Names are those of the preset `plain`. The section `headers:` of a topology file says the same in
+YAML; `HeaderContract` says it in code. Python alone is imported here.
+
+Proved by: tests/inorder/test_contract.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol
+
+Preset = Literal["plain", "cloudevents"]
+TimeUnit = Literal["ns", "us", "ms", "s"]
+
+DATA: Final = ""
+"""An ordinary event; every other kind is a control event and counted apart."""
+
+HEARTBEAT: Final = "heartbeat"
+"""From a producer, with a sequence number: nothing older than its time follows."""
+
+BYE: Final = "bye"
+"""From a producer, with a sequence number: the source leaves, wait for it no more."""
+
+PRODUCER_KINDS: Final = frozenset({HEARTBEAT, BYE})
+
+DEFAULT_STREAM: Final = "default"
+
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+MAX_SEQ: Final = MAX_INT64
+MAX_EPOCH: Final = MAX_INT64
+MAX_SOURCE_BYTES: Final = 256
+MAX_STREAM_BYTES: Final = 249
+MAX_NAME: Final = 256
+"""Characters of a header's name."""
+
+UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+class HeaderNames(NamedTuple):
+    """What the contract's headers are called on the wire."""
+
+    source: str
+    seq: str
+    ts: str
+    type: str
+    epoch: str
+    stream: str
+    kind: str
+
+
+PRESETS: Final[dict[Preset, HeaderNames]] = {
+    "plain": HeaderNames("sourceId", "seqNum", "ts", "type", "epoch", "streamId", "kind"),
+    "cloudevents": HeaderNames(
+        "ce_source", "ce_sequence", "ce_time", "ce_type", "ce_epoch", "ce_streamid", "ce_kind"
+    ),
+}
+
+STAMPED_NAMES: Final = (
+    "refTs",
+    "err",
+    "segment",
+    "arrival",
+    "at",
+    "lane",
+    "late",
+    "complete",
+    "errAll",
+    "reason",
+)
+"""Written by the stages on derived topics; a producer's header of such a name is
+replaced there."""
+
+
+class Contract(Protocol):
+    """A header contract, read from a topology file or made in code."""
+
+    @property
+    def preset(self) -> Preset: ...
+
+    @property
+    def ts_unit(self) -> TimeUnit: ...
+
+    def names(self) -> HeaderNames:
+        """The names as they stand on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderContract:
+    """A preset, the unit of `ts`, and names that differ from the preset's.
+
+    Must be that of the section `headers:` of the stream that reads the records. ValueError says
+    which field is wrong and what to write.
+    """
+
+    preset: Preset = "plain"
+    ts_unit: TimeUnit = "ns"
+    source: str | None = None
+    seq: str | None = None
+    ts: str | None = None
+    type: str | None = None
+    epoch: str | None = None
+    stream: str | None = None
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset {self.preset!r} is not known; write one of {list(PRESETS)}")
+        if self.ts_unit not in UNIT_NS:
+            raise ValueError(f"ts_unit {self.ts_unit!r} is not known; write one of {list(UNIT_NS)}")
+        names = self.names()
+        for field, name in zip(HeaderNames._fields, names, strict=True):
+            if not (0 < len(name) <= MAX_NAME and name.isascii() and name.isprintable()):
+                raise ValueError(
+                    f"{field}: {name!r} is no header name; write 1 to {MAX_NAME} printable ASCII"
+                )
+        if clashes := clashing(names):
+            field, name, taken = clashes[0]
+            raise ValueError(
+                f"{field}: the header {name} already stands for {taken};"
+                " give each field a header of its own"
+            )
+
+    def names(self) -> HeaderNames:
+        """The names as they stand on the wire, the preset's filled in."""
+        return filled(self, self.preset)
+
+
+def filled(renamed: object, preset: Preset) -> HeaderNames:
+    """The names that `renamed` has under the fields of `HeaderNames`, None: as in the preset."""
+    found = ((field, getattr(renamed, field)) for field in HeaderNames._fields)
+    return PRESETS[preset]._replace(**{field: name for field, name in found if name})
+
+
+def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
+    """(field, name, what has the name already), for each name that stands twice."""
+    found: list[tuple[str, str, str]] = []
+    taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
+    for field, name in zip(HeaderNames._fields, names, strict=True):
+        if name in taken:
+            found.append((field, name, taken[name]))
+        taken[name] = f"`{field}`"
+    return found
+
+
+def source_name_fault(name: str) -> str | None:
+    """Why `name` cannot be the name of a source, None if it can."""
+    if not name:
+        return "a source's name is empty"
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
+        return f"a source's name is longer than {MAX_SOURCE_BYTES} bytes"
+    return None
+
+
+def epoch_fault(epoch: int) -> str | None:
+    """Why `epoch` cannot be a header of the contract, None if it can."""
+    return None if 0 <= epoch <= MAX_EPOCH else f"epoch {epoch} is not in 0..{MAX_EPOCH}"
+
+
+def ascii_fault(what: str, value: str) -> str | None:
+    """Why `value` cannot be a header of the contract, None if it can."""
+    if not value.isascii() or not value.isprintable():
+        return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
+    return None

@@ -1,0 +1,170 @@
+"""Where a source's numbering goes on after a restart: one small file.
+
+The reader takes every number that is skipped for a lost record. So numbers may not
+be skipped, and none may be used twice, for the second would pass for a copy:
+
+* A clean close stores the exact next number; the next start goes on there, in the
+  same epoch, without a hole.
+* While the journal is open the file says "in use". A start that finds it so cannot
+  know which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the
+  reader neither misses nor drops anything.
+* Where there is no file yet, the epoch is `first_epoch`. The default of the callers
+  is the wall clock in seconds, so that a lost file, too, leads to a higher epoch.
+
+The file is replaced whole (written beside, synced, renamed, folder synced), twice per
+life of a producer and never per record. A lock file beside it keeps a second process
+from using the same numbers.
+
+A forked child lets go of the lock as soon as it lives and can store nothing: the numbers
+are its parent's, and when that dies the next start must find the lock free and the
+journal in use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import orjson
+
+from inorder.contract import epoch_fault
+from inorder.failure import ForkedError, JournalError
+from inorder.forked import is_ours, tell_child
+
+FORMAT: Final = 1
+
+
+class _Page(NamedTuple):
+    format: int
+    source: str
+    stream: str
+    epoch: int
+    next_seq: int | None  # None: in use, or left so by a crash
+
+
+def _page(content: bytes) -> _Page:
+    """ValueError for what is none."""
+    found = orjson.loads(content)
+    if not isinstance(found, dict) or set(found) != set(_Page._fields):
+        raise ValueError(f"a JSON object with {', '.join(_Page._fields)} was expected")
+    page = _Page(**found)
+    for field, of in (("format", int), ("source", str), ("stream", str), ("epoch", int)):
+        if type(found[field]) is not of:
+            raise ValueError(f"{field} is not {'text' if of is str else 'an integer'}")
+    if page.next_seq is not None and type(page.next_seq) is not int:
+        raise ValueError("next_seq is neither an integer nor null")
+    return page
+
+
+class Journal:
+    """Open once constructed, with `epoch` and `next_seq` to begin with.
+
+    JournalError: in use by another process, unreadable, or another source's.
+    """
+
+    def __init__(self, path: Path, source: str, stream: str, first_epoch: int) -> None:
+        self._path = path
+        self._source = source
+        self._stream = stream
+        self._pid = os.getpid()
+        self._lock: int | None = _locked(path)
+        tell_child(self)
+        try:
+            self.epoch, self.next_seq = self._begin(first_epoch)
+            self._write(None)
+        except BaseException:
+            self.release()
+            raise
+
+    def close(self, next_seq: int) -> None:
+        """Store the number to go on with; the journal is done with."""
+        if not is_ours(self._pid):
+            raise ForkedError(
+                f"journal {self._path} belongs to process {self._pid}, which forked this one;"
+                " leave it alone here"
+            )
+        try:
+            self._write(next_seq)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let go without a word, as a crash would: the next start is a new epoch."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)  # in a child this leaves the parent's hold on it
+
+    left_to_parent = release
+
+    def _begin(self, first_epoch: int) -> tuple[int, int]:
+        page = self._read()
+        if page is None:
+            return first_epoch, 0
+        if (page.source, page.stream) != (self._source, self._stream):
+            raise JournalError(
+                f"journal {self._path} is that of source {page.source!r} in stream"
+                f" {page.stream!r}, not of {self._source!r} in {self._stream!r}; give each"
+                " source a file of its own"
+            )
+        if page.next_seq is None:
+            if fault := epoch_fault(page.epoch + 1):
+                raise JournalError(f"journal {self._path} asks for a new epoch, but {fault}")
+            return page.epoch + 1, 0
+        return page.epoch, page.next_seq
+
+    def _read(self) -> _Page | None:
+        try:
+            page = _page(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise JournalError(
+                f"{self._path} is no readable journal ({error}); {_REMEDY}"
+            ) from error
+        if page.format != FORMAT or page.epoch < 0 or (page.next_seq or 0) < 0:
+            raise JournalError(f"{self._path} is no journal of this version; {_REMEDY}")
+        return page
+
+    def _write(self, next_seq: int | None) -> None:
+        page = _Page(FORMAT, self._source, self._stream, self.epoch, next_seq)
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(orjson.dumps(page._asdict(), option=orjson.OPT_APPEND_NEWLINE))
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            _sync_folder(self._path.parent)
+        except OSError as error:
+            raise JournalError(f"journal {self._path} cannot be written: {error}") from error
+
+
+_REMEDY: Final = "remove it and the source begins a new epoch, which must be higher than any before"
+
+
+def _locked(path: Path) -> int:
+    # Not on the journal itself: that file is replaced, and its lock with it.
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise JournalError(f"journal {path} cannot be locked: {error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise JournalError(
+            f"journal {path} is in use by another producer; a source has one at a time"
+        ) from error
+    return lock
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,279 @@
+"""Time sync in the background of a source.
+
+    client = SyncClient("press-7", SyncSettings("sync-1:4123,sync-2:4123"))
+    client.start()
+    ...                                  # client.clock() stamps the events
+    client.status().offset_ns
+    client.close()
+
+`SequencedProducer(sync=...)` does all this. What a round measures is the clock that
+stamps the events, `clock`, so the producer must stamp by that very clock. The servers
+publish the rounds; the source itself needs nothing of the answer, `status` is for people.
+
+A daemon thread for each server; nothing it meets ends it, and none of it reaches who
+publishes: an absent server, a name that does not resolve, a network that is down are
+counted, and tried again after a while, the name looked up anew. Where a name has several
+addresses (IPv6 and IPv4, say) the next one is tried after one that cannot be reached or is
+silent. `close` waits for the threads `timeout_s` at most.
+
+The answer's arrival is the kernel's stamp where there is one, carried over to the
+source's clock: as much before now as the wall clock says, if that is at most
+`MAX_DELAY_NS`.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from inorder.anchored_clock import AnchoredClock, ClockNs
+from inorder.sync import stamps
+from inorder.sync.conversation import Conversation
+from inorder.sync.jumps import JumpWatch, running_ns
+from inorder.sync.keys import KeyRing
+from inorder.sync.known import Interval
+from inorder.sync.packet import SIZE, source_fault
+from inorder.sync.reason import Reason
+from inorder.sync.settings import SyncSettings
+
+CLOSE_TIMEOUT_S: Final = 1.0
+TICK_S: Final = 0.2
+"""So often a thread that waits for an answer looks whether to end."""
+WATCH_S: Final = 1.0
+"""So often, at least, the clock is looked at for a jump."""
+MAX_DELAY_NS: Final = 50_000_000
+
+log = logging.getLogger("inorder.sync")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """What is known by one server; offset and error None where it is not known."""
+
+    server: str
+    offset_ns: int | None
+    error_ns: int | None
+    rounds: int
+    failures: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """What all servers that know something agree on: the cut of their intervals.
+
+    The offset is server - source: added to a stamp it gives the servers' time, give or
+    take the error. None: nothing is known (yet, or since a jump), or the servers do not
+    agree (`disagree`). `rounds` were taken by a server; `failures` by reason
+    (`inorder.sync.reason`).
+    """
+
+    offset_ns: int | None
+    error_ns: int | None
+    disagree: bool
+    segment: int
+    rounds: int
+    failures: dict[str, int]
+    servers: tuple[ServerStatus, ...]
+
+
+class SyncClient:
+    """See the module's docstring. ValueError for a name too long or without a key."""
+
+    def __init__(
+        self,
+        source: str,
+        settings: SyncSettings,
+        *,
+        clock: ClockNs | None = None,
+        running: ClockNs = running_ns,
+    ) -> None:
+        if fault := source_fault(source):
+            raise ValueError(fault)
+        self.source = source
+        self.clock: ClockNs = clock or AnchoredClock()
+        self._settings = settings
+        self._key = (settings.keys or KeyRing.open_to_all()).of(source)
+        self._watch = JumpWatch(self.clock, settings.max_skew_ppb, running)
+        self._closing = threading.Event()
+        self._talks: list[_Talk] = []
+        self._not_started = 0
+
+    def start(self, epoch: int = 0) -> None:
+        """Begin to ask; a second call does nothing. `epoch` is the source's."""
+        if self._talks or self._closing.is_set():
+            return
+        for host, port in self._settings.addresses():
+            conversation = Conversation(
+                self.source, epoch, self._key, self._settings, self.clock, self._watch
+            )
+            talk = _Talk(host, port, conversation, self.clock, self._closing)
+            self._talks.append(talk)
+            try:
+                talk.thread.start()
+            except RuntimeError as error:  # no more threads: no sync, but the source goes on
+                self._not_started += 1
+                log.error("time sync with %s: %s", talk.server, error)
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """End; a thread that hangs in a look-up of a name is left to itself."""
+        self._closing.set()
+        deadline_s = time.monotonic() + timeout_s
+        for talk in self._talks:
+            if talk.thread.ident is not None and talk.thread is not threading.current_thread():
+                talk.thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def status(self) -> SyncStatus:
+        """As of now."""
+        told = [talk.status() for talk in self._talks]
+        intervals = [interval for _, interval in told if interval is not None]
+        common: Interval | None = intervals[0] if intervals else None
+        for interval in intervals[1:]:
+            common = common and common.cut(interval)
+        failures: Counter[str] = Counter()
+        for status, _ in told:
+            failures.update(status.failures)
+        if self._not_started:
+            failures[Reason.FAILED] += self._not_started
+        return SyncStatus(
+            offset_ns=common.offset_ns if common else None,
+            error_ns=common.error_ns if common else None,
+            disagree=bool(intervals) and common is None,
+            segment=self._watch.segment,
+            rounds=sum(status.rounds for status, _ in told),
+            failures=dict(failures),
+            servers=tuple(status for status, _ in told),
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Talk:
+    """The thread and the socket of one server."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        conversation: Conversation,
+        clock: ClockNs,
+        closing: threading.Event,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.server = f"{host}:{port}"
+        self._conversation = conversation
+        self._clock = clock
+        self._closing = closing
+        self._guard = threading.Lock()  # of the conversation; never held while waiting
+        self._begins_with = 0
+        """Which of the name's addresses; the first that has not just failed."""
+        self.thread = threading.Thread(
+            target=self._run, name=f"inorder-sync {self.server}", daemon=True
+        )
+
+    def status(self) -> tuple[ServerStatus, Interval | None]:
+        with self._guard:
+            conversation = self._conversation
+            interval = conversation.interval()
+            status = ServerStatus(
+                self.server,
+                interval.offset_ns if interval else None,
+                interval.error_ns if interval else None,
+                conversation.rounds,
+                dict(conversation.failures),
+            )
+        return status, interval
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with self._connected() as endpoint:
+                    try:
+                        self._talk(endpoint)
+                    finally:
+                        self._begins_with += 1
+            except OSError as error:
+                log.debug("time sync with %s: %s", self.server, error)
+                with self._guard:
+                    self._conversation.on_unreachable(time.monotonic())
+            except Exception:
+                log.exception("time sync with %s failed; it is tried again", self.server)
+                with self._guard:
+                    self._conversation.on_failure(time.monotonic())
+            self._rest()
+
+    def _connected(self) -> socket.socket:
+        """To the first address that can be; OSError of the last where none can."""
+        found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
+        failure = OSError(f"{self._host} has no address")
+        for _ in found:
+            family, kind, protocol, _, address = found[self._begins_with % len(found)]
+            try:
+                return _endpoint(family, kind, protocol, address)
+            except OSError as error:
+                failure = error
+                self._begins_with += 1
+        raise failure
+
+    def _talk(self, endpoint: socket.socket) -> None:
+        """Until the end, or until the address has been silent for all tries."""
+        silences = self._conversation.silences
+        while not self._closing.is_set() and self._conversation.silences <= silences:
+            silences = self._conversation.silences
+            with self._guard:
+                packet = self._conversation.on_time(time.monotonic())
+            if packet is not None:
+                endpoint.send(packet)
+            if self._conversation.is_waiting:
+                self._listen(endpoint)
+            else:
+                self._closing.wait(self._until_due_s(WATCH_S))
+
+    def _listen(self, endpoint: socket.socket) -> None:
+        endpoint.settimeout(max(0.001, self._until_due_s(TICK_S)))
+        try:
+            raw, ancillary, _, _ = endpoint.recvmsg(SIZE + 1, stamps.ANCILLARY_SIZE)
+        except TimeoutError:
+            return
+        t4_ns = self._arrival_ns(ancillary)
+        with self._guard:
+            packet = self._conversation.on_packet(raw, t4_ns, time.monotonic())
+        if packet is not None:
+            endpoint.send(packet)
+
+    def _arrival_ns(self, ancillary: stamps.Ancillary) -> int:
+        received_ns = stamps.received_ns(ancillary)
+        wall_ns = time.time_ns()
+        now_ns = self._clock()  # second, so that the arrival is rather told too late
+        if received_ns is None or not 0 <= wall_ns - received_ns <= MAX_DELAY_NS:
+            return now_ns
+        return now_ns - (wall_ns - received_ns)
+
+    def _rest(self) -> None:
+        """Until the conversation is due again."""
+        while not self._closing.is_set() and self._until_due_s(WATCH_S) > 0:
+            self._closing.wait(self._until_due_s(WATCH_S))
+
+    def _until_due_s(self, longest_s: float) -> float:
+        return max(0.0, min(longest_s, self._conversation.due_s - time.monotonic()))
+
+
+def _endpoint(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
+    endpoint = socket.socket(family, kind, protocol)
+    try:
+        endpoint.connect(address)  # what others send does not come in
+        stamps.enable(endpoint)
+    except OSError:
+        endpoint.close()
+        raise
+    return endpoint

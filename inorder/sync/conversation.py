@@ -1,0 +1,300 @@
+"""The source's side of the protocol with one server, without a socket, a thread or a clock
+of its own: the caller asks when it is due, hands in what arrived, sends what is returned.
+
+A *round* is REQ, RSP, REPORT, ACK; a *burst* is some rounds one after the other.
+
+| what happens                                | what follows                                  |
+|---------------------------------------------|-----------------------------------------------|
+| no RSP within `timeout_s`                   | a new REQ (new nonce), `tries` in all         |
+| no ACK within `timeout_s`                   | the same REPORT again, `tries` in all         |
+| none of the tries is answered               | silence: wait 1, 2, 4 ... `resync_s` seconds, |
+|                                             | each cut by up to half at random              |
+| a round is done, or absurd                  | the next one, `gap_s` +-25 % after its begin  |
+| a burst is done                             | a wait of 5, 10, 20 ... `resync_s` seconds    |
+| the source's clock jumped                   | what is known is dropped; a first burst, now  |
+| the source's clock is beyond all reason     | counted; the next burst, after the usual wait |
+| the rounds contradict what was known        | the waits begin anew                          |
+| an answer to what is not asked, or a bad one| counted and dropped                           |
+
+Why the waits double: with the bounds of two bursts `span` apart the rate of the clock is
+known to about 2 * error / span. So the error grows by as much again while the span
+doubles, and a wait as long as the span costs about twice the error; a longer one is not
+worth its freshness, a shorter one not its packets. `wanted_error_ns` uses the same
+figure: the error grows by the smaller of that and `max_skew` each second.
+
+Bounds: one open packet; `known.MAX_ROUNDS`; failures by reason.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from inorder.anchored_clock import ClockNs
+from inorder.sync.jumps import JumpWatch
+from inorder.sync.keys import Key
+from inorder.sync.known import PPB, Interval, Known
+from inorder.sync.packet import (
+    ACK,
+    MAX_INT64,
+    MAX_UINT32,
+    NO_ROOM,
+    NO_SEAL,
+    REPORT,
+    REQ,
+    RSP,
+    TAKEN,
+    Packet,
+    body,
+    is_stamp,
+    parse,
+)
+from inorder.sync.reason import Reason
+from inorder.sync.settings import MIN_PAUSE_S, SyncSettings
+
+NS_PER_S: Final = 1_000_000_000
+MAX_TURNAROUND_NS: Final = NS_PER_S
+SHORTEST_BACKOFF_S: Final = 1.0
+GAP_JITTER: Final = 0.25
+PAUSE_JITTER: Final = 0.25
+
+
+class _Open(NamedTuple):
+    """What has been sent and not been answered; `awaited` is the kind of its answer."""
+
+    packet: Packet
+    raw: bytes
+    awaited: int
+    tries: int
+
+
+class Conversation:
+    """All `now_s` are of one clock that does not go back. `due_s`: when to call `on_time`."""
+
+    def __init__(
+        self,
+        source: str,
+        epoch: int,
+        key: Key,
+        settings: SyncSettings,
+        clock: ClockNs,
+        watch: JumpWatch,
+        *,
+        dice: random.Random | None = None,
+        nonce: Callable[[], int] = lambda: secrets.randbits(64),
+    ) -> None:
+        self._source = source
+        self._epoch = epoch
+        self._key = key
+        self._settings = settings
+        self._clock = clock
+        self._watch = watch
+        self._dice = dice or random.Random()
+        self._nonce = nonce
+        self._known = Known(settings.max_skew_ppb)
+        self._segment = watch.segment
+        self._open: _Open | None = None
+        self._left = settings.first_rounds
+        self._pause_s = settings.first_resync_s
+        self._begun_s = 0.0
+        self._round = 0
+        self.due_s = float("-inf")
+        self.silences = 0
+        """How often in a row no try was answered."""
+        self.rounds = 0
+        """Rounds that the server has taken."""
+        self.failures: Counter[str] = Counter()
+
+    @property
+    def is_waiting(self) -> bool:
+        """An answer is awaited."""
+        return self._open is not None
+
+    def interval(self) -> Interval | None:
+        """Where the offset to this server lies now, if it is known in this segment."""
+        if self._watch.segment != self._segment:
+            return None
+        return self._known.interval(self._clock())
+
+    def on_time(self, now_s: float) -> bytes | None:
+        """What is to be sent now, if anything."""
+        if self._watch.check() != self._segment:
+            self._begin_segment(now_s)
+        if now_s < self.due_s:
+            return None
+        if self._open is None:
+            return self._ask(now_s, tries=1)
+        return self._try_again(self._open, now_s)
+
+    def on_packet(self, raw: bytes, t4_ns: int, now_s: float) -> bytes | None:
+        """What is to be sent back at once, if anything; `t4_ns` by the source's clock."""
+        packet = parse(raw)
+        if isinstance(packet, Reason):
+            self.failures[packet] += 1
+        elif packet.key_id != self._key.id or not self._key.has_signed(raw):
+            self.failures[Reason.FORGED] += 1
+        elif self._open is None or not _answers(packet, self._open):
+            self.failures[Reason.UNEXPECTED] += 1
+        elif packet.kind == RSP:
+            return self._report(packet, t4_ns, now_s)
+        else:
+            self._close(packet, now_s)
+        return None
+
+    def on_unreachable(self, now_s: float) -> None:
+        """The system says that nothing can be sent there."""
+        self.failures[Reason.UNREACHABLE] += 1
+        self._give_up(now_s)
+
+    def on_failure(self, now_s: float) -> None:
+        """Something else went wrong on the way; it is tried again later."""
+        self.failures[Reason.FAILED] += 1
+        self._give_up(now_s)
+
+    def _ask(self, now_s: float, tries: int) -> bytes | None:
+        if tries == 1:
+            self._begun_s = now_s
+            self._round = (self._round + 1) & MAX_UINT32
+        nonce = self._nonce()
+        mono_ns = self._watch.mono_ns
+        t1_ns = self._clock()  # before it leaves: what follows looks like a longer way
+        if not is_stamp(t1_ns) or abs(mono_ns) > MAX_INT64:
+            self._end_burst(now_s)
+            return None
+        packet = Packet(
+            kind=REQ,
+            status=TAKEN,
+            key_id=self._key.id,
+            round=self._round,
+            epoch=self._epoch,
+            segment=self._segment & MAX_UINT32,
+            nonce=nonce,
+            t1_ns=t1_ns,
+            t2_ns=0,
+            t3_ns=0,
+            t4_ns=0,
+            mono_ns=mono_ns,
+            source=self._source,
+        )
+        return self._send(packet, RSP, tries, now_s)
+
+    def _send(self, packet: Packet, awaited: int, tries: int, now_s: float) -> bytes:
+        raw = self._key.signed(body(packet))
+        self._open = _Open(packet, raw, awaited, tries)
+        self.due_s = now_s + self._settings.timeout_s
+        return raw
+
+    def _try_again(self, sent: _Open, now_s: float) -> bytes | None:
+        is_last = sent.tries >= self._settings.tries
+        if sent.awaited == RSP:
+            self.failures[Reason.TIMEOUT] += 1
+            if not is_last:
+                return self._ask(now_s, sent.tries + 1)
+        elif not is_last:
+            return self._send(sent.packet, ACK, sent.tries + 1, now_s)
+        else:
+            self.failures[Reason.UNACKNOWLEDGED] += 1
+        self._give_up(now_s)
+        return None
+
+    def _report(self, answer: Packet, t4_ns: int, now_s: float) -> bytes | None:
+        if self._watch.check() != self._segment:
+            self._begin_segment(now_s)
+            return None
+        if not is_stamp(t4_ns):
+            self._end_burst(now_s)
+            return None
+        if self._is_absurd(answer, t4_ns):
+            self.failures[Reason.ABSURD] += 1
+            self._next(now_s)
+            return None
+        self._learn(answer, t4_ns)
+        report = answer._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
+        return self._send(report, ACK, 1, now_s)
+
+    def _is_absurd(self, answer: Packet, t4_ns: int) -> bool:
+        turnaround_ns = answer.t3_ns - answer.t2_ns
+        round_trip_ns = t4_ns - answer.t1_ns - turnaround_ns
+        return (
+            not 0 <= turnaround_ns <= MAX_TURNAROUND_NS
+            or t4_ns < answer.t1_ns
+            or round_trip_ns < -2 * self._settings.granularity_ns
+        )
+
+    def _learn(self, answer: Packet, t4_ns: int) -> None:
+        step_ns = self._settings.granularity_ns
+        before = self._known.contradictions
+        self._known.add(answer.t1_ns - step_ns, answer.t2_ns, answer.t3_ns - step_ns, t4_ns)
+        if self._known.contradictions != before:
+            self._pause_s = self._settings.first_resync_s
+
+    def _close(self, acknowledged: Packet, now_s: float) -> None:
+        if acknowledged.status == NO_ROOM:
+            self.failures[Reason.FULL] += 1
+        else:
+            self.rounds += 1
+        self.silences = 0
+        self._next(now_s)
+
+    def _next(self, now_s: float) -> None:
+        self._open = None
+        self._left -= 1
+        if self._left > 0:
+            gap_s = self._settings.gap_s * self._dice.uniform(1 - GAP_JITTER, 1 + GAP_JITTER)
+            self.due_s = max(now_s, self._begun_s + gap_s)
+        else:
+            self._left = self._settings.rounds
+            self.due_s = now_s + self._wait_s() * self._dice.uniform(1 - PAUSE_JITTER, 1)
+
+    def _end_burst(self, now_s: float) -> None:
+        """The source's clock is of no use, and will hardly be in the next 20 ms."""
+        self.failures[Reason.SOURCE_CLOCK] += 1
+        self._left = 1
+        self._next(now_s)
+
+    def _wait_s(self) -> float:
+        settings = self._settings
+        wait_s = self._pause_s
+        self._pause_s = min(2 * wait_s, settings.resync_s)
+        known = self._known.interval(self._clock())
+        if settings.wanted_error_ns is not None and known is not None:
+            growth_ppb = settings.max_skew_ppb
+            if self._known.span_ns:
+                growth_ppb = min(growth_ppb, 2 * known.error_ns * PPB // self._known.span_ns)
+            room_ns = max(0, settings.wanted_error_ns - known.error_ns)
+            wait_s = min(wait_s, room_ns / max(1, growth_ppb))
+        return max(wait_s, MIN_PAUSE_S)
+
+    def _give_up(self, now_s: float) -> None:
+        self._open = None
+        longest_s = min(SHORTEST_BACKOFF_S * 2 ** min(self.silences, 30), self._settings.resync_s)
+        self.silences += 1
+        self.due_s = now_s + longest_s * self._dice.uniform(0.5, 1)
+
+    def _begin_segment(self, now_s: float) -> None:
+        self._segment = self._watch.segment
+        self.failures[Reason.JUMP] += self._open is not None
+        self._open = None
+        self._known.clear()
+        self._left = self._settings.first_rounds
+        self._pause_s = self._settings.first_resync_s
+        self.due_s = now_s
+
+
+def _answers(packet: Packet, sent: _Open) -> bool:
+    """Whether it is the awaited answer: all that a server may not write is as it was sent."""
+    if packet.kind != sent.awaited:
+        return False
+    if packet.kind == ACK:
+        expected = sent.packet._replace(kind=ACK, status=packet.status, signature=packet.signature)
+        return packet == expected
+    return packet == sent.packet._replace(
+        kind=RSP,
+        t2_ns=packet.t2_ns,
+        t3_ns=packet.t3_ns,
+        cookie=packet.cookie,
+        signature=packet.signature,
+    )

@@ -1,0 +1,237 @@
+"""Who may speak for which source: the key file, and signatures.
+
+The file is TOML, the same on the server's side and the source's, a table for each key:
+
+    [[key]]
+    id = 7
+    secret = "HEX"
+    sources = ["press-7", "press 8"]
+
+`id` is 1 to 4294967295. The secret is random, 16 to 64 bytes, as 32 to 128 hex digits
+(`openssl rand -hex 32`). Without `sources` it is a *group key*: for every source that no other
+key names. A source may have several keys, the last one in the file is what it uses itself; so
+keys are exchanged without a gap: add, distribute, remove. Who holds a group key can speak for
+any source of the group.
+
+A signature is HMAC-SHA-256 of the packet's first 160 bytes, its first 16 bytes kept.
+
+Without keys (`KeyRing.open_to_all`) everybody may speak for everybody: for loopback, and
+for networks in which that is so anyway.
+"""
+
+from __future__ import annotations
+
+import hmac
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from inorder.sync.packet import BODY_SIZE, MAX_UINT32, NO_KEY, NO_SEAL, source_fault
+
+SEAL_SIZE: Final = 16
+MIN_SECRET_BYTES: Final = 16
+MAX_SECRET_BYTES: Final = 64
+MAX_FILE_BYTES: Final = 64 << 20
+
+FORM: Final = '[[key]], id = 7, secret = "HEX", sources = ["press-7"]'
+"""A table of the file, as messages show it."""
+
+
+class BadKeys(ValueError):
+    """A key file that cannot be used: where, what, and what to write instead."""
+
+
+class Key:
+    """A secret, ready to seal and sign with."""
+
+    __slots__ = ("_begun", "id")
+
+    def __init__(self, key_id: int, secret: bytes) -> None:
+        self.id = key_id
+        self._begun = hmac.new(secret, digestmod="sha256")
+
+    def seal(self, content: bytes) -> bytes:
+        """The first 16 bytes of the HMAC-SHA-256."""
+        mac = self._begun.copy()
+        mac.update(content)
+        return mac.digest()[:SEAL_SIZE]
+
+    def signed(self, body: bytes) -> bytes:
+        """The whole packet of this body."""
+        return body + self.seal(body)
+
+    def has_signed(self, raw: bytes) -> bool:
+        """Whether a whole packet bears its signature."""
+        return hmac.compare_digest(self.seal(raw[:BODY_SIZE]), raw[BODY_SIZE:])
+
+
+class NoKey(Key):
+    """In place of a key where there is none: packets are signed with zeros."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(NO_KEY, bytes(MIN_SECRET_BYTES))
+
+    def signed(self, body: bytes) -> bytes:
+        return body + NO_SEAL
+
+    def has_signed(self, raw: bytes) -> bool:
+        return raw[BODY_SIZE:] == NO_SEAL
+
+
+class GivenKey(NamedTuple):
+    """A key at hand; without sources it is a group key."""
+
+    id: int
+    secret: bytes
+    sources: Sequence[str] = ()
+
+
+class _Table(NamedTuple):
+    """A table of the file, checked."""
+
+    id: int
+    secret: str
+    sources: Sequence[str] | None
+
+
+def _tables(content: str) -> list[_Table]:
+    """BadKeys for what a key file does not hold, TOMLDecodeError for what is no TOML."""
+    document = tomllib.loads(content)
+    _refuse_others(document, {"key"}, "the file")
+    tables = document.get("key", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise BadKeys("`key` is not a list of tables")
+    return [_table(table, f"table {number}") for number, table in enumerate(tables, 1)]
+
+
+def _table(table: Mapping[str, object], where: str) -> _Table:
+    _refuse_others(table, set(_Table._fields), where)
+    for field in ("id", "secret"):
+        if field not in table:
+            raise BadKeys(f"{where}: `{field}` is missing")
+    key_id, secret, sources = (table.get(field) for field in _Table._fields)
+    if not isinstance(key_id, int) or isinstance(key_id, bool) or not 1 <= key_id <= MAX_UINT32:
+        raise BadKeys(f"{where}: `id` is not an integer from 1 to {MAX_UINT32}")
+    if not isinstance(secret, str):
+        raise BadKeys(f"{where}: `secret` is not text")
+    if sources is None:
+        return _Table(key_id, secret, None)
+    if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
+        raise BadKeys(f"{where}: `sources` is not a list of names")
+    return _Table(key_id, secret, sources)
+
+
+def _refuse_others(table: Mapping[str, object], known: set[str], where: str) -> None:
+    if unknown := sorted(set(table) - known):
+        raise BadKeys(f"{where}: {unknown[0]!r} is not known here")
+
+
+class KeyRing:
+    """All keys of a file. `of_source`: source to its keys' ids, the last one its own."""
+
+    def __init__(self, keys: Mapping[int, Key], of_source: Mapping[str, tuple[int, ...]]) -> None:
+        self._keys = dict(keys)
+        self._of_source = dict(of_source)
+        named = {key_id for ids in self._of_source.values() for key_id in ids}
+        self._of_groups = tuple(key_id for key_id in self._keys if key_id not in named)
+
+    @classmethod
+    def open_to_all(cls) -> Self:
+        """No authentication at all."""
+        return cls({NO_KEY: NoKey()}, {})
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """BadKeys names the key and what to write."""
+        try:
+            content = _content(Path(path))
+        except OSError as error:
+            raise BadKeys(f"{path}: {error.strerror}; give a readable key file") from error
+        except UnicodeDecodeError as error:
+            raise BadKeys(f"{path}: not UTF-8 text; give a key file") from error
+        return cls.parse(content, str(path))
+
+    @classmethod
+    def parse(cls, content: str, name: str = "keys") -> Self:
+        """`content` as in the file; `name` is for messages, which tell no secret."""
+        try:
+            tables = _tables(content)
+        except (tomllib.TOMLDecodeError, BadKeys) as error:
+            raise BadKeys(f"{name}: {error}; write each key as: {FORM}") from None
+        if not tables:
+            raise BadKeys(f"{name}: no key in it; write each as: {FORM}")
+        try:
+            return cls.holding(_given(table) for table in tables)
+        except BadKeys as error:
+            raise BadKeys(f"{name}: {error}") from None
+
+    @classmethod
+    def holding(cls, given: Iterable[GivenKey]) -> Self:
+        """Of keys at hand, in the order of a file. BadKeys for an id twice or a bad name."""
+        keys: dict[int, Key] = {}
+        of_source: dict[str, tuple[int, ...]] = {}
+        for key_id, secret, sources in given:
+            if key_id in keys:
+                raise BadKeys(f"key {key_id} is there twice; give each an id of its own")
+            keys[key_id] = Key(key_id, secret)
+            for source in dict.fromkeys(sources):
+                if fault := source_fault(source):
+                    raise BadKeys(f"key {key_id}: {fault}")
+                of_source[source] = (*of_source.get(source, ()), key_id)
+        return cls(keys, of_source)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def key(self, key_id: int) -> Key | None:
+        return self._keys.get(key_id)
+
+    def admits(self, key_id: int, source: str) -> bool:
+        """Whether this key may speak for this source."""
+        own = self._of_source.get(source)
+        return key_id in (self._of_groups if own is None else own)
+
+    def of(self, source: str) -> Key:
+        """What the source signs with. BadKeys if there is none."""
+        ids = self._of_source.get(source) or self._of_groups
+        if not ids:
+            raise BadKeys(
+                f"no key for source {source!r}; add it to the `sources` of a key in the key file,"
+                " or a key without `sources` for all"
+            )
+        return self._keys[ids[-1]]
+
+
+def _content(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise BadKeys(f"{path}: larger than {MAX_FILE_BYTES} bytes; that is no key file")
+    return content.decode("utf-8")
+
+
+def _given(table: _Table) -> GivenKey:
+    if table.sources is not None and not table.sources:
+        raise BadKeys(
+            f"key {table.id}: `sources` is empty; name one, or leave it out for a group key"
+        )
+    return GivenKey(table.id, _secret(table.secret, table.id), table.sources or ())
+
+
+def _secret(digits: str, key_id: int) -> bytes:
+    # What was given is never told: messages end in logs.
+    try:
+        secret = bytes.fromhex(digits)
+    except ValueError:
+        raise BadKeys(
+            f"the secret of key {key_id} is not hex; make one with: openssl rand -hex 32"
+        ) from None
+    if not MIN_SECRET_BYTES <= len(secret) <= MAX_SECRET_BYTES:
+        raise BadKeys(
+            f"the secret of key {key_id} has {len(secret)} bytes, not {MIN_SECRET_BYTES} to"
+            f" {MAX_SECRET_BYTES}; make one with: openssl rand -hex 32"
+        )
+    return secret

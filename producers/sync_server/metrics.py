@@ -1,0 +1,70 @@
+"""The sync server's counts as Prometheus reads them; names begin with `inorder_sync_`.
+
+    packets_total{outcome}   answered (a REQ), taken (a REPORT), or the reason why not
+                             (`inorder.sync.reason`): every packet once, `unsent` apart,
+                             which counts replies that the system did not take
+    samples_total{outcome}   delivered to the topic; lost on the way; refused, for no room
+    samples_waiting          taken and not yet delivered
+    addresses                that the limiter knows
+    clock_steps_total        of the server's own clock
+    kernel_stamps            1 if receive stamps are the kernel's
+
+Labels are of a fixed set, never a source or an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from inorder.sync.reason import Reason
+from producers.sync_server.answering import ANSWERED, REPORTED
+from producers.sync_server.publishing import Publishing
+from producers.sync_server.server import SyncServer
+
+_CLIENTS_OWN = (
+    Reason.TIMEOUT,
+    Reason.UNACKNOWLEDGED,
+    Reason.UNEXPECTED,
+    Reason.JUMP,
+    Reason.SOURCE_CLOCK,
+    Reason.UNREACHABLE,
+    Reason.FAILED,
+)
+OUTCOMES = (ANSWERED, REPORTED, *(each for each in Reason if each not in _CLIENTS_OWN))
+
+
+class ServerCollector(Collector):
+    """Register it with a registry; read from any thread."""
+
+    def __init__(self, server: SyncServer, publishing: Publishing) -> None:
+        self._server = server
+        self._publishing = publishing
+
+    def collect(self) -> Iterable[Metric]:
+        server, publishing = self._server, self._publishing
+        packets = CounterMetricFamily(
+            "inorder_sync_packets", "Packets by what became of them", labels=["outcome"]
+        )
+        for outcome in OUTCOMES:
+            packets.add_metric([outcome], server.counts[outcome])
+        yield packets
+        samples = CounterMetricFamily(
+            "inorder_sync_samples", "Rounds reported, by what became of them", labels=["outcome"]
+        )
+        for outcome in ("delivered", "lost", "refused"):
+            samples.add_metric([outcome], getattr(publishing, outcome))
+        yield samples
+        waiting = publishing.taken - publishing.delivered - publishing.lost
+        yield _gauge("samples_waiting", "Samples on their way to the topic", max(0, waiting))
+        yield _gauge("addresses", "Addresses that the limiter knows", server.addresses)
+        yield _gauge("kernel_stamps", "Receive stamps are the kernel's", server.kernel_stamps)
+        yield CounterMetricFamily(
+            "inorder_sync_clock_steps", "Steps of the server's clock", value=server.steps
+        )
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"inorder_sync_{name}", text, value=value)

@@ -1,0 +1,170 @@
+"""Samples on their way to `clock.offsets`: to Kafka in batches, or as lines to a stream.
+
+A record's key is the source, so a source's samples are in one partition and in order; its
+value is JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, `mono`
+where the source tells it.
+
+A broker that is away never stops the exchange: samples wait, `QUEUE_RECORDS` at most and
+for `DELIVERY_TIMEOUT_S`; what finds no room or runs out of time is counted and gone. A
+lost sample costs a source nothing but freshness. `lines` has the form that `inorder replay`
+takes for clock lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import IO, Final, Protocol
+
+import orjson
+
+from inorder.channel import Channel, ChannelLimits, Coordinates, Settings
+from inorder.failure import BrokerFatal, DeliveryFailed, FlushTimeout, QueueFull, RecordRefused
+from inorder.sync.packet import Packet
+from producers.sync_server.answering import sample_line
+
+QUEUE_RECORDS: Final = 100_000
+QUEUE_BYTES: Final = 64 << 20
+DELIVERY_TIMEOUT_S: Final = 60.0
+LINGER_MS: Final = 20
+FLUSH_TIMEOUT_S: Final = 5.0
+TOLD_EVERY_S: Final = 10.0
+STUCK_S: Final = 10.0
+
+log = logging.getLogger("inorder.sync")
+
+
+class Publishing(Protocol):
+    """Where samples go. All calls come from one thread, `trouble` and counts apart.
+
+    taken = delivered + lost + waiting; `refused` found no room and were not taken."""
+
+    taken: int
+    delivered: int
+    lost: int
+    refused: int
+
+    def take(self, sample: Packet) -> bool:
+        """Whether there was room for it. Never waits."""
+
+    def turn(self) -> None:
+        """Called often: what is done, is counted."""
+
+    def trouble(self) -> str:
+        """Why samples do not arrive, empty if they do."""
+
+    def close(self) -> None:
+        """Let what waits arrive, for a bounded time."""
+
+
+class TopicPublishing:
+    """To a topic. `server` is the name that samples bear."""
+
+    def __init__(
+        self, brokers: str, topic: str, server: str, settings: Settings | None = None
+    ) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self._server = server
+        self._settings: Settings = {"linger.ms": LINGER_MS, **(settings or {})}
+        self._channel = self._new_channel()
+        self._delivered_before = 0
+        self.taken = 0
+        self.delivered = 0
+        self.lost = 0
+        self.refused = 0
+        self._moved_s = time.monotonic()
+        self._told_s = float("-inf")
+
+    def take(self, sample: Packet) -> bool:
+        value = orjson.dumps(sample_line(sample, self._server))
+        coordinates = Coordinates(sample.source, sample.epoch, sample.round)
+        try:
+            self._channel.send(coordinates, sample.source.encode(), value, [])
+        except (QueueFull, RecordRefused, BrokerFatal) as error:
+            self.refused += 1
+            self._tell(str(error))
+            if isinstance(error, BrokerFatal):
+                self._renew()
+            return False
+        if self.taken == self.delivered + self.lost:
+            self._moved_s = time.monotonic()  # nothing waited before this one
+        self.taken += 1
+        return True
+
+    def turn(self) -> None:
+        self._channel.poll()
+        delivered = self._delivered_before + self._channel.delivered
+        if delivered != self.delivered:
+            self.delivered = delivered
+            self._moved_s = time.monotonic()
+        self._count_failures()
+
+    def trouble(self) -> str:
+        waiting = self.taken - self.delivered - self.lost
+        if waiting > 0 and time.monotonic() - self._moved_s > STUCK_S:
+            return f"{waiting} samples wait for {self._topic}; check the brokers"
+        return ""
+
+    def close(self) -> None:
+        try:
+            self._channel.flush(FLUSH_TIMEOUT_S)
+        except FlushTimeout as error:
+            log.warning("%s; they are given up", error)
+            self._channel.purge()
+        self.turn()
+
+    def _count_failures(self) -> None:
+        if not self._channel.failed:
+            return
+        try:
+            self._channel.raise_failures()
+        except DeliveryFailed as failed:
+            self.lost += failed.count
+            self._tell(f"{failed.count} samples lost; the first: {failed.failures[0].reason}")
+
+    def _renew(self) -> None:
+        """The client has given up for good: another one begins."""
+        self._channel.purge()
+        self.turn()
+        self._delivered_before = self.delivered
+        self._channel = self._new_channel()
+
+    def _new_channel(self) -> Channel:
+        limits = ChannelLimits(QUEUE_RECORDS, QUEUE_BYTES, 0.0, DELIVERY_TIMEOUT_S)
+        return Channel(self._brokers, self._topic, limits=limits, settings=self._settings)
+
+    def _tell(self, what: str) -> None:
+        now_s = time.monotonic()
+        if now_s - self._told_s >= TOLD_EVERY_S:
+            self._told_s = now_s
+            log.warning("%s (%d samples lost so far)", what, self.lost + self.refused)
+
+
+class LinePublishing:
+    """As JSON lines, for trying out and for `inorder replay`."""
+
+    def __init__(self, stream: IO[bytes], server: str) -> None:
+        self._stream = stream
+        self._server = server
+        self.taken = 0
+        self.delivered = 0
+        self.lost = 0
+        self.refused = 0
+
+    def take(self, sample: Packet) -> bool:
+        line = {"clock": sample.source, **sample_line(sample, self._server)}
+        self._stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        self.taken += 1
+        return True
+
+    def turn(self) -> None:
+        if self.delivered != self.taken:
+            self._stream.flush()
+            self.delivered = self.taken
+
+    def trouble(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.turn()

@@ -1,0 +1,210 @@
+"""The sync server: one UDP socket, one thread, one core.
+
+A turn waits for packets and takes up to `BATCH` of them, each with the kernel's receive
+stamp where there is one. A packet is first held against its address's rate, then given
+to the protocol (`answering`). Everything that comes to nothing is counted by its reason.
+
+What happens to the server's wall clock is seen at the next turn: a step of more than
+`STEP_NS` against the monotonic clock renews the server's secret, so no round that lies
+across it is believed.
+
+Replies go out from the address the socket is bound to: on a machine with several
+addresses bind to the one that the sources ask.
+
+Memory: the socket's buffer, the limiter's table, the reports remembered; each has a
+bound in `ServerLimits`. Packets that find the socket's buffer full are dropped by the
+kernel and counted by it alone.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import select
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inorder.sync import stamps
+from inorder.sync.keys import KeyRing
+from inorder.sync.packet import SIZE, Packet
+from inorder.sync.reason import Reason
+from producers.sync_server.answering import MAX_REPORTS, Answerer
+from producers.sync_server.limiter import AddressLimiter
+
+BATCH: Final = 256
+TURN_S: Final = 0.2
+"""The longest wait of a turn; so often a stop, a step and the publisher are looked at."""
+STEP_NS: Final = 1_000_000
+HURRIED_NS: Final = 200_000
+"""Two clocks read further apart than this are not compared."""
+SO_RCVBUFFORCE: Final = 33
+"""Of Linux; the library does not name it."""
+
+log = logging.getLogger("inorder.sync")
+
+
+class BindFailed(Exception):
+    """The server cannot listen where it was told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """See the module's docstring. `rate_per_s` and `burst` are packets of one address."""
+
+    rate_per_s: float = 1_000.0
+    burst: int = 2_000
+    max_addresses: int = 100_000
+    max_reports: int = MAX_REPORTS
+    buffer_bytes: int = 8 << 20
+
+
+class SyncServer:
+    """Bound once constructed; `run` serves until `stop`.
+
+    `take` is given every sample, in the serving thread, and says whether there was room;
+    `on_turn` is called after each turn.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        keys: KeyRing,
+        take: Callable[[Packet], bool],
+        *,
+        limits: ServerLimits | None = None,
+        on_turn: Callable[[], object] = lambda: None,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        limits = limits or ServerLimits()
+        self._now_ns = now_ns
+        self._on_turn = on_turn
+        self._answerer = Answerer(keys, take, now_ns=now_ns, max_reports=limits.max_reports)
+        self._limiter = AddressLimiter(limits.rate_per_s, limits.burst, limits.max_addresses)
+        self._stopping = threading.Event()
+        self._mono_ns: int | None = None
+        self.counts: Counter[str] = Counter()
+        """Packets by outcome: `answering.ANSWERED`, `REPORTED`, or a `Reason`."""
+        self.steps = 0
+        self.turned_s = time.monotonic()
+        self._socket = _bound(host, port, limits.buffer_bytes)
+        self._arrivals = select.poll()
+        self._arrivals.register(self._socket, select.POLLIN)
+        self.kernel_stamps = stamps.enable(self._socket)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+
+    @property
+    def addresses(self) -> int:
+        """How many addresses the limiter knows."""
+        return len(self._limiter)
+
+    def run(self) -> None:
+        """Serve until `stop`; then the socket is closed."""
+        log.info(
+            "sync server on %s port %d; receive stamps are %s",
+            *self.address,
+            "the kernel's" if self.kernel_stamps else "taken by the program: less sharp",
+        )
+        try:
+            while not self._stopping.is_set():
+                self.turn()
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        """From any thread or a signal's handler; `run` returns within `TURN_S`."""
+        self._stopping.set()
+
+    def turn(self) -> None:
+        """Wait for packets, `TURN_S` at most, and work on those that are there."""
+        self._arrivals.poll(TURN_S * 1000)
+        self._watch_clock()
+        self._drain()
+        self._on_turn()
+        self.turned_s = time.monotonic()
+
+    def _drain(self) -> None:
+        receive, handle = self._socket.recvmsg, self._handle
+        for _ in range(BATCH):
+            try:
+                raw, ancillary, _, address = receive(SIZE + 1, stamps.ANCILLARY_SIZE)
+            except BlockingIOError:
+                return
+            except OSError as error:  # a network's passing trouble, told through the socket
+                log.debug("receiving: %s", error)
+                return
+            handle(raw, ancillary, address)
+
+    def _handle(self, raw: bytes, ancillary: stamps.Ancillary, address: Any) -> None:
+        if not self._limiter.admits(address[0], time.monotonic()):
+            self.counts[Reason.RATE] += 1
+            return
+        received_ns = stamps.received_ns(ancillary) if ancillary else None
+        reply, _, outcome = self._answerer.answer(
+            raw, self._now_ns() if received_ns is None else received_ns
+        )
+        self.counts[outcome] += 1
+        if reply is None:
+            return
+        try:
+            self._socket.sendto(reply, address)
+        except OSError:  # no way there, or no room: the source asks again
+            self.counts[Reason.UNSENT] += 1
+
+    def _watch_clock(self) -> None:
+        before_ns = time.monotonic_ns()
+        now_ns = self._now_ns()
+        after_ns = time.monotonic_ns()
+        if after_ns - before_ns > HURRIED_NS:
+            return
+        mono_ns = now_ns - after_ns
+        if self._mono_ns is not None and abs(mono_ns - self._mono_ns) > STEP_NS:
+            self.steps += 1
+            self._answerer.renew()
+            log.warning("the server's clock stepped by %d ns", mono_ns - self._mono_ns)
+        self._mono_ns = mono_ns
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`, a name or an address."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+        return all(
+            ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found
+        )
+    except (OSError, ValueError):
+        return False
+
+
+def _bound(host: str, port: int, buffer_bytes: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
+        )[0]
+        endpoint = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise BindFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    try:
+        endpoint.bind(address)
+    except OSError as error:
+        endpoint.close()
+        raise BindFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    endpoint.setblocking(False)  # noqa: FBT003
+    _widen(endpoint, buffer_bytes)
+    return endpoint
+
+
+def _widen(endpoint: socket.socket, buffer_bytes: int) -> None:
+    """Room for a flood to lie in, while others' packets come; as much as is allowed."""
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    if sys.platform == "linux":
+        try:  # beyond the system's bound, for who may
+            endpoint.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer_bytes)
+        except OSError:
+            pass

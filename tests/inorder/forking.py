@@ -1,0 +1,63 @@
+"""A source that forks, run as a program: BROKERS TOPIC JOURNAL.
+
+It sends three records, then forks a child that tries all it may not, leaves the `with`
+and ends as any program does; then one that lives on. Standard output tells what came of
+it, a line each, the last one the id of the living child. It waits to be killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from inorder.failure import ForkedError
+from inorder.sequenced import SequencedProducer
+
+LIVES_S = 60
+
+
+def tries(producer: SequencedProducer) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "send": lambda: producer.send(b"from the child"),
+        "heartbeat": producer.heartbeat,
+        "flush": producer.flush,
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            print(name, "was done", flush=True)
+        except ForkedError as error:
+            print(name, error, flush=True)
+
+
+def main() -> None:
+    brokers, topic, journal = sys.argv[1:]
+    warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: that is the test
+    with SequencedProducer(brokers, topic, "s1", journal=Path(journal), first_epoch=40) as producer:
+        for _ in range(3):
+            producer.send(b"x")
+        producer.flush()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(ZeroDivisionError), producer:
+                tries(producer)
+                raise ZeroDivisionError
+            return  # and so leaves the outer `with`, too, and ends as any program does
+        print("child ended with", os.waitpid(child, 0)[1], flush=True)
+        producer.send(b"x")
+        producer.flush()
+        living = os.fork()
+        if living == 0:
+            time.sleep(LIVES_S)
+            os._exit(0)
+        print(living, flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

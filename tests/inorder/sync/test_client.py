@@ -1,0 +1,267 @@
+"""Examples: the client on real sockets, and what becomes of it where there is trouble."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from infra.poll import wait_until
+from inorder.anchored_clock import AnchoredClock
+from inorder.sync import stamps
+from inorder.sync.client import SyncClient, _Talk
+from inorder.sync.conversation import Conversation
+from inorder.sync.keys import BadKeys, KeyRing
+from inorder.sync.packet import UNKNOWN_MONO
+from inorder.sync.reason import Reason
+from inorder.sync.settings import SyncSettings
+from tests.inorder.sync.key_file import key_table
+from tests.inorder.sync.sockets import LOOPBACK, TIMEOUT_S, Running, serving
+
+HOUR_NS = 3_600 * 10**9
+KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1"))
+
+
+def hour_behind() -> AnchoredClock:
+    return AnchoredClock(wall_ns=lambda: time.time_ns() - HOUR_NS)
+
+
+def settings(servers: str, **more: object) -> SyncSettings:
+    return SyncSettings(servers, timeout_s=0.2, tries=2, **more)  # type: ignore[arg-type]
+
+
+def wait_failed(client: SyncClient, reason: Reason) -> None:
+    wait_until(lambda: client.status().failures.get(reason, 0) > 0, TIMEOUT_S, reason)
+
+
+def test_a_clock_an_hour_behind_is_measured() -> None:
+    """Both ends are of one machine, so the truth is known."""
+    with serving(KEYS) as server:
+        clock = hour_behind()
+        with SyncClient("s1", settings(server.name, keys=KEYS), clock=clock) as client:
+            server.wait_taken(10)
+            status = client.status()
+            truth_ns = time.time_ns() - clock()
+        assert status.offset_ns is not None
+        assert status.error_ns is not None
+        assert abs(status.offset_ns - truth_ns) <= status.error_ns + 100_000
+        assert status.error_ns < 50_000_000
+        assert (status.rounds >= 9, status.segment, status.disagree) == (True, 0, False)
+        for sample in server.taken:
+            assert sample.source == "s1"
+            assert sample.t3_ns - sample.t4_ns <= truth_ns + 10_000
+            assert truth_ns - 10_000 <= sample.t2_ns - sample.t1_ns
+            assert sample.mono_ns != UNKNOWN_MONO
+        assert len({sample.mono_ns for sample in server.taken}) == 1
+
+
+def test_all_servers_are_asked_and_each_is_told_of() -> None:
+    with serving() as one, serving() as two:
+        with SyncClient("s1", settings(f"{one.name},{two.name}")) as client:
+            one.wait_taken(10)
+            two.wait_taken(10)
+            wait_until(lambda: client.status().rounds >= 20, TIMEOUT_S, "both bursts")
+            status = client.status()
+        assert [each.server for each in status.servers] == [one.name, two.name]
+        assert all(each.offset_ns is not None for each in status.servers)
+        assert status.offset_ns is not None
+        assert status.error_ns is not None
+        assert status.error_ns <= min(each.error_ns or 0 for each in status.servers) + 10**6
+
+
+def test_servers_that_do_not_agree_are_told() -> None:
+    with serving() as one, serving(now_ns=lambda: time.time_ns() + HOUR_NS) as two:
+        # The liar's kernel is honest; only stamps of its own lie.
+        two.server._socket.setsockopt(socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS, 0)
+        with SyncClient("s1", settings(f"{one.name},{two.name}")) as client:
+            one.wait_taken(10)
+            two.wait_taken(10)
+            wait_until(lambda: client.status().disagree, TIMEOUT_S, "the quarrel")
+            status = client.status()
+        assert (status.offset_ns, status.error_ns) == (None, None)
+        told_ns = [each.offset_ns for each in status.servers]
+        assert told_ns[0] is not None
+        assert told_ns[1] is not None
+        assert abs(told_ns[1] - told_ns[0] - HOUR_NS) < 10**9
+
+
+def test_a_dead_server_does_not_spoil_the_others() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute, serving() as alive:
+        mute.bind((LOOPBACK, 0))
+        names = f"{LOOPBACK}:{mute.getsockname()[1]},{alive.name}"
+        with SyncClient("s1", settings(names)) as client:
+            alive.wait_taken(10)
+            wait_failed(client, Reason.TIMEOUT)
+            status = client.status()
+        assert status.offset_ns is not None
+        assert status.servers[0].rounds == 0
+
+
+@pytest.mark.parametrize("first", ["unreachable", "refused", "silent"])
+def test_the_other_addresses_of_a_name_are_tried(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a name whose IPv6 address leads nowhere."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute, serving() as alive:
+        mute.bind((LOOPBACK, 0))
+        bad = {
+            "unreachable": ("255.255.255.255", 4123),  # no socket may be connected to it
+            "refused": (LOOPBACK, 1),
+            "silent": mute.getsockname(),
+        }[first]
+        kind = (socket.AF_INET, socket.SOCK_DGRAM, 0, "")
+        both = [(*kind, bad), (*kind, (LOOPBACK, alive.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+        with SyncClient("s1", settings("sync.example:4123")) as client:
+            alive.wait_taken(10)
+            wait_until(lambda: client.status().rounds >= 10, TIMEOUT_S, "a burst")
+
+
+def test_a_server_that_comes_back_is_found() -> None:
+    first = Running()
+    with SyncClient("s1", settings(first.name)) as client:
+        try:
+            first.wait_taken(3)
+        finally:
+            first.stop()
+        wait_until(
+            lambda: not {Reason.UNREACHABLE, Reason.TIMEOUT}.isdisjoint(client.status().failures),
+            TIMEOUT_S,
+            "the silence",
+        )
+        with serving(port=first.port) as again:
+            again.wait_taken(3)
+
+
+def test_nobody_there() -> None:
+    """The host says so at once; it is asked again after a while, not in a hurry."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((LOOPBACK, 0))
+        port = probe.getsockname()[1]
+    with SyncClient("s1", settings(f"{LOOPBACK}:{port}")) as client:
+        wait_failed(client, Reason.UNREACHABLE)
+        failures = client.status().failures
+        assert sum(failures.values()) <= 3
+        assert client.status().offset_ns is None
+
+
+def unresolved(*_: object, **__: object) -> None:
+    raise socket.gaierror("no such name")
+
+
+def broken(*_: object, **__: object) -> None:
+    raise ZeroDivisionError("a defect")
+
+
+@pytest.mark.parametrize(
+    ("resolve", "reason"), [(unresolved, Reason.UNREACHABLE), (broken, Reason.FAILED)]
+)
+def test_no_trouble_ends_the_thread(
+    monkeypatch: pytest.MonkeyPatch, resolve: Callable[..., None], reason: Reason
+) -> None:
+    with serving() as server, monkeypatch.context() as patched:
+        patched.setattr(socket, "getaddrinfo", resolve)
+        with SyncClient("s1", settings(server.name)) as client:
+            wait_failed(client, reason)
+            patched.undo()
+            wait_until(lambda: client.status().rounds > 0, TIMEOUT_S, "the next try")
+
+
+@pytest.mark.parametrize("wall_ns", [2**62, -(2**62), 2**63, -(2**64)])
+def test_a_clock_beyond_all_reason_is_told_without_a_traceback(
+    wall_ns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = AnchoredClock(wall_ns=lambda: wall_ns + (HOUR_NS if wall_ns > 0 else -HOUR_NS))
+    with serving() as server, SyncClient("s1", settings(server.name), clock=clock) as client:
+        wait_failed(client, Reason.SOURCE_CLOCK)
+        status = client.status()
+        assert (status.rounds, status.offset_ns, server.taken) == (0, None, [])
+        assert set(status.failures) == {Reason.SOURCE_CLOCK}
+    assert "Traceback" not in caplog.text
+
+
+def test_a_look_up_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = threading.Event()
+
+    def hang(*_: object, **__: object) -> None:
+        hanging.wait(TIMEOUT_S)
+        raise socket.gaierror("at last")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    began_s = time.monotonic()
+    client = SyncClient("s1", settings("sync.invalid:4123"))
+    client.start()
+    assert client.status().offset_ns is None
+    client.close(timeout_s=0.2)
+    assert time.monotonic() - began_s < TIMEOUT_S / 2
+    hanging.set()
+
+
+def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with SyncClient("s1", settings("127.0.0.1:1")) as client:
+        assert client.status().failures == {Reason.FAILED: 1}
+
+
+def test_start_and_close_may_be_called_again() -> None:
+    with serving() as server:
+        client = SyncClient("s1", settings(server.name))
+        client.close()
+        client.start()  # closed is closed
+        assert client.status().servers == ()
+        other = SyncClient("s1", settings(server.name))
+        other.start()
+        other.start()
+        server.wait_taken(1)
+        assert len(other.status().servers) == 1
+        other.close()
+        other.close()
+
+
+def test_close_is_quick_whatever_it_waits_for() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind((LOOPBACK, 0))
+        client = SyncClient("s1", SyncSettings(f"{LOOPBACK}:{mute.getsockname()[1]}"))
+        client.start()
+        mute.settimeout(TIMEOUT_S)
+        mute.recv(400)  # it is asking, and waits for an answer
+        began_s = time.monotonic()
+        client.close(timeout_s=5.0)
+        assert time.monotonic() - began_s < 3.0
+        assert not [t for t in threading.enumerate() if t.name.startswith("inorder-sync 127")]
+
+
+def test_names_and_keys_are_asked_for_at_once() -> None:
+    with pytest.raises(ValueError, match="takes 65 bytes"):
+        SyncClient("x" * 65, settings("a:1"))
+    with pytest.raises(BadKeys, match="no key for source 's2'"):
+        SyncClient("s2", settings("a:1", keys=KEYS))
+
+
+def test_the_kernels_stamp_is_carried_over_to_the_sources_clock() -> None:
+    clock = hour_behind()
+    client = SyncClient("s1", settings("a:1"), clock=clock)
+    talk = _Talk(LOOPBACK, 1, _no_conversation(client), clock, threading.Event())
+
+    def arrival_ns(ago_ns: int) -> int:
+        seconds, ns = divmod(time.time_ns() - ago_ns, 10**9)
+        stamp = seconds.to_bytes(8, "little") + ns.to_bytes(8, "little")
+        level, kind = socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS
+        return talk._arrival_ns([(level, kind, stamp)])
+
+    for ago_ns in (0, 1_000_000, 40_000_000):
+        found_ns = arrival_ns(ago_ns)
+        late_ns = clock() - found_ns
+        assert ago_ns <= late_ns + 1_000 < ago_ns + 20_000_000
+    for absurd_ns in (-HOUR_NS, HOUR_NS, 60_000_000):  # a step, or a delay beyond belief
+        assert clock() - arrival_ns(absurd_ns) < 20_000_000
+
+
+def _no_conversation(client: SyncClient) -> Conversation:
+    return Conversation("s1", 0, client._key, client._settings, client.clock, client._watch)

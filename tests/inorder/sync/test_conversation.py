@@ -1,0 +1,324 @@
+"""Laws and examples: a source and a server in a world of simulated time.
+
+The law that matters: whatever the network does, every sample that is published holds the
+true offset between t3 - t4 and t2 - t1, and so does what the source says itself.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inorder.sync.keys import KeyRing
+from inorder.sync.packet import ACK, KIND_AT, MAX_STAMP_NS, REPORT, RSP, Packet, body, parse
+from inorder.sync.reason import Reason
+from inorder.sync.settings import SyncSettings
+from producers.sync_server.answering import ANSWERED
+from tests.inorder.sync.key_file import key_table
+from tests.inorder.sync.world import BEGIN_NS, NS_PER_S, Path, World
+
+HOUR_NS = 3_600 * NS_PER_S
+
+
+def test_a_first_burst_then_bursts_further_and_further_apart() -> None:
+    world = World(offset_ns=HOUR_NS).run(400)
+    times_s = [(sample.t2_ns - world.server.taken[0].t2_ns) / 1e9 for sample in world.server.taken]
+    bursts: list[list[float]] = []
+    for at_s in times_s:
+        if not bursts or at_s - bursts[-1][-1] > 0.5:
+            bursts.append([])
+        bursts[-1].append(at_s)
+    assert [len(burst) for burst in bursts[:-1]] == [10] + [4] * (len(bursts) - 2)
+    for burst in bursts:
+        for before_s, after_s in pairwise(burst):
+            assert 0.015 <= after_s - before_s <= 0.0251
+    waits_s = [after[0] - before[-1] for before, after in pairwise(bursts)]
+    for wait_s, wanted_s in zip(waits_s, [5, 10, 20, 40, 60, 60, 60, 60], strict=False):
+        assert 0.75 * wanted_s - 0.1 <= wait_s <= wanted_s + 0.1
+    assert not world.talk.failures
+    assert world.talk.rounds == len(world.server.taken)
+
+
+PATHS = st.builds(
+    Path,
+    least_s=st.floats(0, 0.2),
+    jitter_s=st.sampled_from([0.0, 0.001, 0.02, 0.3]),
+    lost=st.sampled_from([0.0, 0.05, 0.4]),
+    doubled=st.sampled_from([0.0, 0.2]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    PATHS,
+    PATHS,
+    st.integers(0, 2**32),
+    st.integers(-200_000, 200_000),
+    st.sampled_from([0, 1, -5_000_000, HOUR_NS, -HOUR_NS, 10**18]),
+)
+def test_every_sample_holds_the_truth(
+    forward: Path, backward: Path, seed: int, skew_ppb: int, offset_ns: int
+) -> None:
+    """Lost, late, doubled, overtaken packets; a clock that runs wrong by up to 200 ppm."""
+    world = World(
+        seed=seed, forward=forward, backward=backward, skew_ppb=skew_ppb, offset_ns=offset_ns
+    )
+    for _ in range(8):
+        world.run(15)
+        interval = world.talk.interval()
+        if interval is not None:
+            truth_ns = world.true_offset_ns(world.source_ns())
+            assert interval.lower_ns - 2 <= truth_ns <= interval.upper_ns + 2
+    for sample in world.server.taken:
+        assert sample.t3_ns - sample.t4_ns <= world.true_offset_ns(sample.t4_ns) + 1
+        assert world.true_offset_ns(sample.t1_ns) - 1 <= sample.t2_ns - sample.t1_ns
+    rounds = [sample.nonce for sample in world.server.taken]
+    assert len(set(rounds)) == len(rounds)
+    assert world.watch.segment == 0
+    assert set(world.talk.failures) <= {
+        Reason.TIMEOUT,
+        Reason.UNACKNOWLEDGED,
+        Reason.UNEXPECTED,
+    }
+
+
+@pytest.mark.parametrize(("lost", "least"), [(0.0, 30), (0.1, 20), (0.3, 10)])
+def test_losses_cost_rounds_and_not_the_sync(lost: float, least: int) -> None:
+    path = Path(0.01, 0.005, lost=lost)
+    world = World(seed=3, forward=path, backward=path).run(120)
+    assert len(world.server.taken) >= least
+    assert (world.talk.failures[Reason.TIMEOUT] > 0) is (lost > 0)
+
+
+def test_a_silent_server_is_asked_more_and_more_seldom_and_found_again() -> None:
+    world = World()
+    world.server.is_down = True
+    world.run(600)
+    assert world.talk.rounds == 0
+    # 1, 2, 4 ... 60 s, halved at most by the dice, after three tries of 1 s each.
+    assert 3 * 9 <= world.talk.failures[Reason.TIMEOUT] <= 3 * 24
+    world.server.is_down = False
+    world.run(61)
+    assert world.talk.rounds >= 10
+    assert world.talk.silences == 0
+
+
+def test_a_server_that_dies_in_the_middle() -> None:
+    world = World(offset_ns=HOUR_NS).run(0.1)
+    before = world.talk.rounds
+    assert 0 < before < 10
+    world.server.is_down = True
+    world.run(30)
+    assert world.talk.rounds == before
+    assert world.talk.interval() is not None  # what was heard still holds, less and less sharply
+    world.server.is_down = False
+    world.run(30)
+    assert world.talk.rounds >= 10
+
+
+def test_many_sources_do_not_ask_in_step() -> None:
+    """After a silence of the server their first questions lie spread."""
+    asked_s = set()
+    for seed in range(20):
+        world = World(seed=seed)
+        world.server.is_down = True
+        world.run(50)
+        asked_s.add(round(world.talk.due_s, 3))
+    assert len(asked_s) >= 18
+
+
+@pytest.mark.parametrize("jump_ns", [5_000_000, -5_000_000, HOUR_NS, -HOUR_NS])
+def test_a_jump_of_the_clock_begins_a_segment_at_once(jump_ns: int) -> None:
+    world = World(forward=Path(0.01), backward=Path(0.01)).run(30)
+    before = len(world.server.taken)
+    world.jumped_ns = jump_ns
+    world.talk.on_time(world.now_s + 1)  # as the client's thread does every second
+    assert world.talk.interval() is None
+    world.run(4)
+    after = world.server.taken[before:]
+    assert len(after) >= 10
+    assert {(sample.segment, sample.mono_ns) for sample in after} == {(1, jump_ns)}
+    interval = world.talk.interval()
+    assert interval is not None
+    assert interval.lower_ns <= -jump_ns <= interval.upper_ns
+
+
+def test_a_jump_during_a_round_voids_the_round() -> None:
+    world = World(forward=Path(0.1), backward=Path(0.1)).run(0.15)
+    world.jumped_ns = NS_PER_S // 2  # the RSP is under way
+    world.run(2)
+    assert world.talk.failures[Reason.JUMP] == 1
+    assert world.server.taken
+    assert {sample.segment for sample in world.server.taken} == {1}
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63, 2**64, 2**70])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_clock_beyond_all_reason_is_a_counted_failure(sign: int, far_ns: int) -> None:
+    """No question, no exception; asked as soon as the clock has come to its senses."""
+    world = World(offset_ns=BEGIN_NS - sign * (far_ns + 3_600 * NS_PER_S)).run(300)
+    assert set(world.talk.failures) == {Reason.SOURCE_CLOCK}
+    # Once a burst: now, after 5, 10, 20, 40, 60 ... s, each cut by a quarter at most.
+    assert 8 <= world.talk.failures[Reason.SOURCE_CLOCK] <= 12
+    assert (world.server.answers, world.talk.interval()) == ([], None)
+    world.jumped_ns = -sign * far_ns
+    world.run(2)
+    assert world.talk.rounds == 10
+    assert world.talk.interval() is not None
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**64])
+def test_a_clock_that_leaves_all_reason_during_a_round(far_ns: int) -> None:
+    world = World().run(0.0015)  # the REQ is answered
+    assert world.talk._open is not None
+    raw = world.answerer.answer(world.talk._open.raw, world.now_ns).reply
+    assert raw is not None
+    assert world.talk.on_packet(raw, far_ns, world.now_s) is None
+    assert world.talk.failures == {Reason.SOURCE_CLOCK: 1}
+    assert not world.talk.is_waiting
+    assert world.talk.interval() is None
+
+
+@pytest.mark.parametrize("mono_ns", [2**63, -(2**63), -(2**64)])
+def test_a_mono_that_cannot_be_told(mono_ns: int) -> None:
+    """-2^63 would say that the source does not tell; two clocks so far apart are neither."""
+    world = World()
+    world.watch.mono_ns = mono_ns
+    world.run(1)
+    assert world.talk.failures == {Reason.SOURCE_CLOCK: 1}
+    assert world.server.answers == []
+
+
+def test_wanted_errors_shorten_the_waits() -> None:
+    path = Path(0.001, 0.001)
+
+    def rounds(wanted_error_ns: int | None) -> int:
+        wish = SyncSettings("server:1", wanted_error_ns=wanted_error_ns)
+        return World(seed=1, forward=path, backward=path, settings=wish).run(600).talk.rounds
+
+    plain, eager, greedy = rounds(None), rounds(1_100_000), rounds(1)
+    assert plain < eager <= greedy
+    assert greedy <= 10 + 4 * 600 / 0.75  # MIN_PAUSE_S holds
+
+
+def test_a_server_that_is_set_shortens_the_waits() -> None:
+    world = World().run(300)
+    before = world.talk.rounds
+    world.server.lie_ns = NS_PER_S
+    world.run(70)  # the next burst finds it out: from then on 5, 10, 20 s
+    settled = world.talk.rounds
+    assert settled - before >= 8
+    interval = world.talk.interval()
+    assert interval is not None
+    assert interval.lower_ns <= NS_PER_S <= interval.upper_ns
+
+
+def flip(raw: bytes, at: int) -> bytes:
+    return raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
+
+
+@pytest.mark.parametrize("kind", [RSP, ACK])
+@pytest.mark.parametrize("at", [4, 12, 32, 45, 50, 60, 150, 170])
+def test_a_forged_answer_is_not_believed(kind: int, at: int) -> None:
+    world = World(intercept=lambda raw: flip(raw, at) if raw[KIND_AT] == kind else raw).run(20)
+    assert world.talk.rounds == 0
+    assert sum(world.talk.failures[each] for each in (Reason.FORGED, Reason.VERSION)) > 0
+    assert (world.talk.interval() is None) is (kind == RSP)
+
+
+def test_without_keys_an_answer_still_has_to_fit_the_question() -> None:
+    world = World(
+        server_keys=KeyRing.open_to_all(),
+        source_keys=KeyRing.open_to_all(),
+        intercept=lambda raw: flip(raw, 39) if raw[KIND_AT] == RSP else raw,  # the nonce
+    ).run(20)
+    assert world.talk.failures[Reason.UNEXPECTED] > 0
+    assert world.talk.rounds == 0
+
+
+def test_an_answer_is_taken_once() -> None:
+    path = Path(0.001, doubled=1.0)
+    world = World(forward=path, backward=path).run(3)
+    assert world.talk.rounds == len(world.server.taken) == 10
+    outcomes = [answer.outcome for answer in world.server.answers]
+    assert outcomes.count(Reason.REPEATED) >= 10
+    assert outcomes.count(ANSWERED) == 20
+    assert world.talk.failures[Reason.UNEXPECTED] > 0
+
+
+def test_a_source_with_another_key_gets_no_answer() -> None:
+    world = World(source_keys=KeyRing.parse(key_table(1, "cd" * 32, "s1"))).run(20)
+    assert {answer.outcome for answer in world.server.answers} == {Reason.FORGED}
+    assert world.talk.failures == {Reason.TIMEOUT: world.talk.failures[Reason.TIMEOUT]}
+
+
+def test_a_full_server_is_told() -> None:
+    world = World()
+    world.server.has_room = False
+    world.run(3)
+    assert world.talk.failures[Reason.FULL] == 10
+    assert world.talk.interval() is not None
+
+
+def test_an_absurd_answer_is_no_round() -> None:
+    """The server's clock goes back while it answers."""
+    world = World(
+        server_keys=KeyRing.open_to_all(),
+        source_keys=KeyRing.open_to_all(),
+        # t3 one byte: 2^56 ns before t2
+        intercept=lambda raw: flip(raw, 56) if raw[KIND_AT] == RSP else raw,
+    ).run(3)
+    assert world.talk.failures[Reason.ABSURD] == 10
+    assert world.server.taken == []
+
+
+@pytest.mark.parametrize(("granularity_ns", "absurd"), [(0, 10), (1_000_000, 10), (2_000_000, 0)])
+def test_a_coarse_clock_needs_its_granularity(granularity_ns: int, absurd: int) -> None:
+    """The way takes 1 ms each, and the server says that it alone took 6 ms."""
+
+    def slow_server(raw: bytes) -> bytes:
+        packet = parse(raw)
+        if not isinstance(packet, Packet) or packet.kind != RSP:
+            return raw
+        return key.signed(body(packet._replace(t3_ns=packet.t2_ns + 6_000_000)))
+
+    key = KeyRing.open_to_all().of("s1")
+    world = World(
+        settings=SyncSettings("server:1", granularity_ns=granularity_ns),
+        server_keys=KeyRing.open_to_all(),
+        source_keys=KeyRing.open_to_all(),
+        intercept=slow_server,
+    ).run(3)
+    assert world.talk.failures[Reason.ABSURD] == absurd
+    interval = world.talk.interval()
+    assert (interval is None) is bool(absurd)
+    assert interval is None or interval.lower_ns <= interval.upper_ns
+
+
+def test_garbage_does_not_disturb_a_round() -> None:
+    dice = random.Random(5)
+    world = World().run(0.0005)  # the REQ is under way
+    for size in [0, 1, 175, 177, 400, *[176] * 50]:
+        assert world.talk.on_packet(dice.randbytes(size), world.source_ns(), world.now_s) is None
+    assert sum(world.talk.failures.values()) == 55
+    world.run(1)
+    assert world.talk.rounds == 10
+
+
+def test_a_report_is_repeated_until_it_is_acknowledged() -> None:
+    """Every first REPORT is lost."""
+    seen: set[bytes] = set()
+
+    def lose_first(raw: bytes) -> bytes:
+        if raw[KIND_AT] != REPORT or raw in seen:
+            return raw
+        seen.add(raw)
+        return b""
+
+    world = World(intercept=lose_first).run(30)
+    assert world.talk.rounds >= 10
+    assert world.talk.failures[Reason.UNACKNOWLEDGED] == 0

@@ -1,0 +1,119 @@
+"""Examples: what a key file says, and how a bad one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inorder.sync.keys import BadKeys, KeyRing
+from inorder.sync.packet import NO_SEAL, REQ, UNKNOWN_MONO, Packet, body
+from tests.inorder.sync.key_file import key_table
+
+SECRET = "0123456789abcdef" * 4
+OTHER = "fedcba9876543210" * 4
+
+
+def request(key_id: int, source: str = "s1") -> bytes:
+    return body(Packet(REQ, 0, key_id, 1, 0, 0, 5, 10, 0, 0, 0, UNKNOWN_MONO, source))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "keys: no key in it; write each as: [[key]]"),
+        ("# only this\n\n", "no key in it"),
+        (f"1 {SECRET} s1", "keys: Expected '=' after a key in a key/value pair (at line 1, column"),
+        ("[[key]]\nid = 7", "table 1: `secret` is missing; write each key as:"),
+        ("[[keys]]\nid = 7", "the file: 'keys' is not known here"),
+        (key_table(1, SECRET) + "source = 's1'", "table 1: 'source' is not known here"),
+        (key_table(1, SECRET) + "sources = 's1'", "table 1: `sources` is not a list of names"),
+        (key_table(1, SECRET) + "sources = []", "key 1: `sources` is empty; name one, or leave it"),
+        (key_table("'x'", SECRET), "table 1: `id` is not an integer from 1 to"),
+        (key_table(0, SECRET), "table 1: `id` is not an integer from 1 to"),
+        (
+            key_table(1, OTHER) + key_table(4294967296, SECRET),
+            "table 2: `id` is not an integer from 1 to",
+        ),
+        (
+            key_table(1, "s3cr3t"),
+            "the secret of key 1 is not hex; make one with: openssl rand -hex",
+        ),
+        (key_table(1, "abf"), "is not hex"),
+        (key_table(1, "abfe"), "the secret of key 1 has 2 bytes, not 16 to 64"),
+        (key_table(1, "ab" * 65), "has 65 bytes"),
+        (key_table(1, SECRET) + key_table(1, OTHER), "keys: key 1 is there twice"),
+        (key_table(1, SECRET, "x" * 65), "key 1: "),
+        (key_table(1, SECRET, "x" * 65), "its name takes 65 bytes"),
+        (f"[[key]]\nid = 1\nsecret = {SECRET}", "at line 3"),
+        (f"[[key]]\nid = 1\nsecret = '{SECRET}", "(at end of document)"),
+    ],
+)
+def test_a_bad_file(content: str, told: str) -> None:
+    with pytest.raises(BadKeys) as refused:
+        KeyRing.parse(content)
+    assert told in str(refused.value)
+    for secret in (SECRET, "s3cr3t", "abf", "abab"):
+        assert secret not in str(refused.value)  # secrets do not go into logs
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadKeys, match=r"absent: No such file or directory; give a readable"):
+        KeyRing.read(tmp_path / "absent")
+    with pytest.raises(BadKeys, match="Is a directory"):
+        KeyRing.read(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadKeys, match="not UTF-8"):
+        KeyRing.read(tmp_path / "binary")
+
+
+def test_who_may_speak_for_whom(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    both = key_table(1, SECRET, "s1", "two words")
+    path.write_text(f"# press hall\n{both}{key_table(2, OTHER)}{key_table(3, SECRET, 's1')}")
+    keys = KeyRing.read(path)
+    assert len(keys) == 3
+    admitted = {
+        (key_id, source)
+        for key_id in (0, 1, 2, 3, 4)
+        for source in ("s1", "two words", "anybody")
+        if keys.admits(key_id, source)
+    }
+    # The group key is not for those who have keys of their own.
+    assert admitted == {(1, "s1"), (3, "s1"), (1, "two words"), (2, "anybody")}
+    assert [keys.of(source).id for source in ("s1", "two words", "anybody")] == [3, 1, 2]
+
+
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(key_table(1, SECRET, "s1"))
+    assert KeyRing.read(str(tmp_path / "keys")).of("s1").id == 1
+
+
+def test_a_source_without_a_key_is_told() -> None:
+    keys = KeyRing.parse(key_table(1, SECRET, "s1"))
+    with pytest.raises(BadKeys, match="no key for source 's2'; add it"):
+        keys.of("s2")
+
+
+def test_signatures() -> None:
+    keys = KeyRing.parse(key_table(1, SECRET) + key_table(2, OTHER))
+    one, two = keys.key(1), keys.key(2)
+    assert one is not None
+    assert two is not None
+    raw = one.signed(request(1))
+    assert one.has_signed(raw)
+    assert not two.has_signed(raw)
+    for at in (0, 5, 100, 159, 160, 175):
+        assert not one.has_signed(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+    assert not one.has_signed(raw[:160] + NO_SEAL)
+
+
+def test_without_keys_everybody_may_and_the_signature_is_empty() -> None:
+    keys = KeyRing.open_to_all()
+    assert keys.admits(0, "anybody")
+    key = keys.of("anybody")
+    raw = key.signed(request(0))
+    assert raw.endswith(NO_SEAL)
+    assert key.has_signed(raw)
+    assert not key.has_signed(raw[:-1] + b"\1")
+    assert keys.key(1) is None

@@ -1,0 +1,206 @@
+"""End to end: a source with a wrong clock, a server, and a network path between them that
+is slow, lossy, uneven and out of order.
+
+Both run on one machine, so the true offset is known at every stamp: it has to lie inside
+the interval of every sample that the server has published.
+
+Two kinds of path: a relay in user space, everywhere; and two network namespaces joined by
+a veth pair, with netem where the kernel has it. What is not to be had is skipped, with
+the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import pytest
+
+from cli.program import PROGRAM
+from infra.process import Process
+from tests.inorder.sync.far_end import truth_ns
+from tests.inorder.sync.relay import Relay
+from tests.inorder.sync.sockets import serving
+from tests.inorder.sync.world import Path
+
+pytestmark = pytest.mark.slow
+
+ROOT = File(__file__).parents[3]
+TIMEOUT_S = 40.0
+COMMAND_TIMEOUT_S = 10.0
+ROUNDS = 14
+PORT = 4123
+CLOCKS_NS = 20_000
+"""Two clocks of one machine, read one after the other."""
+
+_numbers = itertools.count()
+
+
+def far_end(server: str, *before: str) -> dict[str, Any]:
+    """Run the source to its end; what it tells."""
+    command = [*before, sys.executable, "-m", "tests.inorder.sync.far_end"]
+    done = subprocess.run(
+        [*command, server, "s1", str(ROUNDS), str(TIMEOUT_S)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S + 20,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def check(told: dict[str, Any], samples: Sequence[dict[str, int]]) -> None:
+    """The truth lies inside: of every sample, and of what the source makes of them."""
+    assert told["rounds"] >= ROUNDS, told
+    assert told["segment"] == 0
+    assert abs(told["offset"] - told["truth"]) <= told["error"] + CLOCKS_NS
+    assert len(samples) >= ROUNDS
+    for sample in samples:
+        begin_ns = told["begin"]
+        assert sample["t3"] - sample["t4"] <= truth_ns(begin_ns, sample["t4"]) + CLOCKS_NS
+        assert truth_ns(begin_ns, sample["t1"]) - CLOCKS_NS <= sample["t2"] - sample["t1"]
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"),
+    [
+        pytest.param(Path(0.0), Path(0.0), id="clear"),
+        pytest.param(Path(0.02, 0.005), Path(0.02, 0.005), id="jitter"),
+        pytest.param(Path(0.001), Path(0.08, 0.002), id="uneven"),
+        pytest.param(Path(0.01, lost=0.15), Path(0.01, lost=0.15), id="lossy"),
+        pytest.param(
+            Path(0.0, 0.03, doubled=0.3), Path(0.0, 0.03, doubled=0.3), id="copies out of order"
+        ),
+    ],
+)
+def test_through_a_relay(forward: Path, backward: Path) -> None:
+    with serving() as server, Relay(server.port, forward, backward) as relay:
+        told = far_end(relay.name)
+    check(
+        told,
+        [{"t1": s.t1_ns, "t2": s.t2_ns, "t3": s.t3_ns, "t4": s.t4_ns} for s in server.taken],
+    )
+    assert bool(relay.counts["lost"]) is (forward.lost > 0)
+    assert bool(relay.counts["doubled"]) is (forward.doubled > 0)
+    assert told["error"] <= 10**9 * (forward.least_s + backward.least_s + 0.05)
+
+
+@dataclass
+class Namespaces:
+    """Two of them, joined: `near` has the address `address`."""
+
+    near: str
+    far: str
+    address: str
+
+    def inside(self, name: str) -> list[str]:
+        return ["ip", "netns", "exec", name]
+
+
+def run(*words: str) -> str | None:
+    """None if it went well, else what was said."""
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+
+@pytest.fixture
+def namespaces() -> Iterator[Namespaces]:
+    if shutil.which("ip") is None:
+        pytest.skip("no network namespaces: `ip` (iproute2) is not installed")
+    tag = f"{os.getpid() % 100_000}{next(_numbers)}"
+    near, far = f"inorder-n{tag}", f"inorder-f{tag}"
+    made = Namespaces(near, far, "10.203.77.1")
+    steps = [
+        ("ip", "netns", "add", near),
+        ("ip", "netns", "add", far),
+        (
+            *("ip", "link", "add", f"n{tag}", "netns", near, "type", "veth"),
+            *("peer", "name", f"f{tag}", "netns", far),
+        ),
+        ("ip", "-n", near, "addr", "add", "10.203.77.1/30", "dev", f"n{tag}"),
+        ("ip", "-n", far, "addr", "add", "10.203.77.2/30", "dev", f"f{tag}"),
+        ("ip", "-n", near, "link", "set", f"n{tag}", "up"),
+        ("ip", "-n", far, "link", "set", f"f{tag}", "up"),
+    ]
+    try:
+        for step in steps:
+            if refused := run(*step):
+                pytest.skip(f"no network namespaces here: `{' '.join(step)}`: {refused}")
+        yield made
+    finally:
+        for name in (near, far):  # their ends of the pair go with them
+            run("ip", "netns", "delete", name)
+
+
+def add_netem(namespaces: Namespaces, *what: str) -> None:
+    """On both ends, so both ways; skips where it cannot be had."""
+    if shutil.which("tc") is None:
+        pytest.skip("no netem: `tc` (iproute2) is not installed")
+    for name in (namespaces.near, namespaces.far):
+        device = name.replace("inorder-", "")
+        if refused := run(
+            *("tc", "-n", name, "qdisc", "add", "dev", device, "root", "netem", *what)
+        ):
+            pytest.skip(f"the kernel has no netem (CONFIG_NET_SCH_NETEM): {refused}")
+
+
+def between(namespaces: Namespaces, folder: File) -> dict[str, Any]:
+    """The shipped server here, the source there; what the source tells, when checked."""
+    server = Process(
+        "sync-server",
+        [
+            *namespaces.inside(namespaces.near),
+            *(*PROGRAM, "sync-server", "--brokers", "none"),
+            *("--bind", f"{namespaces.address}:{PORT}", "--auth", "none", "--server", "near"),
+            *("--http", f"{namespaces.address}:0"),
+        ],
+        folder,
+        {"PYTHONPATH": str(ROOT)},
+    )
+    server.start()
+    try:
+        server.wait_until(lambda: "sync server on" in server.log.read_text(), TIMEOUT_S)
+        told = far_end(f"{namespaces.address}:{PORT}", *namespaces.inside(namespaces.far))
+    finally:
+        code = server.stop()
+    assert code == 0, server.tail()
+    lines = [line for line in server.log.read_text().splitlines() if line.startswith("{")]
+    check(told, [json.loads(line) for line in lines])
+    return told
+
+
+def test_between_two_network_namespaces(namespaces: Namespaces, tmp_path: File) -> None:
+    told = between(namespaces, tmp_path)
+    assert told["error"] < 50_000_000
+
+
+@pytest.mark.parametrize(
+    "netem",
+    [
+        pytest.param(("delay", "20ms"), id="delay"),
+        pytest.param(("delay", "20ms", "10ms", "25%"), id="jitter"),
+        pytest.param(("delay", "10ms", "loss", "15%"), id="loss"),
+        pytest.param(("delay", "20ms", "reorder", "25%", "50%", "duplicate", "10%"), id="reorder"),
+    ],
+)
+def test_between_two_namespaces_with_netem(
+    namespaces: Namespaces, tmp_path: File, netem: tuple[str, ...]
+) -> None:
+    add_netem(namespaces, *netem)
+    between(namespaces, tmp_path)

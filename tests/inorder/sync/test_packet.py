@@ -1,0 +1,131 @@
+"""Laws and examples: bytes to packets and back; no bytes are too bad to be read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.sync.packet import (
+    BODY_SIZE,
+    MAX_SOURCE_BYTES,
+    MAX_STAMP_NS,
+    NO_SEAL,
+    REPORT,
+    REQ,
+    RSP,
+    SIZE,
+    UNKNOWN_MONO,
+    Packet,
+    body,
+    parse,
+    source_fault,
+)
+from inorder.sync.reason import Reason
+from topology.clock.sample import Sample
+
+UINT32 = st.integers(0, 2**32 - 1)
+UINT64 = st.integers(0, 2**64 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+STAMP = st.integers(-(2**62) + 1, 2**62 - 1)
+SEAL = st.binary(min_size=16, max_size=16)
+NAME = st.text(min_size=1, max_size=MAX_SOURCE_BYTES).filter(
+    lambda name: _encodes(name) and 1 <= len(name.encode()) <= MAX_SOURCE_BYTES
+)
+
+
+def _encodes(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@st.composite
+def packets(draw: st.DrawFn) -> Packet:
+    """Any that may be sent."""
+    kind = draw(st.integers(1, 4))
+    return Packet(
+        kind=kind,
+        status=draw(st.integers(0, 2)) if kind == 4 else 0,
+        key_id=draw(UINT32),
+        round=draw(UINT32),
+        epoch=draw(UINT64),
+        segment=draw(UINT32),
+        nonce=draw(UINT64),
+        t1_ns=draw(STAMP),
+        t2_ns=0 if kind == REQ else draw(INT64),
+        t3_ns=0 if kind == REQ else draw(INT64),
+        t4_ns=0 if kind in (REQ, RSP) else draw(STAMP),
+        mono_ns=draw(INT64),
+        source=draw(NAME),
+        cookie=NO_SEAL if kind == REQ else draw(SEAL),
+        signature=draw(SEAL),
+    )
+
+
+@given(packets())
+def test_what_is_written_is_read(packet: Packet) -> None:
+    raw = body(packet) + packet.signature
+    assert len(raw) == SIZE
+    assert parse(raw) == packet
+
+
+@given(st.binary(max_size=2 * SIZE))
+def test_any_bytes_are_a_packet_or_have_a_reason(raw: bytes) -> None:
+    read = parse(raw)
+    assert isinstance(read, Reason) or body(read) + read.signature == raw
+
+
+@given(packets(), st.integers(0, SIZE - 1), st.integers(1, 255))
+def test_a_packet_has_one_spelling(packet: Packet, at: int, flip: int) -> None:
+    """Whatever byte is changed: another packet, or none."""
+    raw = bytearray(body(packet) + packet.signature)
+    raw[at] ^= flip
+    read = parse(bytes(raw))
+    assert isinstance(read, Reason) or (
+        read != packet and body(read) + read.signature == bytes(raw)
+    )
+
+
+@given(packets(), st.integers(0, SIZE - 1), st.binary(min_size=1, max_size=SIZE))
+def test_any_other_length_is_refused(packet: Packet, kept: int, more: bytes) -> None:
+    raw = body(packet) + packet.signature
+    assert parse(raw[:kept]) is Reason.TRUNCATED
+    assert parse(raw + more) is Reason.OVERSIZED
+
+
+def with_stamp(packet: Packet, field: str, time_ns: int) -> Packet:
+    if field == "t1":
+        return packet._replace(t1_ns=time_ns)
+    return packet._replace(t4_ns=time_ns)
+
+
+@pytest.mark.parametrize("far_ns", [MAX_STAMP_NS, 2**63 - 1])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("field", ["t1", "t4"])
+def test_stamps_that_readers_may_reject_are_refused(field: str, sign: int, far_ns: int) -> None:
+    packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 2**63 - 1, -(2**63), 0, UNKNOWN_MONO, "s1")
+    assert MAX_STAMP_NS == 2**62
+    nearly = with_stamp(packet, field, sign * (MAX_STAMP_NS - 1))
+    assert parse(body(nearly) + NO_SEAL) == nearly
+    beyond = with_stamp(packet, field, sign * far_ns)
+    assert parse(body(beyond) + NO_SEAL) is Reason.STAMPS
+
+
+def test_stamps_that_are_taken_are_sane_to_readers() -> None:
+    last_ns, in_2100_ns = MAX_STAMP_NS - 1, 4_102_444_800_000_000_000
+    for t_ns in (last_ns, -last_ns):
+        assert Sample("s1", t_ns, in_2100_ns, in_2100_ns, t_ns, arrival_ns=0).is_sane
+
+
+def test_a_name_of_64_bytes_is_the_longest() -> None:
+    packet = Packet(REPORT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UNKNOWN_MONO, "ü" * 32)
+    assert len(body(packet)) == BODY_SIZE
+    for name, size in (("", 0), ("ü" * 32 + "x", 65)):
+        with pytest.raises(ValueError, match=f"takes {size} bytes"):
+            body(packet._replace(source=name))
+        assert "shorter name" in str(source_fault(name))
+    assert source_fault("ü" * 32) is None
+    assert "UTF-8" in str(source_fault("\ud800"))

@@ -1,0 +1,63 @@
+"""Examples: what may be set, and how a mistake is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inorder.sync.settings import MAX_SERVERS, SyncSettings
+
+
+def test_the_defaults_are_those_of_the_specification() -> None:
+    settings = SyncSettings("sync-1:4123, [2001:db8::1]:4124")
+    assert settings.addresses() == [("sync-1", 4123), ("2001:db8::1", 4124)]
+    assert (settings.first_rounds, settings.rounds, settings.gap_s) == (10, 4, 0.02)
+    assert (settings.timeout_s, settings.tries, settings.resync_s) == (1.0, 3, 60.0)
+    assert settings.max_skew_ppb == 250_000
+
+
+@pytest.mark.parametrize(
+    ("servers", "told"),
+    [
+        ("", "'' is no address of a sync server; write HOST:PORT"),
+        ("host", "'host' is no address"),
+        ("host:", "'host:' is no address"),
+        (":4123", "':4123' is no address"),
+        ("host:0", "'host:0' is no address"),
+        ("host:65536", "no address"),
+        ("host:99999999999", "no address"),
+        ("host:x", "no address"),
+        ("::1:4123", "no address"),
+        ("a:1,,b:1", "'' is no address"),
+        ("a:1,b:1,a:1", "stands twice"),
+        (",".join(f"a:{port}" for port in range(1, MAX_SERVERS + 2)), "are too many; name 8"),
+    ],
+)
+def test_bad_servers(servers: str, told: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - told below
+        SyncSettings(servers)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ({"rounds": 0}, "rounds is 0; write 1 or more"),
+        ({"first_rounds": 0}, "first_rounds is 0"),
+        ({"gap_s": -0.1}, "gap_s is -0.1"),
+        ({"first_resync_s": 0.5}, "first_resync_s is 0.5; write 1.0 or more"),
+        ({"resync_s": 4}, "resync_s is 4; write 5.0 or more"),
+        ({"timeout_s": 0}, "timeout_s is 0"),
+        ({"timeout_s": float("nan")}, "timeout_s is nan"),
+        ({"resync_s": float("inf")}, "resync_s is inf"),
+        ({"tries": 0}, "tries is 0"),
+        ({"max_skew_ppb": -1}, "max_skew_ppb is -1"),
+        ({"granularity_ns": -1}, "granularity_ns is -1"),
+        ({"wanted_error_ns": 0}, "wanted_error_ns is 0; write 1 or more"),
+    ],
+)
+def test_bad_numbers(bad: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - told below
+        SyncSettings("a:1", **bad)
+    assert told in str(refused.value)

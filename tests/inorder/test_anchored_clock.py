@@ -1,0 +1,40 @@
+"""Examples: stamps while the wall clock is stepped and slewed."""
+
+from __future__ import annotations
+
+from inorder.anchored_clock import AnchoredClock
+
+
+class Clocks:
+    def __init__(self) -> None:
+        self.wall_ns = 1_700_000_000_000_000_000
+        self.monotonic_ns = 5_000
+
+    def run(self, ns: int) -> None:
+        self.wall_ns += ns
+        self.monotonic_ns += ns
+
+
+def test_a_step_of_the_wall_clock_never_shows() -> None:
+    clocks = Clocks()
+    clock = AnchoredClock(lambda: clocks.wall_ns, lambda: clocks.monotonic_ns)
+    assert clock() == 1_700_000_000_000_000_000
+    clocks.run(10)
+    clocks.wall_ns -= 3_600_000_000_000  # set back by an hour
+    assert clock() == 1_700_000_000_000_000_010
+    clocks.wall_ns += 7_200_000_000_000
+    clocks.run(5)
+    assert clock() == 1_700_000_000_000_000_015
+
+
+def test_a_new_clock_takes_the_wall_clock_as_it_is_then() -> None:
+    clocks = Clocks()
+    clocks.wall_ns += 3_600_000_000_000
+    clock = AnchoredClock(lambda: clocks.wall_ns, lambda: clocks.monotonic_ns)
+    assert clock() == 1_700_003_600_000_000_000
+
+
+def test_it_reads_the_machine_by_default() -> None:
+    clock = AnchoredClock()
+    first, second = clock(), clock()
+    assert 0 <= second - first < 1_000_000_000

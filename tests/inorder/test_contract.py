@@ -1,0 +1,58 @@
+"""Examples: the header contract said in code, beside the section of a topology file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import inorder
+from inorder.contract import PRESETS, HeaderContract
+from topology.config import HeaderConfig
+
+
+def test_what_is_not_renamed_is_the_preset() -> None:
+    names = HeaderContract(preset="cloudevents", kind="k").names()
+    assert names == PRESETS["cloudevents"]._replace(kind="k")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_code_and_file_say_the_same(preset: str) -> None:
+    written = {"preset": preset, "ts_unit": "ms", "seq": "n"}
+    in_file = HeaderConfig.model_validate(written, by_alias=True)
+    assert HeaderContract(**written).names() == in_file.names()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("preset", "odd", "preset 'odd' is not known"),
+        ("ts_unit", "h", "ts_unit 'h' is not known"),
+        ("seq", "sourceId", "already stands for `source`"),
+        ("ts", "refTs", "already stands for what the stages stamp"),
+        ("source", "søurce", "is no header name"),
+    ],
+)
+def test_a_wrong_contract_is_refused(field: str, value: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        HeaderContract(**{field: value})  # type: ignore[arg-type]
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    assert set(inorder.__all__) <= set(dir(inorder))
+    for name in inorder.__all__:
+        assert getattr(inorder, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = inorder.Nothing
+
+
+def test_a_name_is_imported_when_it_is_asked_for() -> None:
+    program = (
+        "import sys, inorder; inorder.HeaderContract;"
+        "print([m for m in ('confluent_kafka', 'orjson', 'topology') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,116 @@
+"""Examples: what a start finds in the journal, and what it does about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inorder.failure import JournalError
+from inorder.journal import Journal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s1.journal"
+
+
+def opened(path: Path, first_epoch: int = 100) -> Journal:
+    return Journal(path, "s1", "default", first_epoch)
+
+
+def test_no_file_is_the_first_epoch(path: Path) -> None:
+    journal = opened(path)
+    assert (journal.epoch, journal.next_seq) == (100, 0)
+    journal.release()
+
+
+def test_a_clean_close_is_gone_on_with(path: Path) -> None:
+    opened(path).close(17)
+    journal = opened(path, first_epoch=999)
+    assert (journal.epoch, journal.next_seq) == (100, 17)
+    journal.close(17)
+    journal = opened(path)
+    assert (journal.epoch, journal.next_seq) == (100, 17)
+    journal.release()
+
+
+def test_each_crash_is_a_new_epoch(path: Path) -> None:
+    opened(path).close(17)
+    for epoch in (100, 101, 102):
+        journal = opened(path)
+        assert (journal.epoch, journal.next_seq) == (epoch, 17 if epoch == 100 else 0)
+        journal.release()  # as a crash does: the lock goes, nothing is written
+
+
+def test_in_use_is_on_disk_before_the_first_number_is_given(path: Path) -> None:
+    journal = opened(path)
+    assert b'"next_seq":null' in path.read_bytes()
+    journal.close(3)
+    assert b'"next_seq":3' in path.read_bytes()
+
+
+def test_a_crash_while_writing_leaves_the_page_before(path: Path) -> None:
+    opened(path).close(17)
+    path.with_name(f"{path.name}.new").write_text('{"format":1,"so')
+    journal = opened(path)
+    assert journal.next_seq == 17
+    journal.release()
+
+
+def test_one_at_a_time(path: Path) -> None:
+    journal = opened(path)
+    with pytest.raises(JournalError, match="in use by another producer"):
+        opened(path)
+    journal.close(1)
+    opened(path).release()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param("", "no readable journal", id="empty"),
+        pytest.param("hello", "no readable journal", id="not JSON"),
+        pytest.param('{"epoch": 3}', "no readable journal", id="fields missing"),
+        pytest.param(
+            '{"format":2,"source":"s1","stream":"default","epoch":1,"next_seq":0}',
+            "of this version",
+            id="another version",
+        ),
+        pytest.param(
+            '{"format":1,"source":"s1","stream":"default","epoch":1,"next_seq":-4}',
+            "of this version",
+            id="a negative number",
+        ),
+        pytest.param(
+            '{"format":1,"source":"s2","stream":"default","epoch":1,"next_seq":0}',
+            "that of source 's2'",
+            id="another source",
+        ),
+        pytest.param(
+            '{"format":1,"source":"s1","stream":"pitch","epoch":1,"next_seq":0}',
+            "stream 'pitch'",
+            id="another stream",
+        ),
+        pytest.param(
+            '{"format":1,"source":"s1","stream":"default","epoch":9223372036854775807,"next_seq":null}',
+            "not in 0..9223372036854775807",
+            id="epochs used up",
+        ),
+    ],
+)
+def test_a_journal_that_cannot_be_trusted_is_refused_and_left_alone(
+    path: Path, content: str, says: str
+) -> None:
+    path.write_text(content)
+    with pytest.raises(JournalError, match=says):
+        opened(path)
+    assert path.read_text() == content
+    path.unlink()
+    opened(path).release()  # and its lock is free
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match="cannot be locked"):
+        opened(tmp_path / "file" / "s1.journal")

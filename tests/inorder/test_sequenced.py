@@ -1,0 +1,439 @@
+"""Examples and laws: what a reader sees of a SequencedProducer, on the embedded broker."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from infra.embedded import PARTITIONS, EmbeddedBroker
+from inorder.channel import ChannelLimits, Delivery
+from inorder.failure import (
+    CallbackError,
+    DeliveryFailed,
+    JournalError,
+    ProducerError,
+    QueueFull,
+    RecordRefused,
+)
+from inorder.sequenced import SequencedProducer
+from tests.inorder.records import event_of, headers_of, read_events, read_messages
+from tests.services import UniqueName
+from topology.config import HeaderConfig
+from topology.model.event import BYE, DATA, HEARTBEAT
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = "127.0.0.1:1"
+"""A port where nothing listens."""
+
+FAILS_SOON = ChannelLimits(queue_records=5, queue_wait_s=0.2, delivery_timeout_s=0.3)
+
+Build = Callable[..., SequencedProducer]
+
+
+@pytest.fixture
+def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
+    name = unique_name("raw")
+    embedded_broker.make_topic(name)
+    return name
+
+
+@pytest.fixture
+def build(embedded_broker: EmbeddedBroker, topic: str) -> Build:
+    def built(source: str = "s1", **arguments: object) -> SequencedProducer:
+        return SequencedProducer(embedded_broker.bootstrap, topic, source, **arguments)  # type: ignore[arg-type]
+
+    return built
+
+
+def test_an_event_as_the_reader_sees_it(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    with build(stream="pitch", first_epoch=7, clock=lambda: 1_700_000_000_123_456_789) as producer:
+        assert producer.send(b'{"x": 1}', type="A") == 0
+        assert producer.send(b"", ts_ns=5) == 1
+    first, second = read_events(embedded_broker.bootstrap, topic, 2)
+    assert (first.stream, first.source, first.epoch, first.seq) == ("pitch", "s1", 7, 0)
+    assert (first.ts_ns, first.type, first.kind) == (1_700_000_000_123_456_789, "A", DATA)
+    assert first.value == b'{"x": 1}'
+    assert (second.seq, second.ts_ns, second.type, second.value) == (1, 5, "", b"")
+
+
+def test_what_goes_without_saying_is_not_said(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    with build() as producer:
+        producer.send(b"x")
+    (message,) = read_messages(embedded_broker.bootstrap, topic, 1)
+    assert [name for name, _ in headers_of(message)] == ["sourceId", "seqNum", "ts", "epoch"]
+
+
+def test_control_records_take_numbers_and_have_no_value(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    with build() as producer:
+        assert [producer.send(b"x"), producer.heartbeat(), producer.bye(ts_ns=9)] == [0, 1, 2]
+    events = read_events(embedded_broker.bootstrap, topic, 3)
+    assert [(e.seq, e.kind, e.value) for e in events] == [
+        (0, DATA, b"x"),
+        (1, HEARTBEAT, None),
+        (2, BYE, None),
+    ]
+    assert events[2].ts_ns == 9
+
+
+@pytest.mark.parametrize(
+    ("config", "ts_ns"),
+    [
+        pytest.param(HeaderConfig(ts_unit="ms"), 1_700_000_000_123_000_000, id="ms"),
+        pytest.param(HeaderConfig(preset="cloudevents"), 1_700_000_000_123_456_789, id="ce"),
+        pytest.param(HeaderConfig(source="device"), 1_700_000_000_123_456_789, id="renamed"),
+    ],
+)
+def test_the_headers_section_of_the_reader_serves_the_writer(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, config: HeaderConfig, ts_ns: int
+) -> None:
+    with build(headers=config, stream="pitch", clock=lambda: 1_700_000_000_123_456_789) as producer:
+        producer.send(b"x", type="A")
+        producer.heartbeat()
+    events = read_events(embedded_broker.bootstrap, topic, 2, config)
+    assert [(e.source, e.stream, e.seq, e.ts_ns) for e in events] == [
+        ("s1", "pitch", 0, ts_ns),
+        ("s1", "pitch", 1, ts_ns),
+    ]
+    assert (events[0].type, events[1].kind) == ("A", HEARTBEAT)
+
+
+@pytest.mark.parametrize("key_by", ["source", "stream"])
+def test_partitions_are_those_of_other_clients(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, key_by: str
+) -> None:
+    for source in ("a", "b", "press-7", "Z"):
+        with build(source, stream=f"stream-{source}", key_by=key_by) as producer:
+            for _ in range(3):
+                producer.send(b"x")
+    murmur2 = importlib.import_module("aiokafka.partitioner").murmur2
+    messages = read_messages(embedded_broker.bootstrap, topic, 12)
+    assert len({message.partition() for message in messages}) > 1
+    for message in messages:
+        event = event_of(message)
+        key = (event.source if key_by == "source" else event.stream).encode()
+        assert message.key() == key
+        assert message.partition() == (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+
+
+def test_a_clean_restart_goes_on_without_a_hole(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "folder" / "s1.journal"
+    for _ in range(3):
+        with build(journal=path, first_epoch=40) as producer:
+            producer.send(b"x")
+            producer.heartbeat()
+    events = read_events(embedded_broker.bootstrap, topic, 6)
+    assert [(e.epoch, e.seq) for e in events] == [(40, seq) for seq in range(6)]
+
+
+SENDS_UNTIL_KILLED = """
+import sys
+from pathlib import Path
+from inorder.sequenced import SequencedProducer
+brokers, topic, journal = sys.argv[1:]
+producer = SequencedProducer(brokers, topic, "s1", journal=Path(journal), first_epoch=40)
+for number in range(5_000):  # the broker keeps but a few megabytes
+    producer.send(b"x")
+    if number == 20:
+        producer.flush()
+        print("on the way", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_kill_begins_a_new_epoch_and_uses_no_number_twice(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s1.journal"
+    arguments = [embedded_broker.bootstrap, topic, str(path)]
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-c", SENDS_UNTIL_KILLED, *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as child:
+            assert child.stdout is not None
+            line = child.stdout.readline()
+            child.kill()
+            child.wait(30)
+        assert line == b"on the way\n"
+    with build(journal=path) as producer:
+        assert (producer.epoch, producer.next_seq) == (42, 0)
+        producer.send(b"x")
+    seen: list[tuple[int, int]] = []
+    last = (42, 0)
+    while last not in seen:  # read_events fails when no more come
+        seen = [
+            (e.epoch, e.seq) for e in read_events(embedded_broker.bootstrap, topic, len(seen) + 1)
+        ]
+    assert len(set(seen)) == len(seen)
+    for epoch in (40, 41):
+        numbers = [seq for e, seq in seen if e == epoch]
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) > 20
+
+
+def test_a_forked_child_uses_no_number_and_keeps_no_lock(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s1.journal"
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.inorder.forking", embedded_broker.bootstrap, topic, path],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        told = [parent.stdout.readline().rstrip() for _ in range(5)]
+        parent.kill()
+        parent.wait(30)
+    living = int(told.pop())
+    try:
+        assert [line.split()[0] for line in told[:3]] == ["send", "heartbeat", "flush"]
+        assert all("which forked this one; make a producer of its own" in line for line in told[:3])
+        assert told[3] == "child ended with 0"
+        # The parent was killed, so its numbers are not to be gone on with; its child lives.
+        with build(journal=path) as producer:
+            assert (producer.epoch, producer.next_seq) == (41, 0)
+            producer.send(b"x")
+    finally:
+        os.kill(living, signal.SIGKILL)
+    events = read_events(embedded_broker.bootstrap, topic, 5)
+    assert [(e.epoch, e.seq) for e in events] == [(40, 0), (40, 1), (40, 2), (40, 3), (41, 0)]
+
+
+def test_two_producers_do_not_share_a_journal(build: Build, tmp_path: Path) -> None:
+    path = tmp_path / "s1.journal"
+    with build(journal=path), pytest.raises(JournalError, match="in use"):
+        build(journal=path)
+
+
+def test_without_a_journal_the_wall_clock_numbers_the_epochs(build: Build) -> None:
+    before = int(time.time())
+    with build() as producer:
+        assert before <= producer.epoch <= int(time.time())
+        assert producer.next_seq == 0
+
+
+def test_threads_share_numbers_stamps_and_order(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    taken: list[int] = []
+    with build() as producer:
+
+        def sends() -> None:
+            taken.extend(producer.send(b"x") for _ in range(300))
+
+        threads = [threading.Thread(target=sends) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert sorted(taken) == list(range(1200))
+    events = read_events(embedded_broker.bootstrap, topic, 1200)
+    assert [e.seq for e in events] == list(range(1200))
+    assert all(a.ts_ns <= b.ts_ns for a, b in pairwise(events))
+
+
+def test_every_delivery_is_told(build: Build) -> None:
+    told: list[Delivery] = []
+    with build(on_delivery=told.append, first_epoch=3) as producer:
+        producer.send(b"x")
+        producer.send(b"y")
+        producer.flush()
+        assert [(d.epoch, d.seq, d.offset, d.error) for d in told] == [
+            (3, 0, 0, None),
+            (3, 1, 1, None),
+        ]
+
+
+def test_a_failed_record_is_raised_once_by_the_next_call() -> None:
+    told: list[Delivery] = []
+    producer = SequencedProducer(
+        NOWHERE, "raw", "s1", limits=FAILS_SOON, first_epoch=3, on_delivery=told.append
+    )
+    assert [producer.send(b"a"), producer.send(b"b")] == [0, 1]
+    with pytest.raises(DeliveryFailed, match="s1/3/0") as failed:
+        producer.flush(10)
+    assert failed.value.count == 2
+    assert [f.seq for f in failed.value.failures] == [0, 1]
+    assert [d.seq for d in told if d.error] == [0, 1]
+    assert producer.send(b"c") == 2
+    with pytest.raises(DeliveryFailed, match="s1/3/2"):
+        producer.close(10)
+    producer.close()
+
+
+def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
+    """After a time-out nobody knows; what was given up before it was sent stands nowhere."""
+    told: list[Delivery] = []
+    limits = ChannelLimits(delivery_timeout_s=0.3)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    producer.send(b"a")
+    producer.send(b"b")
+    with pytest.raises(DeliveryFailed, match="2 of them may stand in the topic all the same") as x:
+        producer.close(10)
+    assert x.value.may_stand == 2
+    assert all(failure.may_stand for failure in x.value.failures)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", on_delivery=told.append)
+    producer.send(b"a")
+    with pytest.raises(DeliveryFailed, match="stay empty.*send the payloads again") as y:
+        producer.close(0.1)
+    assert (y.value.count, y.value.may_stand) == (1, 0)
+    assert [each.may_stand for each in told] == [False]
+
+
+def test_a_send_that_tells_of_a_failure_has_sent_nothing() -> None:
+    limits = ChannelLimits(queue_records=10_000, delivery_timeout_s=0.3)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    numbers: list[int] = []
+    failed: DeliveryFailed | None = None
+    deadline_s = time.monotonic() + 20
+    while failed is None and time.monotonic() < deadline_s:
+        try:
+            numbers.append(producer.send(b"x"))
+            threading.Event().wait(0.01)
+        except DeliveryFailed as error:
+            failed = error
+    assert failed is not None
+    assert failed.failures[0].seq == 0
+    assert numbers == list(range(producer.next_seq))
+    assert producer.send(b"x") == len(numbers)
+    with pytest.raises(DeliveryFailed):
+        producer.close(0.1)
+
+
+def test_failures_are_counted_beyond_those_that_are_kept() -> None:
+    limits = ChannelLimits(queue_records=1000, queue_wait_s=0.1, delivery_timeout_s=0.3)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    for _ in range(300):
+        producer.send(b"x")
+    with pytest.raises(DeliveryFailed) as failed:
+        producer.close(10)
+    assert failed.value.count == 300
+    assert len(failed.value.failures) == 100
+
+
+def test_a_full_queue_waits_its_time_and_leaves_no_hole() -> None:
+    limits = ChannelLimits(queue_records=3, queue_wait_s=0.3, delivery_timeout_s=60)
+    producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
+    assert [producer.send(b"x") for _ in range(3)] == [0, 1, 2]
+    started_s = time.monotonic()
+    with pytest.raises(QueueFull, match="bounds: 3 records"):
+        producer.send(b"x")
+    assert 0.25 < time.monotonic() - started_s < 3
+    assert producer.next_seq == 3
+    with pytest.raises(DeliveryFailed) as failed:
+        producer.close(0.1)  # gives up what is on its way
+    assert failed.value.count == 3
+
+
+def test_a_close_that_gives_up_still_stores_the_next_number(tmp_path: Path) -> None:
+    path = tmp_path / "s1.journal"
+    for numbers in ([0, 1], [2, 3]):
+        producer = SequencedProducer(NOWHERE, "raw", "s1", journal=path, limits=FAILS_SOON)
+        assert [producer.send(b"x"), producer.send(b"x")] == numbers
+        with pytest.raises(DeliveryFailed):
+            producer.close(0.1)
+
+
+def test_a_record_that_cannot_be_sent_has_no_number(build: Build) -> None:
+    with build() as producer:
+        with pytest.raises(RecordRefused, match="s1/"):
+            producer.send(bytes(2_000_000))
+        assert producer.send(b"x") == 0
+
+
+def test_a_callback_that_raises_is_told_at_the_next_call(build: Build) -> None:
+    def breaks(_: Delivery) -> None:
+        raise ZeroDivisionError
+
+    producer = build(on_delivery=breaks)
+    producer.send(b"x")
+    with pytest.raises(CallbackError, match="ZeroDivisionError"):
+        producer.flush()
+    producer.close()
+
+
+def test_a_callback_must_not_call_back(build: Build) -> None:
+    producers: list[SequencedProducer] = []
+    producer = build(on_delivery=lambda _: producers[0].send(b"again") and None)
+    producers.append(producer)
+    producer.send(b"x")
+    with pytest.raises(CallbackError, match="must not call"):
+        producer.flush()
+    assert producer.next_seq == 1
+    producer.close()
+
+
+def test_a_closed_producer_says_so(build: Build) -> None:
+    producer = build()
+    producer.close()
+    for call in (lambda: producer.send(b"x"), producer.heartbeat, producer.flush):
+        with pytest.raises(ProducerError, match="closed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param({"source": ""}, "empty", id="no source"),
+        pytest.param({"source": "s" * 300}, "256 bytes", id="a long source"),
+        pytest.param({"source": "müller"}, "ASCII", id="not ASCII"),
+        pytest.param({"source": "a\nb"}, "ASCII", id="a line break"),
+        pytest.param({"stream": ""}, "empty", id="no stream"),
+        pytest.param({"stream": "s" * 250}, "too long", id="a long stream"),
+        pytest.param({"first_epoch": -1}, "epoch", id="a negative epoch"),
+        pytest.param({"first_epoch": 2**63}, "epoch", id="a huge epoch"),
+        pytest.param({"settings": {"acks": 1}}, "guarantees", id="weaker acks"),
+        pytest.param({"settings": {"no.such.setting": 1}}, "librdkafka", id="an unknown setting"),
+        pytest.param(
+            {"settings": {"max.in.flight.requests.per.connection": 100}},
+            "idempoten",
+            id="what idempotence forbids",
+        ),
+        pytest.param(
+            {"settings": {"delivery.report.only.error": True}}, "guarantees", id="silent successes"
+        ),
+        pytest.param({"settings": {"queuing.strategy": "lifo"}}, "guarantees", id="last in first"),
+        pytest.param(
+            {"settings": {"default.topic.config": {"acks": 1}}}, "guarantees", id="by the back door"
+        ),
+        pytest.param({"settings": {"transactional.id": "t"}}, "guarantees", id="a transaction"),
+    ],
+)
+def test_what_cannot_keep_the_contract_is_refused(
+    build: Build, arguments: dict[str, object], says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        build(**arguments)
+
+
+def test_a_refused_producer_leaves_its_journal_alone(build: Build, tmp_path: Path) -> None:
+    path = tmp_path / "s1.journal"
+    with build(journal=path, first_epoch=5) as producer:
+        producer.send(b"x")
+    with pytest.raises(ValueError, match="guarantees"):
+        build(journal=path, settings={"acks": 1})
+    with build(journal=path) as producer:
+        assert (producer.epoch, producer.next_seq) == (5, 1)

@@ -1,0 +1,308 @@
+"""Examples: what the server's side makes of packets, the hostile ones above all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder.sync.keys import KeyRing
+from inorder.sync.packet import (
+    ACK,
+    MAX_STAMP_NS,
+    NO_ROOM,
+    NO_SEAL,
+    REPORT,
+    REQ,
+    RSP,
+    SIZE,
+    TAKEN,
+    TAKEN_BEFORE,
+    UNKNOWN_MONO,
+    Packet,
+    body,
+    parse,
+)
+from inorder.sync.reason import Reason
+from producers.sync_server.answering import ANSWERED, MAX_AGE_S, REPORTED, Answerer, sample_line
+from tests.inorder.sync.key_file import key_table
+
+NS_PER_S = 1_000_000_000
+RING = KeyRing.parse(
+    key_table(1, "11" * 32, "s1") + key_table(2, "22" * 32, "s2") + key_table(9, "99" * 32)
+)
+NOW_NS = 1_700_000_000 * NS_PER_S
+SOURCE_NS = NOW_NS - 3_600 * NS_PER_S
+"""The source's clock is an hour behind."""
+
+
+class Bench:
+    """An answerer whose clocks stand where they are put."""
+
+    def __init__(self, keys: KeyRing = RING, max_reports: int = 100) -> None:
+        self.keys = keys
+        self.now_ns = NOW_NS
+        self.run_s = 0.0
+        self.has_room = True
+        self.taken: list[Packet] = []
+        self.answerer = Answerer(
+            keys,
+            self._take,
+            now_ns=lambda: self.now_ns,
+            monotonic_s=lambda: self.run_s,
+            max_reports=max_reports,
+        )
+
+    def tell(self, raw: bytes, late_ns: int = 0) -> tuple[Packet | None, str]:
+        """The reply, read, and the outcome. A reply is as long as what it answers."""
+        answer = self.answerer.answer(raw, self.now_ns - late_ns)
+        if answer.reply is None:
+            return None, answer.outcome
+        assert len(answer.reply) == len(raw) == SIZE
+        read = parse(answer.reply)
+        assert isinstance(read, Packet)
+        key = self.keys.key(read.key_id)
+        assert key is not None
+        assert key.has_signed(answer.reply)
+        return read, answer.outcome
+
+    def wait(self, seconds: float) -> None:
+        self.now_ns += int(seconds * NS_PER_S)
+        self.run_s += seconds
+
+    def response(self, request: Packet | None = None) -> Packet:
+        reply, outcome = self.tell(self.signed(request or asked()))
+        assert outcome == ANSWERED
+        assert reply is not None
+        return reply
+
+    def signed(self, packet: Packet, key_id: int | None = None) -> bytes:
+        key = self.keys.key(packet.key_id if key_id is None else key_id)
+        assert key is not None
+        return key.signed(body(packet))
+
+    def _take(self, sample: Packet) -> bool:
+        if self.has_room:
+            self.taken.append(sample)
+        return self.has_room
+
+
+def asked(source: str = "s1", key_id: int = 1, nonce: int = 77) -> Packet:
+    return Packet(REQ, 0, key_id, 5, 6, 2, nonce, SOURCE_NS, 0, 0, 0, -9, source)
+
+
+def told(response: Packet, t4_ns: int = SOURCE_NS + 1_000) -> Packet:
+    return response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
+
+
+def test_a_whole_round() -> None:
+    bench = Bench()
+    reply, outcome = bench.tell(bench.signed(asked()), late_ns=250)
+    assert outcome == ANSWERED
+    assert reply is not None
+    assert (reply.t2_ns, reply.t3_ns) == (NOW_NS - 250, NOW_NS)
+    expected = asked()._replace(
+        kind=RSP, t2_ns=NOW_NS - 250, t3_ns=NOW_NS, cookie=reply.cookie, signature=reply.signature
+    )
+    assert reply == expected
+    assert bench.taken == []
+    bench.wait(0.01)
+    report = told(reply)
+    acknowledged, outcome = bench.tell(bench.signed(report))
+    assert outcome == REPORTED
+    assert acknowledged == report._replace(
+        kind=ACK, status=TAKEN, signature=acknowledged.signature if acknowledged else b""
+    )
+    (sample,) = bench.taken
+    assert sample_line(sample, "here") == {
+        "t1": SOURCE_NS,
+        "t2": NOW_NS - 250,
+        "t3": NOW_NS,
+        "t4": SOURCE_NS + 1_000,
+        "server": "here",
+        "segment": 2,
+        "mono": -9,
+    }
+
+
+def test_a_source_that_does_not_tell_its_mono_has_none() -> None:
+    sample = told(asked())._replace(mono_ns=UNKNOWN_MONO)
+    assert "mono" not in sample_line(sample, "here")
+
+
+def test_nothing_is_remembered_of_a_request() -> None:
+    """Asked again and again, each is answered, and the reports may come in any order."""
+    bench = Bench()
+    responses = [bench.response(asked(nonce=n)) for n in range(50)]
+    for response in reversed(responses):
+        assert bench.tell(bench.signed(told(response)))[1] == REPORTED
+    assert {sample.nonce for sample in bench.taken} == set(range(50))
+
+
+Change = Callable[[Packet], Packet]
+
+FORGED_FIELDS: dict[str, Change] = {
+    "t1": lambda p: p._replace(t1_ns=p.t1_ns - 1),
+    "t2": lambda p: p._replace(t2_ns=p.t2_ns + 1),
+    "t3": lambda p: p._replace(t3_ns=p.t3_ns - 1),
+    "nonce": lambda p: p._replace(nonce=p.nonce + 1),
+    "round": lambda p: p._replace(round=p.round + 1),
+    "epoch": lambda p: p._replace(epoch=p.epoch + 1),
+    "segment": lambda p: p._replace(segment=p.segment + 1),
+    "mono": lambda p: p._replace(mono_ns=p.mono_ns + 1),
+    "cookie": lambda p: p._replace(cookie=bytes(16)),
+}
+
+
+@pytest.mark.parametrize("field", FORGED_FIELDS)
+def test_a_source_cannot_report_what_was_not_answered(field: str) -> None:
+    """It holds its key: it may say what it likes of t4, and of nothing else."""
+    bench = Bench()
+    report = FORGED_FIELDS[field](told(bench.response()))
+    assert bench.tell(bench.signed(report)) == (None, Reason.COOKIE)
+    assert bench.taken == []
+
+
+def test_a_cookie_is_of_one_source_and_key() -> None:
+    bench = Bench()
+    report = told(bench.response())._replace(source="s2", key_id=2)
+    assert bench.tell(bench.signed(report)) == (None, Reason.COOKIE)
+
+
+@pytest.mark.parametrize(
+    ("source", "claimed", "signed_by", "reason"),
+    [
+        ("s1", 1, 2, Reason.FORGED),
+        ("s1", 2, 2, Reason.KEY_OF_OTHERS),
+        ("s1", 9, 9, Reason.KEY_OF_OTHERS),  # a group key, and the source has its own
+        ("s1", 3, 1, Reason.KEY_UNKNOWN),
+        ("s1", 0, 1, Reason.KEY_UNKNOWN),
+        ("s3", 9, 9, ANSWERED),
+        ("s3", 1, 1, Reason.KEY_OF_OTHERS),
+    ],
+)
+def test_who_is_heard(source: str, claimed: int, signed_by: int, reason: str) -> None:
+    bench = Bench()
+    raw = bench.signed(asked(source, claimed), signed_by)
+    assert bench.answerer.answer(raw, NOW_NS).outcome == reason
+
+
+@given(st.integers(0, SIZE * 8 - 1), st.booleans())
+def test_no_bit_of_a_signed_packet_can_be_changed(bit: int, of_report: bool) -> None:
+    bench = Bench()
+    raw = bytearray(bench.signed(told(bench.response()) if of_report else asked()))
+    raw[bit // 8] ^= 1 << bit % 8
+    reply, outcome = bench.tell(bytes(raw))
+    assert reply is None
+    assert outcome in set(Reason)
+    assert bench.taken == []
+
+
+@given(st.binary(max_size=2 * SIZE))
+def test_any_bytes_get_a_reason_and_no_answer(raw: bytes) -> None:
+    assert Bench().tell(raw)[0] is None
+
+
+@pytest.mark.parametrize("kind", [RSP, ACK])
+def test_what_only_a_server_says_is_no_question(kind: int) -> None:
+    bench = Bench()
+    packet = bench.response()._replace(kind=kind, signature=NO_SEAL)
+    assert bench.tell(bench.signed(packet)) == (None, Reason.KIND)
+
+
+def test_a_report_counts_once_and_is_acknowledged_again() -> None:
+    bench = Bench()
+    raw = bench.signed(told(bench.response()))
+    outcomes = [bench.tell(raw) for _ in range(3)]
+    assert [outcome for _, outcome in outcomes] == [REPORTED, Reason.REPEATED, Reason.REPEATED]
+    assert [reply.status for reply, _ in outcomes if reply] == [TAKEN, TAKEN_BEFORE, TAKEN_BEFORE]
+    assert len(bench.taken) == 1
+
+
+def test_a_report_with_another_t4_is_the_same_report() -> None:
+    bench = Bench()
+    response = bench.response()
+    assert bench.tell(bench.signed(told(response)))[1] == REPORTED
+    again = told(response, SOURCE_NS + 5_000)
+    assert bench.tell(bench.signed(again))[1] == Reason.REPEATED
+
+
+def test_a_report_grows_old() -> None:
+    bench = Bench()
+    early, late = bench.response(asked(nonce=1)), bench.response(asked(nonce=2))
+    bench.wait(MAX_AGE_S)
+    assert bench.tell(bench.signed(told(early)))[1] == REPORTED
+    bench.wait(0.001)
+    assert bench.tell(bench.signed(told(late))) == (None, Reason.OLD)
+
+
+def test_a_report_replayed_at_any_time_is_not_taken_again() -> None:
+    bench = Bench()
+    raw = bench.signed(told(bench.response()))
+    assert bench.tell(raw)[1] == REPORTED
+    for _ in range(40):
+        bench.wait(0.5)
+        assert bench.tell(raw)[1] in (Reason.REPEATED, Reason.OLD)
+    assert len(bench.taken) == 1
+
+
+def test_after_a_renewal_no_earlier_report_counts() -> None:
+    """A restart, or a step of the server's clock."""
+    bench = Bench()
+    raw = bench.signed(told(bench.response()))
+    bench.answerer.renew()
+    assert bench.tell(raw) == (None, Reason.COOKIE)
+    assert bench.tell(bench.signed(told(bench.response())))[1] == REPORTED
+
+
+def test_answered_before_it_was_asked() -> None:
+    bench = Bench()
+    report = told(bench.response(), SOURCE_NS - 1)
+    assert bench.tell(bench.signed(report)) == (None, Reason.ABSURD)
+
+
+@pytest.mark.parametrize("t_ns", [MAX_STAMP_NS, -MAX_STAMP_NS])
+def test_stamps_that_readers_may_reject_get_no_answer(t_ns: int) -> None:
+    bench = Bench()
+    request = asked()._replace(t1_ns=t_ns)
+    assert bench.tell(bench.signed(request)) == (None, Reason.STAMPS)
+    report = told(bench.response(), t_ns)
+    assert bench.tell(bench.signed(report)) == (None, Reason.STAMPS)
+    assert bench.taken == []
+
+
+@pytest.mark.parametrize("late_ns", [-1, NS_PER_S + 1])
+def test_a_receive_stamp_that_cannot_be_gets_no_answer(late_ns: int) -> None:
+    """The clock stepped in between, or the packet waited too long."""
+    bench = Bench()
+    assert bench.tell(bench.signed(asked()), late_ns) == (None, Reason.SERVER_CLOCK)
+
+
+def test_no_room_for_a_sample_is_said_and_it_may_come_again() -> None:
+    bench = Bench()
+    raw = bench.signed(told(bench.response()))
+    bench.has_room = False
+    reply, outcome = bench.tell(raw)
+    assert (outcome, reply and reply.status) == (Reason.FULL, NO_ROOM)
+    bench.has_room = True
+    assert bench.tell(raw)[1] == REPORTED
+
+
+def test_no_room_to_remember_a_report_is_said() -> None:
+    bench = Bench(max_reports=2)
+    raws = [bench.signed(told(bench.response(asked(nonce=n)))) for n in range(3)]
+    assert [bench.tell(raw)[1] for raw in raws] == [REPORTED, REPORTED, Reason.FULL]
+    assert len(bench.taken) == 2
+
+
+def test_without_keys_the_cookie_still_holds() -> None:
+    bench = Bench(KeyRing.open_to_all())
+    response = bench.response(asked("anybody", 0))
+    forged = told(response)._replace(t2_ns=0)
+    assert bench.tell(bench.signed(forged)) == (None, Reason.COOKIE)
+    assert bench.tell(bench.signed(told(response)))[1] == REPORTED
+    signed = asked("anybody", 1)
+    assert bench.tell(body(signed) + b"x" * 16) == (None, Reason.KEY_UNKNOWN)
+    assert bench.tell(body(asked("anybody", 0)) + b"x" * 16) == (None, Reason.FORGED)

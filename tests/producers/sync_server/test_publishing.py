@@ -1,0 +1,90 @@
+"""Examples: samples on their way to the embedded broker, to none, and to a stream."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+
+import pytest
+
+from infra.embedded import EmbeddedBroker
+from infra.poll import wait_until
+from inorder.sync.packet import REPORT, UNKNOWN_MONO, Packet
+from producers.sync_server import publishing as module
+from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing
+from tests.inorder.records import read_messages
+from tests.services import UniqueName
+
+NOWHERE = "127.0.0.1:1"
+"""A port where nothing listens."""
+
+
+def sample(source: str = "s1", number: int = 0, mono_ns: int = 5) -> Packet:
+    return Packet(REPORT, 0, 0, number, 0, 2, number, 1, 20, 30, 4, mono_ns, source)
+
+
+def test_a_sample_as_a_reader_finds_it(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName
+) -> None:
+    topic = unique_name("clock")
+    embedded_broker.make_topic(topic)
+    publishing = TopicPublishing(embedded_broker.bootstrap, topic, "here")
+    for number in range(20):
+        assert publishing.take(sample(f"s{number % 4}", number))
+    assert publishing.take(sample("quiet", mono_ns=UNKNOWN_MONO))
+    publishing.close()
+    assert (publishing.taken, publishing.delivered, publishing.lost) == (21, 21, 0)
+    assert publishing.trouble() == ""
+    records = read_messages(embedded_broker.bootstrap, topic, 21)
+    values = {record.key(): json.loads(record.value() or b"") for record in records}
+    assert set(values) == {b"s0", b"s1", b"s2", b"s3", b"quiet"}
+    plain = {"t1": 1, "t2": 20, "t3": 30, "t4": 4, "server": "here", "segment": 2}
+    assert values[b"quiet"] == plain
+    assert values[b"s0"] == {**plain, "mono": 5}
+    places = {(record.key(), record.partition()) for record in records}
+    assert len(places) == 5  # each source in one
+
+
+def test_a_dead_broker_costs_samples_and_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "QUEUE_RECORDS", 10)
+    monkeypatch.setattr(module, "DELIVERY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(module, "FLUSH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(module, "STUCK_S", 0.0)
+    publishing = TopicPublishing(NOWHERE, "clock", "here")
+    began_s = time.monotonic()
+    had_room = [publishing.take(sample(number=number)) for number in range(500)]
+    assert time.monotonic() - began_s < 5.0
+    assert 0 < sum(had_room) < 500
+    assert publishing.taken == sum(had_room)
+    assert publishing.refused == had_room.count(False)
+    assert "samples wait for clock; check the brokers" in publishing.trouble()
+
+    def lost() -> bool:
+        publishing.turn()
+        return publishing.lost == publishing.taken
+
+    wait_until(lost, 20.0, "what waited to be given up")
+    assert publishing.trouble() == ""
+    publishing.take(sample())
+    publishing.close()
+    assert publishing.taken == publishing.delivered + publishing.lost
+
+
+def test_lines_are_those_that_replay_takes() -> None:
+    stream = io.BytesIO()
+    publishing: Publishing = LinePublishing(stream, "here")
+    assert publishing.take(sample())
+    publishing.turn()
+    publishing.close()
+    assert json.loads(stream.getvalue()) == {
+        "clock": "s1",
+        "t1": 1,
+        "t2": 20,
+        "t3": 30,
+        "t4": 4,
+        "server": "here",
+        "segment": 2,
+        "mono": 5,
+    }
+    assert (publishing.taken, publishing.delivered, publishing.trouble()) == (1, 1, "")

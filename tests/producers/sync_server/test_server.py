@@ -1,0 +1,232 @@
+"""Examples: the server on real sockets: stamps, floods, hostile packets, steps, its end."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+
+import pytest
+
+from infra.poll import wait_until
+from inorder.sync import stamps
+from inorder.sync.keys import KeyRing
+from inorder.sync.packet import ACK, RSP, SIZE, TAKEN, Packet, parse
+from inorder.sync.reason import Reason
+from producers.sync_server.answering import ANSWERED, REPORTED
+from producers.sync_server.server import TURN_S, BindFailed, ServerLimits, SyncServer, is_loopback
+from tests.inorder.sync.key_file import key_table
+from tests.inorder.sync.sockets import (
+    LOOPBACK,
+    OPEN,
+    TIMEOUT_S,
+    Running,
+    asked,
+    drained,
+    endpoint,
+    report,
+    request,
+    serving,
+)
+from tests.services import absent
+
+KEYS = KeyRing.parse(key_table(1, "ab" * 32, "s1") + key_table(2, "cd" * 32))
+
+
+def test_a_whole_round() -> None:
+    with serving(KEYS) as server, endpoint(server) as opened:
+        before_ns = time.time_ns()
+        opened.send(request(7, keys=KEYS))
+        raw = opened.recv(SIZE + 1)
+        after_ns = time.time_ns()
+        response = parse(raw)
+        assert isinstance(response, Packet)
+        assert response.kind == RSP
+        assert before_ns <= response.t2_ns <= response.t3_ns <= after_ns
+        acknowledged = asked(opened, report(raw, KEYS))
+        assert (acknowledged.kind, acknowledged.status) == (ACK, TAKEN)
+        server.wait_taken(1)
+        assert server.taken[0].nonce == 7
+        assert server.server.counts == {ANSWERED: 1, REPORTED: 1}
+
+
+def test_the_kernel_stamps_what_the_program_reads_late() -> None:
+    """The packet lies in the socket for a while before anybody looks."""
+    server = SyncServer(LOOPBACK, 0, OPEN, lambda _: True)
+    try:
+        if not server.kernel_stamps:
+            absent("the kernel stamps no datagrams here (SO_TIMESTAMPNS)")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+            opened.connect((LOOPBACK, server.address[1]))
+            opened.settimeout(TIMEOUT_S)
+            opened.send(request(1))
+            sent_ns = time.time_ns()
+            while time.time_ns() - sent_ns < 50_000_000:
+                pass
+            server.turn()
+            response = parse(opened.recv(SIZE))
+        assert isinstance(response, Packet)
+        assert response.t2_ns <= sent_ns
+        assert response.t3_ns - response.t2_ns >= 50_000_000
+    finally:
+        server._socket.close()
+
+
+@pytest.mark.parametrize(
+    "ancillary",
+    [
+        [],
+        [(socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS + 1, bytes(16))],
+        [(socket.SOL_SOCKET, stamps.SO_TIMESTAMPNS, bytes(8))],
+        [(socket.SOL_SOCKET + 1, stamps.SO_TIMESTAMPNS, bytes(16))],
+    ],
+)
+def test_what_is_no_stamp_of_the_kernel_is_none(ancillary: stamps.Ancillary) -> None:
+    assert stamps.received_ns(ancillary) is None
+
+
+def test_hostile_packets_get_no_answer_and_disturb_nobody() -> None:
+    dice = random.Random(11)
+    good = request(1, keys=KEYS)
+    hostile = [dice.randbytes(dice.randrange(400)) for _ in range(200)]
+    hostile += [good[:at] + bytes([good[at] ^ 0x41]) + good[at + 1 :] for at in range(SIZE)]
+    hostile += [good[:size] for size in range(SIZE)]
+    hostile += [good + bytes(size) for size in (1, 100, 1_000, 60_000)]
+    with serving(KEYS) as server:
+        with endpoint(server) as attacker, endpoint(server) as honest:
+            for number, raw in enumerate(hostile):
+                attacker.send(raw)
+                if number % 50 == 0:
+                    assert asked(honest, request(1_000 + number, keys=KEYS)).kind == RSP
+            asked(honest, request(2, keys=KEYS))  # all before it has been worked on
+            assert drained(attacker) == 0
+        counts = server.server.counts
+        assert counts.total() == len(hostile) + counts[ANSWERED]
+        for reason in (Reason.TRUNCATED, Reason.OVERSIZED, Reason.MAGIC, Reason.FORGED):
+            assert counts[reason] > 0
+        assert counts[Reason.OVERSIZED] >= 4
+        assert server.taken == []
+
+
+def test_a_report_replayed_from_elsewhere_is_no_second_sample() -> None:
+    with serving(KEYS) as server, endpoint(server) as one, endpoint(server, "127.0.0.2") as two:
+        one.send(request(1, keys=KEYS))
+        raw = report(one.recv(SIZE), KEYS)
+        asked(one, raw)
+        for _ in range(3):
+            asked(two, raw)
+        assert len(server.taken) == 1
+        assert server.server.counts[Reason.REPEATED] == 3
+
+
+def test_each_address_has_its_own_rate() -> None:
+    limits = ServerLimits(rate_per_s=0.001, burst=5)
+    with serving(limits=limits) as server:
+        with endpoint(server, "127.0.0.2") as greedy, endpoint(server, "127.0.0.3") as modest:
+            for nonce in range(50):
+                greedy.send(request(nonce))
+            server.wait_count(Reason.RATE, 45)
+            assert drained(greedy) == 5
+            assert asked(modest, request(99)).nonce == 99
+        assert server.server.counts == {ANSWERED: 6, Reason.RATE: 45}
+        assert server.server.addresses == 2
+
+
+@pytest.mark.slow
+def test_a_flood_from_one_address_leaves_the_others_their_rate() -> None:
+    """A source at its own pace gets its answers while another sends all it can."""
+    flooding = threading.Event()
+
+    def flood(server: Running) -> None:
+        with endpoint(server, "127.0.0.2") as opened:
+            while not flooding.is_set():
+                for nonce in range(200):
+                    opened.send(request(nonce))
+                flooding.wait(0.001)
+
+    def answered(server: Running, count: int) -> int:
+        found = 0
+        with endpoint(server, "127.0.0.3") as opened:
+            opened.settimeout(1.0)
+            for nonce in range(count):
+                opened.send(request(nonce))
+                try:
+                    found += len(opened.recv(SIZE)) == SIZE
+                except TimeoutError:
+                    pass  # a round lost; the source asks again
+        return found
+
+    with serving(limits=ServerLimits(rate_per_s=100, burst=100)) as server:
+        thread = threading.Thread(target=flood, args=(server,), daemon=True)
+        thread.start()
+        try:
+            server.wait_count(Reason.RATE, 1_000, 30.0)
+            before = server.server.counts[Reason.RATE]
+            assert answered(server, 100) >= 90
+            assert server.server.counts[Reason.RATE] > before
+        finally:
+            flooding.set()
+            thread.join(TIMEOUT_S)
+
+
+def test_a_step_of_the_servers_clock_voids_the_rounds_across_it() -> None:
+    step_ns = 0
+    with (
+        serving(now_ns=lambda: time.time_ns() + step_ns) as server,
+        endpoint(server) as opened,
+    ):
+        server.server.turned_s = 0.0
+        wait_until(lambda: server.server.turned_s > 0, TIMEOUT_S, "a turn, to know the clock")
+        opened.send(request(1))
+        across = report(opened.recv(SIZE))
+        step_ns = 10_000_000
+        wait_until(lambda: server.server.steps == 1, TIMEOUT_S, "the step to be seen")
+        opened.send(across)
+        server.wait_count(Reason.COOKIE, 1)
+        assert server.taken == []
+        opened.send(request(2))
+        assert asked(opened, report(opened.recv(SIZE))).status == TAKEN
+        server.wait_taken(1)
+
+
+def test_an_answer_that_cannot_be_sent_is_counted() -> None:
+    server = SyncServer(LOOPBACK, 0, OPEN, lambda _: True)
+    try:
+        server._handle(request(1), [], (LOOPBACK, 0))  # to port 0 nothing can be sent
+        assert server.counts == {ANSWERED: 1, Reason.UNSENT: 1}
+    finally:
+        server._socket.close()
+
+
+def test_it_ends_soon_and_closes_its_socket() -> None:
+    running = Running()
+    began_s = time.monotonic()
+    running.stop()
+    assert time.monotonic() - began_s < TURN_S + 5
+    assert running.server._socket.fileno() == -1
+
+
+def test_where_it_cannot_listen_it_says_so() -> None:
+    with serving() as server:
+        with pytest.raises(BindFailed, match=rf"cannot listen on {LOOPBACK}:{server.port}: "):
+            SyncServer(LOOPBACK, server.port, OPEN, lambda _: True)
+        with pytest.raises(BindFailed, match="cannot listen on 192.0.2.1:0"):
+            SyncServer("192.0.2.1", 0, OPEN, lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("host", "only_here"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.0.2.1", False),
+        ("", False),
+        ("no such host", False),
+    ],
+)
+def test_what_counts_as_loopback(host: str, only_here: bool) -> None:
+    assert is_loopback(host) is only_here
