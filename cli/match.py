@@ -29,6 +29,7 @@ from topology.config.spelling import DurationNs
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
 from topology.model.result import RETRACT
+from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse
 from topology.pattern.run.compiled import Compiled
@@ -89,7 +90,6 @@ def command(
         engine = Engine(
             compiled(query, values),
             DEFAULT_STREAM,
-            params=values,
             max_retained=max_retained,
             max_error_ns=None if max_error is None else _length_ns(max_error),
         )
@@ -133,7 +133,7 @@ def compiled(query: str, params: Mapping[str, Any]) -> list[Compiled]:
     except QueryRefused as refused:
         raise Refused(str(refused)) from None
     return [
-        Compiled(each if each.name else replace(each, name=f"q{number}"), params)
+        Compiled(each if each.name else replace(each, name=f"q{number}"), Environment(params))
         for number, each in enumerate(queries, start=1)
     ]
 

@@ -32,6 +32,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from topology.config import QueryConfig, Topology, TopologyError, query_of
+from topology.pattern.compile.scope import Environment
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.run.compiled import Compiled
 
@@ -166,9 +167,8 @@ class QueryFeed:
             if wrong:
                 return Word(name, wrong=wrong)
             pattern = replace(query.pattern, name=name)
-            return Word(
-                name, query, compiled=Compiled(pattern, functions=self._topology.own.functions)
-            )
+            environment = Environment(functions=self._topology.own.functions)
+            return Word(name, query, compiled=Compiled(pattern, environment))
         return Word(name, query)
 
     def _heed(self, word: Word) -> str:

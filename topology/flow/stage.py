@@ -31,6 +31,7 @@ from topology.merge.operator import Merge
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
 from topology.model.outcome import Malformed, Report, Step, dead_letter
+from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -145,7 +146,7 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
     queries = topology.queries_of(stream)
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return []
-    engine = engine_of(stream, queries, topology.own.functions)
+    engine = engine_of(stream, queries, Environment(functions=topology.own.functions))
     qualities = qualities_of(queries, topology.streams[stream])
     reads_ordered = topology.patterns_read == "ordered"
     max_ahead_ns = None if reads_ordered else topology.streams[stream].clock.max_ahead_ns
@@ -163,21 +164,21 @@ def _pattern(topology: Any, stream: str, place: int) -> list[tuple[str, Operator
 def engine_of(
     stream: str,
     queries: Mapping[str, Any],
-    functions: Mapping[str, Any] | None = None,
+    environment: Environment,
     known: Mapping[str, Compiled] | None = None,
 ) -> Engine:
-    """The patterns among the queries (`QueryConfig` by name); `functions` are a user's own. What is
-    `known` and the same is not compiled again."""
+    """The patterns among the queries (`QueryConfig` by name). What is `known` and the same is not
+    compiled again."""
     found = {name: query for name, query in queries.items() if query.pattern is not None}
     compiled = []
     for name, query in found.items():
         pattern = replace(query.pattern, name=name)
         before = (known or {}).get(name)
         if before is None or before.query != pattern:
-            before = Compiled(pattern, functions=functions)
+            before = Compiled(pattern, environment)
         compiled.append(before)
     tells_final = [name for name, query in found.items() if query.finals]
-    return Engine(compiled, stream, functions=functions, tells_final=tells_final)
+    return Engine(compiled, stream, tells_final=tells_final)
 
 
 def qualities_of(queries: Mapping[str, Any], config: Any) -> dict[str, Quality]:
@@ -286,7 +287,8 @@ class Stage(StepByStep):
             if PATTERN in chain.names:
                 mine = self._topology.queries_of(stream, queries)
                 known = chain.operator(PATTERN).compiled | (compiled or {})
-                engine = engine_of(stream, mine, self._topology.own.functions, known)
+                environment = Environment(functions=self._topology.own.functions)
+                engine = engine_of(stream, mine, environment, known)
                 qualities = qualities_of(mine, self._topology.streams[stream])
                 chain.operator(PATTERN).take_over(engine, qualities)
 

@@ -87,9 +87,9 @@ def test_there_is_a_bound(feed: QueryFeed, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     feed: QueryFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def own_only(query: Any, **rest: Any) -> Compiled:
+    def own_only(query: Any, *rest: Any) -> Compiled:
         assert query.name == "own", "it was compiled when its record was read"
-        return Compiled(query, **rest)
+        return Compiled(query, *rest)
 
     partitions = [Stage(parse(TOPOLOGY), ["pattern"]) for _ in range(2)]
     add(feed, "new", pattern=PATTERN, stream="a")

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Condition
+from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.normal_form import (
@@ -167,7 +168,7 @@ class AlternativeJudge:
         self.conditions: dict[int, Condition] = {}
         """By the identity of the expression."""
         self.untils = [
-            expression.until(part.until, self.slots, self.groups) if part.until else None
+            expression.until(part.until, Scope(self.slots, self.groups)) if part.until else None
             for part in self.components
         ]
 
@@ -382,7 +383,7 @@ class AlternativeJudge:
 
     def _condition(self, expr: Expr) -> Condition:
         if id(expr) not in self.conditions:
-            self.conditions[id(expr)] = expression.condition(expr, self.slots, self.groups)
+            self.conditions[id(expr)] = expression.condition(expr, Scope(self.slots, self.groups))
         return self.conditions[id(expr)]
 
     def _binding(self, run: Run) -> expression.Binding:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.topology.pattern.generate import Conditions, entry, random_payload
 from topology.pattern.compile import expression, values
 from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
@@ -44,7 +45,7 @@ def binding(
 
 
 def made(text: str, **params: Any) -> Condition:
-    return expression.condition(where(text), SLOTS, GROUPS, params)
+    return expression.condition(where(text), Scope(SLOTS, GROUPS, Environment(params)))
 
 
 # -- one event --------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def test_one_event(text: str, payload: Any, held: bool | None) -> None:
     assert condition.holds(binding(payload)) is held
     assert condition.holds_newest(binding(payload), 0) is held
     assert condition.nulls == (2 if held is UNKNOWN else 0)
-    alone = expression.own([where(text)], "a", {"top": 5})
+    alone = expression.own([where(text)], "a", Environment({"top": 5}))
     assert alone(binding(payload)[0][0]) is held
 
 
@@ -263,11 +264,11 @@ def test_a_late_negation_candidate_is_compared_with_each_element() -> None:
 
 
 def test_until_ends_nothing_where_an_index_does_not_exist() -> None:
-    ends = expression.until(where("b[i].x < b[i-1].x"), SLOTS, GROUPS)
+    ends = expression.until(where("b[i].x < b[i-1].x"), Scope(SLOTS, GROUPS))
     assert ends.holds_newest(binding({}, xs(1)), 1) is None
     assert ends.holds_newest(binding({}, xs(1, 2)), 1) is False
     assert ends.holds_newest(binding({}, xs(1, 0)), 1) is True
-    alone = expression.until(where("b.x > 2"), SLOTS, GROUPS)
+    alone = expression.until(where("b.x > 2"), Scope(SLOTS, GROUPS))
     assert [alone.holds_newest(binding({}, xs(9, x)), 1) for x in (1, 3)] == [False, True]
 
 
@@ -295,7 +296,7 @@ def test_equivalence_within_or() -> None:
 
 
 def by_user(function: Any, *aliases: str) -> Condition:
-    return expression.condition(syntax.Test("f", 1, aliases, function), SLOTS, GROUPS)
+    return expression.condition(syntax.Test("f", 1, aliases, function), Scope(SLOTS, GROUPS))
 
 
 def test_users_functions() -> None:
@@ -333,7 +334,9 @@ def test_events_are_read_only() -> None:
 def value(text: str, given_: Binding, **functions: Any) -> Any:
     query = parse_query(f"PATTERN SEQ(A a, B+ b[], C? c) WITHIN 1 ns RETURN {text} AS v")
     assert query.columns is not None
-    return expression.value(query.columns[0].expr, SLOTS, GROUPS, {}, functions)(given_)
+    return expression.value(
+        query.columns[0].expr, Scope(SLOTS, GROUPS, Environment(functions=functions))
+    )(given_)
 
 
 def test_columns() -> None:
@@ -352,10 +355,12 @@ def test_registered_functions() -> None:
     functions = {"twice": lambda x: 2 * x, "bad": lambda x: x / 0}
     given_ = binding({"x": 4})
     for name, made_of in (("twice", 8), ("bad", None)):
-        column = expression.value(_call(name), SLOTS, GROUPS, {}, functions)
+        column = expression.value(
+            _call(name), Scope(SLOTS, GROUPS, Environment(functions=functions))
+        )
         assert column(given_) == made_of
     with pytest.raises(ValueError, match="function thrice"):
-        expression.value(_call("thrice"), SLOTS, GROUPS, {}, functions)
+        expression.value(_call("thrice"), Scope(SLOTS, GROUPS, Environment(functions=functions)))
 
 
 def _call(name: str) -> Expr:
@@ -363,7 +368,7 @@ def _call(name: str) -> Expr:
 
 
 def test_an_alias_of_another_branch_is_absent() -> None:
-    other = expression.condition(where("d.x IS NULL"), SLOTS, GROUPS)
+    other = expression.condition(where("d.x IS NULL"), Scope(SLOTS, GROUPS))
     assert other.holds(binding({})) is True
 
 
@@ -409,7 +414,7 @@ def test_holds_is_every_extension_held(seed: int) -> None:
     """Law: however single, groups and negation are interleaved, from when all are bound."""
     rng = Random(seed)
     expr = Conditions(rng, NODES, ["n"] if rng.random() < 0.3 else []).conjunct()
-    condition = expression.condition(expr, LAW_SLOTS, LAW_GROUPS)
+    condition = expression.condition(expr, Scope(LAW_SLOTS, LAW_GROUPS))
     if condition.needs_whole:
         return
     named = {LAW_SLOTS[alias] for alias in expression.aliases(expr)}

@@ -12,6 +12,7 @@ from tests.topology.pattern.uncertain_oracle import worlds
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Binding
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.compile.scope import Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import UNBOUNDED, EventNode, Expr
@@ -90,7 +91,7 @@ def bound(*texts: str) -> Binding:
     ],
 )  # fmt: skip
 def test_grades(text: str, binding: tuple[str, ...], graded: int) -> None:
-    assert grade(where(text), SLOTS, GROUPS)(bound(*binding)) == graded
+    assert grade(where(text), Scope(SLOTS, GROUPS))(bound(*binding)) == graded
 
 
 TIMED = (
@@ -114,9 +115,9 @@ def test_a_grade_holds_in_every_world() -> None:
             entry("T", rng.randint(6, 14), seq, random_payload(rng), error_ns=rng.choice((0, 1, 2)))
             for seq in range(len(slots))
         ]
-        graded = grade(expr, SLOTS, GROUPS)(in_slots(slots, stream))
+        graded = grade(expr, Scope(SLOTS, GROUPS))(in_slots(slots, stream))
         seen[graded] += 1
-        condition = expression.condition(expr, SLOTS, GROUPS)
+        condition = expression.condition(expr, Scope(SLOTS, GROUPS))
         for world in worlds(rng, stream, 8):
             holds = condition.holds(in_slots(slots, world)) is True
             assert graded == MAYBE or holds is (graded == YES), (expr, stream, world)

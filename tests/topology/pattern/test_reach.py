@@ -15,6 +15,7 @@ import pytest
 from tests.topology.pattern.following import Content, Reader, anew, content, taken
 from tests.topology.pattern.generate import entry, random_query, random_stream, shuffled
 from topology.model.result import UNCERTAIN
+from topology.pattern.compile.scope import Environment
 from topology.pattern.language.parse import parse_query
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -84,12 +85,12 @@ def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
         return True
 
     functions = {"near": near}
-    query = Compiled(parse_query(f"PATTERN {pattern}"), functions=functions)
+    query = Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions=functions))
 
     def looks_for(pairs: int) -> int:
         nonlocal looks
         looks = 0
-        engine = Engine([query], functions=functions)
+        engine = Engine([query])
         engine.accept(entry("A", 0, 0, {"x": 0}, "off", error_ns=2 * PAIRS * APART_NS), 0)
         for at in range(1, pairs + 1):
             pair = [

@@ -21,6 +21,7 @@ from tests.topology.pattern.oracle import AlternativeJudge, Run
 from topology.model.event import twin
 from topology.pattern.compile import expression
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
+from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import (
@@ -192,7 +193,7 @@ class UncertainJudge(AlternativeJudge):
 
     def _held(self, expr: Expr, binding: expression.Binding) -> int:
         if id(expr) not in self.graded:
-            self.graded[id(expr)] = grade(expr, self.slots, self.groups)
+            self.graded[id(expr)] = grade(expr, Scope(self.slots, self.groups))
         return self.graded[id(expr)](binding)
 
     def _bound(self, match: Match) -> expression.Binding:

@@ -7,11 +7,12 @@ field of one event, a comparison with a constant) have closures of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from topology.pattern.compile import values
+from topology.pattern.compile.scope import Function, Scope
 from topology.pattern.compile.view import ABSENT, EventView, attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
@@ -22,7 +23,6 @@ Binding = list[Sequence[Entry]]
 
 Frame = tuple[Any, ...]
 Value = Callable[[Binding, Frame], Any]
-Function = Callable[..., Any]
 
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 PREDICATES: Final = (
@@ -62,10 +62,7 @@ class Compiler:
     """`named`: the slots it has met; `needs_whole`: so has an aggregate, an index other than
     [1], a user's function over a group. `failures[0]` counts what users' functions raised."""
 
-    slots: Mapping[str, int]
-    groups: frozenset[int]
-    params: Mapping[str, Any]
-    functions: Mapping[str, Function]
+    scope: Scope
     variables: list[Variable] = field(default_factory=list)
     named: set[int] = field(default_factory=set)
     needs_whole: bool = False
@@ -96,9 +93,9 @@ class Compiler:
             case syntax.Duration(ns=ns):
                 return ns
             case syntax.Param(name=name):
-                if name not in self.params:
+                if name not in self.scope.environment.params:
                     raise ValueError(f"parameter {name} has no value")
-                return values.known(self.params[name])
+                return values.known(self.scope.environment.params[name])
             case _:
                 return None
 
@@ -109,7 +106,7 @@ class Compiler:
 
     def slot(self, alias: str) -> int | None:
         """None if no component of the alternative has the alias: it is absent."""
-        slot = self.slots.get(alias)
+        slot = self.scope.slots.get(alias)
         if slot is not None:
             self.named.add(slot)
         return slot
@@ -118,7 +115,7 @@ class Compiler:
         slot, get, index = self.slot(expr.alias), self.attribute(expr.path), expr.index
         if slot is None:
             return _always(None)
-        if slot not in self.groups:
+        if slot not in self.scope.groups:
             return _of_single(slot, get)
         if isinstance(index, syntax.At):
             self.needs_whole |= index.position != 1
@@ -153,8 +150,8 @@ class Compiler:
         if slot is None:
             return _always(reduce(()))
         get = self.attribute(expr.path) if expr.path else _itself
-        if expr.before is None or slot not in self.groups:
-            self.needs_whole |= slot in self.groups
+        if expr.before is None or slot not in self.scope.groups:
+            self.needs_whole |= slot in self.scope.groups
             return lambda binding, _: reduce([get(entry) for entry in binding[slot]])
         before = expr.before
         self.counter(slot, -before)
@@ -166,7 +163,7 @@ class Compiler:
     def _same(self, expr: syntax.Same) -> Value:
         """All that is bound agrees; looked at anew with each event."""
         gets = [attribute(path) for path in expr.paths]
-        self.named.update(self.slots.values())
+        self.named.update(self.scope.slots.values())
         self.needs_whole = True
 
         def test(binding: Binding, _: Frame) -> bool | None:
@@ -181,7 +178,7 @@ class Compiler:
 
     def _test(self, expr: syntax.Test) -> Value:
         slots = [self.slot(alias) for alias in expr.aliases]
-        self.needs_whole |= any(slot in self.groups for slot in slots)
+        self.needs_whole |= any(slot in self.scope.groups for slot in slots)
         function = expr.function
 
         def decide(*events: Any) -> bool | None:
@@ -192,7 +189,7 @@ class Compiler:
 
         def argument(binding: Binding, slot: int | None) -> Any:
             entries = binding[slot] if slot is not None else ()
-            if slot in self.groups:
+            if slot in self.scope.groups:
                 return [EventView(entry) for entry in entries]
             return EventView(entries[0]) if entries else None
 
@@ -218,9 +215,9 @@ class Compiler:
         name, arguments = expr.function, [self.value(part) for part in expr.arguments]
         function = values.FUNCTIONS.get(name)
         if function is None:
-            if name not in self.functions:
+            if name not in self.scope.environment.functions:
                 raise ValueError(f"function {name} is not known")
-            call = self._guarded(self.functions[name])
+            call = self._guarded(self.scope.environment.functions[name])
             return lambda binding, frame: call([part(binding, frame) for part in arguments])
         if len(arguments) != 1 and (name != "coalesce" or not arguments):
             raise ValueError(f"{name} takes one argument, not {len(arguments)}")

@@ -19,11 +19,12 @@ nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.pattern.compile.closures import Binding, Compiler, Function
+from topology.pattern.compile.closures import Binding, Compiler
+from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, KINDS, all_of
 from topology.pattern.compile.view import attribute
 from topology.pattern.store.entry import Entry
@@ -33,7 +34,6 @@ from topology.pattern.tree.walk import aliases
 __all__ = [
     "Binding",
     "Condition",
-    "Function",
     "aliases",
     "condition",
     "own",
@@ -67,7 +67,7 @@ class Condition:
         self._variables = tuple(compiler.variables)
         self._over_slots = frozenset(variable.slot for variable in compiler.variables)
         self._named = frozenset(compiler.named)
-        self._groups = compiler.groups
+        self._groups = compiler.scope.groups
         self._vacuous = vacuous
         self.needs_whole = compiler.needs_whole
         self.nulls = 0
@@ -133,42 +133,22 @@ class Condition:
                 yield [*everything[:at], var.newest(binding[slot]), *everything[at + 1 :]]
 
 
-def condition(
-    expr: Expr,
-    slots: Mapping[str, int],
-    groups: frozenset[int],
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Condition:
-    """`slots`: where each alias stands in a binding; `groups`: which of the slots are groups.
-    An alias that has no slot (it is of another alternative) is absent. A parameter or function
-    that is not known is a ValueError; checked trees have none."""
-    return Condition(Compiler(slots, groups, params or {}, functions or {}), expr)
+def condition(expr: Expr, scope: Scope) -> Condition:
+    """A parameter or function that is not known is a ValueError; checked trees have none."""
+    return Condition(Compiler(scope), expr)
 
 
-def until(
-    expr: Expr,
-    slots: Mapping[str, int],
-    groups: frozenset[int],
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Condition:
+def until(expr: Expr, scope: Scope) -> Condition:
     """UNTIL of a group: ask `holds_newest(binding, slot of the group)` with the candidate as the
     group's last element. Where an index does not exist yet it is unknown: it ends nothing."""
-    compiler = Compiler(slots, groups, params or {}, functions or {})
+    compiler = Compiler(scope)
     return Condition(compiler, expr, vacuous=None)
 
 
-def value(
-    expr: Expr,
-    slots: Mapping[str, int],
-    groups: frozenset[int],
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Callable[[Binding], Any]:
+def value(expr: Expr, scope: Scope) -> Callable[[Binding], Any]:
     """A column of RETURN. One that names a group without index, or with [i], is a list: of its
     value for each element (for each i), empty if the group is absent."""
-    compiler = Compiler(slots, groups, params or {}, functions or {})
+    compiler = Compiler(scope)
     compute = compiler.value(expr)
     variables = compiler.variables
     if not variables:
@@ -186,12 +166,11 @@ def value(
 def own(
     exprs: Sequence[Expr],
     alias: str,
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
+    environment: Environment = NO_ENVIRONMENT,
 ) -> Callable[[Entry], bool | None]:
     """All of these conjuncts, which name this alias alone and without index or aggregate, on
     one entry; True for none."""
-    tests = [_own(expr, alias, params or {}, functions or {}) for expr in exprs]
+    tests = [_own(expr, alias, environment) for expr in exprs]
     if not tests:
         return lambda _: True
     if len(tests) == 1:
@@ -199,10 +178,8 @@ def own(
     return lambda entry: all_of(test(entry) for test in tests)
 
 
-def _own(
-    expr: Expr, alias: str, params: Mapping[str, Any], functions: Mapping[str, Function]
-) -> Callable[[Entry], bool | None]:
-    compiler = Compiler({alias: 0}, frozenset(), params, functions)
+def _own(expr: Expr, alias: str, environment: Environment) -> Callable[[Entry], bool | None]:
+    compiler = Compiler(Scope({alias: 0}, environment=environment))
     quick = _field_with_constant(expr, compiler)
     if quick is not None:
         return quick

@@ -9,13 +9,14 @@ Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 from typing import Any, Final
 
 from topology.pattern.compile import intervals
-from topology.pattern.compile.closures import Binding, Compiler, Frame, Function, Value
+from topology.pattern.compile.closures import Binding, Compiler, Frame, Value
 from topology.pattern.compile.intervals import ANYTHING
+from topology.pattern.compile.scope import Scope
 from topology.pattern.compile.view import attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
@@ -27,18 +28,12 @@ MAYBE: Final = 1
 YES: Final = 2
 
 
-def grade(
-    expr: Expr,
-    slots: Mapping[str, int],
-    groups: frozenset[int],
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Callable[[Binding], int]:
+def grade(expr: Expr, scope: Scope) -> Callable[[Binding], int]:
     """The conjunct over everything bound, as `Condition.holds` where no time is in doubt."""
-    grader = Grader(slots, groups, params or {}, functions or {})
+    grader = Grader(scope)
     test = grader.test(expr)
     variables = grader.variables
-    by_order = _looked_at_by_order(expr, slots, groups)
+    by_order = _looked_at_by_order(expr, scope)
 
     def graded(binding: Binding) -> int:
         if not all(is_ordered(binding[slot]) for slot in by_order):
@@ -62,9 +57,7 @@ def is_ordered(group: Sequence[Entry]) -> bool:
     )
 
 
-def _looked_at_by_order(
-    expr: Expr, slots: Mapping[str, int], groups: frozenset[int]
-) -> frozenset[int]:
+def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
     found: set[str] = set()
     for part in walk(expr):
         match part:
@@ -74,7 +67,7 @@ def _looked_at_by_order(
                 found.add(alias)
             case syntax.Test(aliases=names):
                 found.update(names)
-    return groups & {slots[alias] for alias in found if alias in slots}
+    return scope.groups & {scope.slots[alias] for alias in found if alias in scope.slots}
 
 
 class Grader(Compiler):

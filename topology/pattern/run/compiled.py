@@ -7,18 +7,18 @@ share one index, in all queries that partition alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding, Function
+from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.greedy import goes_on
-from topology.pattern.match.tactics.rules import slots_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.layout import timed_apart
 from topology.pattern.match.uncertain.possible import Possible
@@ -81,6 +81,7 @@ class Compiled:
         "_slots",
         "aliases",
         "anchors",
+        "environment",
         "form",
         "grading",
         "ids",
@@ -95,26 +96,22 @@ class Compiled:
         "within_ns",
     )
 
-    def __init__(
-        self,
-        query: Query,
-        params: Mapping[str, Any] | None = None,
-        functions: Mapping[str, Function] | None = None,
-    ) -> None:
+    def __init__(self, query: Query, environment: Environment = NO_ENVIRONMENT) -> None:
         self.query = query
+        self.environment = environment
         self.name = query.name
         self.form = normalise(query)
         self.grading: Grading | None = None
         self.possible: Possible | None = None
         if query.uncertain != "ignore":
             self.form = timed_apart(self.form)
-            self.grading = Grading(self.form, params, functions)
+            self.grading = Grading(self.form, environment)
         if query.uncertain == "possible":
-            self.possible = Possible(self.form, params, functions)
+            self.possible = Possible(self.form, environment)
         self.within_ns = query.within_ns
         self.shape = shape_of(self.form)
         self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
-        self.tactic: Tactic = tactic_for(self.form, params, functions)
+        self.tactic: Tactic = tactic_for(self.form, environment)
         self.kinds: dict[Slot, Kind] = {}
         self.untils: dict[Slot, Kind] = {}
         for alternative in self.form.alternatives:
@@ -132,7 +129,7 @@ class Compiled:
             for a in self.form.alternatives
         ]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
-        self._columns = _columns(query, self.form, params, functions)
+        self._columns = _columns(query, self.form, environment)
 
     def _note_kinds(self, alternative: Alternative) -> None:
         number = alternative.number
@@ -238,31 +235,22 @@ def _kind(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> Kind:
 def _columns(
     query: Query,
     form: NormalForm,
-    params: Mapping[str, Any] | None,
-    functions: Mapping[str, Function] | None,
+    environment: Environment,
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
     """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
     its own, are empty."""
     if query.columns is None:
         return None
-    every = dict.fromkeys(alias for a in form.alternatives for alias in slots_of(a)[0])
-    found = []
-    for alternative in form.alternatives:
-        slots, groups = slots_of(alternative)
-        for alias in every:
-            slots.setdefault(alias, len(slots))
-        columns = [
-            (column.name, expression.value(column.expr, slots, groups, params, functions))
-            for column in query.columns
-        ]
-        found.append(columns)
-    return found
+    scopes = [Scope.of(alternative, environment) for alternative in form.alternatives]
+    every = dict.fromkeys(alias for scope in scopes for alias in scope.slots)
+    return [
+        [(column.name, expression.value(column.expr, scope)) for column in query.columns]
+        for scope in (each.with_absent(every) for each in scopes)
+    ]
 
 
-def entry_test(
-    kind: Kind, params: Mapping[str, Any] | None, functions: Mapping[str, Function] | None
-) -> Callable[[Entry], bool | None] | None:
+def entry_test(kind: Kind, environment: Environment) -> Callable[[Entry], bool | None] | None:
     """None: all entries of the types are of the kind."""
     if not kind.own:
         return None
-    return expression.own(kind.own, kind.alias, params, functions)
+    return expression.own(kind.own, kind.alias, environment)

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from topology.model.operator import NEVER, Changes, State
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
-from topology.pattern.compile.expression import Function
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change, Now, Unit
@@ -80,7 +79,6 @@ class PatienceDiffers(ValueError):
 class Engine:
     """`tells_final`: names of queries of which a result shown before it was final is updated
     once more when it is.
-    `params` and `functions` are those the queries were compiled with.
 
     `max_error_ns`: the largest error an event may have, where a query does not ignore it (see
     `uncertain.doubt`).
@@ -92,8 +90,6 @@ class Engine:
         self,
         queries: Sequence[Compiled],
         stream: str = "",
-        params: Mapping[str, Any] | None = None,
-        functions: Mapping[str, Function] | None = None,
         tells_final: Collection[str] = (),
         max_partitions: int = MAX_PARTITIONS,
         max_retained: int = MAX_RETAINED,
@@ -109,8 +105,7 @@ class Engine:
         self._doubt = Doubt(max_error_ns) if self._heeds_errors else NO_DOUBT
         self._everything = Index() if any(q.shape.everywhere for q in queries) else None
         self._halls = [
-            Hall(group, self._everything, params, functions, tells_final, self._doubt)
-            for group in alike(queries)
+            Hall(group, self._everything, tells_final, self._doubt) for group in alike(queries)
         ]
         self._patience_ns = max((hall.amend_ns for hall in self._halls), default=0)
         self._identities: dict[Identity, Entry] = {}

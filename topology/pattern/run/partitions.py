@@ -11,12 +11,11 @@ eighth, so its cost is amortised over many entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Function
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.compiled import EVERYTHING, Compiled, Kind, entry_test
@@ -83,8 +82,6 @@ class Hall:
         self,
         queries: Sequence[tuple[int, Compiled]],
         all_entries: Index | None,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
         tells_final: Collection[str],
         doubt: Doubt,
     ) -> None:
@@ -101,14 +98,16 @@ class Hall:
         self.refused = 0  # entries of keys beyond `max_partitions`
         self._closed: dict[str, None] = {}  # state keys of units that are no more
         self._partition = expression.partition(first.form.same) if first.form.same else None
-        self.kinds: list[Kind] = []
+        asked: dict[Kind, Compiled] = {}
         for _, query in queries:
             wanted = [*query.kinds.values(), *query.untils.values()]
             if query.shape.strict and not query.shape.everywhere:
                 wanted.append(EVERYTHING)
-            self.kinds += [kind for kind in dict.fromkeys(wanted) if kind not in self.kinds]
+            for kind in wanted:
+                asked.setdefault(kind, query)
+        self.kinds = list(asked)
         self.wirings = [Wiring(number, query, self.kinds) for number, query in queries]
-        self._tests = [entry_test(kind, params, functions) for kind in self.kinds]
+        self._tests = [entry_test(kind, query.environment) for kind, query in asked.items()]
         self._by_type: dict[str, list[tuple[int, Any]]] = {}
         self._due: list[tuple[int, int, Shelf]] = []
         self._serial = 0  # so that no two shelves are ever compared

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from topology.pattern.compile.expression import Function
+from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, Finder
 from topology.pattern.match.tactics.one import One
@@ -15,27 +12,19 @@ from topology.pattern.tree.normal_form import NormalForm
 __all__ = ["exhaustive", "tactic_for"]
 
 
-def tactic_for(
-    form: NormalForm,
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Tactic:
+def tactic_for(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> Tactic:
     """The cheapest that is right for the query."""
     if form.query.matches == "one" and form.query.strategy != "any":
-        return One(form, params, functions)
+        return One(form, environment)
     finders: list[Finder] = [
-        Slices(form, alternative, params, functions)
+        Slices(form, alternative, environment)
         if can_slice(form, alternative)
-        else Exhaustive(form, alternative, params, functions)
+        else Exhaustive(form, alternative, environment)
         for alternative in form.alternatives
     ]
     return Enumeration(form, finders)
 
 
-def exhaustive(
-    form: NormalForm,
-    params: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Function] | None = None,
-) -> Tactic:
+def exhaustive(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> Tactic:
     """The one that needs no condition, for all modes but ONE."""
-    return Enumeration(form, [Exhaustive(form, a, params, functions) for a in form.alternatives])
+    return Enumeration(form, [Exhaustive(form, a, environment) for a in form.alternatives])

@@ -9,14 +9,15 @@ event to the match.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Condition, Function
+from topology.pattern.compile.expression import Condition
+from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.budget import Budget
-from topology.pattern.match.tactics.rules import Rules, slots_of
+from topology.pattern.match.tactics.rules import Rules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 from topology.pattern.tree.normal_form import Alternative, Blocker, asks_for_null
@@ -59,12 +60,12 @@ class Gaps:
         self,
         rules: Rules,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
         self.rules = rules
+        scope = Scope.of(alternative, environment)
         self.gaps = [
-            Gap(k, blocker, rules, _ties(alternative, blocker, params, functions))
+            Gap(k, blocker, rules, _ties(blocker, scope))
             for k, blocker in enumerate(alternative.blockers)
         ]
         minimum = rules.minimum
@@ -171,15 +172,10 @@ class Gaps:
             bound[gap.slot] = []
 
 
-def _ties(
-    alternative: Alternative,
-    blocker: Blocker,
-    params: Mapping[str, Any] | None,
-    functions: Mapping[str, Function] | None,
-) -> list[tuple[tuple[int, ...], Condition]]:
+def _ties(blocker: Blocker, scope: Scope) -> list[tuple[tuple[int, ...], Condition]]:
     """Conjuncts that name others besides, each with the components that it must find there:
     where one of them is absent it is no condition. One that asks for NULL needs none."""
-    names, groups = slots_of(alternative)
+    names = scope.slots
     ties: list[tuple[tuple[int, ...], Condition]] = []
     for expr in blocker.predicates:
         others = aliases(expr) - {blocker.alias}
@@ -190,7 +186,7 @@ def _ties(
             if not others <= names.keys():
                 continue
             needed = tuple(sorted(names[alias] for alias in others))
-        ties.append((needed, expression.condition(expr, names, groups, params, functions)))
+        ties.append((needed, expression.condition(expr, scope)))
     return ties
 
 

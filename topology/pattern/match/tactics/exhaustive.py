@@ -10,10 +10,9 @@ What leaves out an entry that a greedy group could take is no valid match (`gree
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
-from topology.pattern.compile.expression import Function
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Gaps
@@ -74,11 +73,10 @@ class Exhaustive:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        self._rules = Rules(form, alternative, params, functions)
-        self.gaps = Gaps(self._rules, alternative, params, functions)
+        self._rules = Rules(form, alternative, environment)
+        self.gaps = Gaps(self._rules, alternative, environment)
         self._by_end = form.query.strategy == "any"
         self._in_order = self._by_end and alternative.is_linear
         self._maximal = form.query.matches == "maximal" and any(

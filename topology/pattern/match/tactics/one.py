@@ -7,10 +7,7 @@ valid walk that ends first is the match, then that of the lower number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from topology.pattern.compile.expression import Function
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.budget import Budget
@@ -29,10 +26,9 @@ class One:
     def __init__(
         self,
         form: NormalForm,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        self._routes = [Route(form, a, params, functions) for a in form.alternatives]
+        self._routes = [Route(form, a, environment) for a in form.alternatives]
         self._within_ns = form.query.within_ns
         self._limit = form.query.limit
 

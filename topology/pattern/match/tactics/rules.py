@@ -15,12 +15,13 @@ Cost of a step: O(components) and the predicates due at it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import ge
 from typing import Any, Final
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding, Condition, Function
+from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.tactics.budget import Budget
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
@@ -79,8 +80,7 @@ class Rules:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
         parts = alternative.components
         self.form = form
@@ -100,16 +100,13 @@ class Rules:
         self.has_strict = any("strict" in (part.edge, part.loop) for part in parts)
         self.before = [tuple(sorted(part.before)) for part in parts]
         self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
-        names, groups = slots_of(alternative)
+        scope = Scope.of(alternative, environment)
         self.clauses = [
-            Clause(p, expression.condition(p.expr, names, groups, params, functions), alternative)
+            Clause(p, expression.condition(p.expr, scope), alternative)
             for p in alternative.predicates
         ]
         self.enders = [
-            None
-            if part.until is None
-            else expression.until(part.until, names, groups, params, functions)
-            for part in parts
+            None if part.until is None else expression.until(part.until, scope) for part in parts
         ]
         self.tests = [self._tests_at(j) for j in range(len(parts))]
         self.end_clauses = [
@@ -225,15 +222,6 @@ class Rules:
             if self.is_ender(bound, j, enders.entries[at]):
                 return enders.entries[at]
         return None
-
-
-def slots_of(alternative: Alternative) -> tuple[dict[str, int], frozenset[int]]:
-    """Where each alias stands in a binding, and which slots are groups."""
-    slots = {component.alias: component.index for component in alternative.components}
-    for at, blocker in enumerate(alternative.blockers, start=len(slots)):
-        slots[blocker.alias] = at
-    groups = frozenset(c.index for c in alternative.components if c.is_group)
-    return slots, groups
 
 
 def as_binding(bound: Any) -> Binding:

@@ -21,11 +21,10 @@ elements of groups to singles, also the entries sifted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
-from topology.pattern.compile.expression import Function
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Gaps
@@ -66,11 +65,10 @@ class Slices:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        self._rules = Rules(form, alternative, params, functions)
-        self.gaps = Gaps(self._rules, alternative, params, functions)
+        self._rules = Rules(form, alternative, environment)
+        self.gaps = Gaps(self._rules, alternative, environment)
         choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(self._rules.minimum)]
         lines = [Line(self._rules, sum(chosen, ())) for chosen in product(*choices)]
         self._lines = [line for line in lines if line.is_possible]

@@ -14,10 +14,10 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from topology.pattern.compile.expression import Function
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.blockers import Gaps
 from topology.pattern.match.tactics.budget import Budget
@@ -42,13 +42,12 @@ class Route:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        rules = Rules(form, alternative, params, functions)
+        rules = Rules(form, alternative, environment)
         self.rules = rules
         self.number = rules.number
-        self.gaps = Gaps(rules, alternative, params, functions)
+        self.gaps = Gaps(rules, alternative, environment)
         named = {j for clause in rules.clauses for j in clause.aliases}
         self.cuts = [
             part.is_group and part.until is None and j not in named and not rules.has_strict

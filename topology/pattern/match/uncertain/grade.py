@@ -15,12 +15,11 @@ negation; for the rest O(members) for each event around that its components are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from topology.model.result import CONFIRMED, UNCERTAIN
-from topology.pattern.compile.expression import Function
 from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case
@@ -43,10 +42,9 @@ class Grading:
     def __init__(
         self,
         form: NormalForm,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        self.layouts = [Layout(form, a, params, functions) for a in form.alternatives]
+        self.layouts = [Layout(form, a, environment) for a in form.alternatives]
 
     def confidence(self, place: Place, match: Match, error_ns: int) -> str:
         """Of a match by reference times, or of one that is possible."""

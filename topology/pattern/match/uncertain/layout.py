@@ -6,14 +6,14 @@ Conditions on `.time` of one component alone are taken out of what indexes are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding, Condition, Function
+from topology.pattern.compile.expression import Binding, Condition
 from topology.pattern.compile.grading import YES, grade
-from topology.pattern.match.tactics.rules import NO_MAXIMUM, slots_of
+from topology.pattern.compile.scope import Environment, Scope
+from topology.pattern.match.tactics.rules import NO_MAXIMUM
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.normal_form import (
@@ -66,7 +66,7 @@ class Gap:
 
     __slots__ = ("clauses", "left", "looks_at_time", "right", "slot", "strict")
 
-    def __init__(self, blocker: Blocker, slot: int, layout: Layout, grades: Grades) -> None:
+    def __init__(self, blocker: Blocker, slot: int, layout: Layout, scope: Scope) -> None:
         self.slot = slot
         self.strict = blocker.strict
         self.left = frozenset(blocker.left).union(*(layout.before[j] for j in blocker.left))
@@ -76,10 +76,10 @@ class Gap:
         )
         self.clauses: list[tuple[list[int], bool, Graded]] = []
         for expr in blocker.predicates:
-            named = [grades.slots.get(alias) for alias in aliases(expr)]
+            named = [scope.slots.get(alias) for alias in aliases(expr)]
             slots = [slot for slot in named if slot is not None]
             if asks_for_null(expr) or len(slots) == len(named):
-                self.clauses.append((slots, asks_for_null(expr), grades.of(expr)))
+                self.clauses.append((slots, asks_for_null(expr), grade(expr, scope)))
 
 
 class Until:
@@ -87,32 +87,11 @@ class Until:
 
     __slots__ = ("alone", "condition", "looks_at_time")
 
-    def __init__(self, part: Component, expr: Expr, grades: Grades) -> None:
+    def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
         self.looks_at_time = looks_at_time(expr)
-        self.condition: Condition = expression.until(
-            expr, grades.slots, grades.groups, grades.params, grades.functions
-        )
+        self.condition: Condition = expression.until(expr, scope)
         plain = aliases(expr) == {part.alias} and not _looks_at_groups(expr)
-        self.alone = grades.of(expr) if plain else None
-
-
-class Grades:
-    """Makes conditions in three values, over the slots of one alternative."""
-
-    __slots__ = ("functions", "groups", "params", "slots")
-
-    def __init__(
-        self,
-        alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
-    ) -> None:
-        self.slots, self.groups = slots_of(alternative)
-        self.params = params
-        self.functions = functions
-
-    def of(self, expr: Expr) -> Graded:
-        return grade(expr, self.slots, self.groups, self.params, self.functions)
+        self.alone = grade(expr, scope) if plain else None
 
 
 class Layout:
@@ -139,11 +118,10 @@ class Layout:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
         parts = alternative.components
-        grades = Grades(alternative, params, functions)
+        scope = Scope.of(alternative, environment)
         self.number = alternative.number
         self.components = parts
         self.count = len(parts)
@@ -158,12 +136,12 @@ class Layout:
         self.before = [part.before for part in parts]
         self.after = [frozenset(p.index for p in parts if j in p.before) for j in range(len(parts))]
         self.clauses = [
-            Clause(predicate, grades.of(predicate.expr), grades.groups)
+            Clause(predicate, grade(predicate.expr, scope), scope.groups)
             for predicate in alternative.predicates
         ]
-        self.untils = [None if p.until is None else Until(p, p.until, grades) for p in parts]
+        self.untils = [None if p.until is None else Until(p, p.until, scope) for p in parts]
         self.gaps = [
-            Gap(blocker, self.count + k, self, grades)
+            Gap(blocker, self.count + k, self, scope)
             for k, blocker in enumerate(alternative.blockers)
         ]
 

@@ -19,11 +19,10 @@ Cost: exponential in the length of a group that is not free; bounded as all tact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from topology.pattern.compile.expression import Function
 from topology.pattern.compile.grading import NO, YES
+from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.budget import Budget
@@ -47,10 +46,9 @@ class Possible:
     def __init__(
         self,
         form: NormalForm,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
-        self._plans = [Plan(form, a, params, functions) for a in form.alternatives]
+        self._plans = [Plan(form, a, environment) for a in form.alternatives]
         self._limit = form.query.limit
         self._within_ns = form.query.within_ns
 
@@ -102,11 +100,10 @@ class Plan:
         self,
         form: NormalForm,
         alternative: Alternative,
-        params: Mapping[str, Any] | None,
-        functions: Mapping[str, Function] | None,
+        environment: Environment,
     ) -> None:
         parts = alternative.components
-        self.layout = Layout(form, alternative, params, functions)
+        self.layout = Layout(form, alternative, environment)
         self.takes_largest = form.query.matches == "maximal"
         self.free = [
             part.index
