@@ -42,12 +42,13 @@ Cost per source: O(bounds) a sample, O(views x corners) a cell.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_start
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, Round, ServerView, Span
+from topology.clock.settings import ClockSettings
 from topology.model.operator import Plain
 
 CELL_ROUNDING_NS: Final = 2
@@ -58,7 +59,7 @@ STEP_NS: Final = 1_000_000
 
 
 class MeasuredClock:
-    """`config` is a `topology.config.ClockConfig`. `segment` counts the clock's jumps;
+    """`segment` counts the clock's jumps;
     `rejected`, `falsetickers`, `late` and `jumps` count what the words above say."""
 
     __slots__ = (
@@ -83,10 +84,10 @@ class MeasuredClock:
         "segment",
     )
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: ClockSettings) -> None:
         self._limits = Limits(config)
-        self._max_error_ns: int = config.max_error_ns
-        self._servers: int = config.servers
+        self._max_error_ns = config.max_error_ns
+        self._servers = config.servers
         self._views: dict[str, ServerView] = {}
         self._arrivals_ns: dict[str, int] = {}
         self._jumped: list[str] = []

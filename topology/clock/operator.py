@@ -52,6 +52,7 @@ from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable
+from topology.clock.settings import ClockSettings
 from topology.clock.source_clock import SourceClock, Tally
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import Quiet
@@ -80,10 +81,12 @@ UNSYNCED_DETAIL: Final = (
 
 
 class Clock:
-    """`config` is a `topology.config.ClockConfig`; `table` what was heard about the
-    clocks (None: nothing ever is). Nothing is held or delayed."""
+    """`table` is what was heard about the clocks (None: nothing ever is). Nothing is held or
+    delayed."""
 
-    def __init__(self, config: Any, max_sources: int, table: DriftTable | None = None) -> None:
+    def __init__(
+        self, config: ClockSettings, max_sources: int, table: DriftTable | None = None
+    ) -> None:
         self._config = config
         self._max_sources = max_sources
         self._table = table if table is not None and config.sync != "none" else DriftTable()
@@ -104,8 +107,8 @@ class Clock:
         step = Step(now_ns)
         released = step.released
         sources = self._sources
-        jump_min_ns: int = self._config.jump_min_ns
-        max_behind_ns: int = self._config.max_behind_ns
+        jump_min_ns = self._config.jump_min_ns
+        max_behind_ns = self._config.max_behind_ns
         for event in events:
             kind = event.kind
             if kind != DATA and kind in (BLOCKED, UNBLOCKED, DEAD):

@@ -45,6 +45,7 @@ from typing import Any, Final
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import most_covered
 from topology.clock.polygon import PPB, Bounds, Polygon, guess_of, polygon_of
+from topology.clock.settings import ClockSettings
 
 GOOD_ROUNDS: Final = 3
 """Fewer are no answer; so many must agree on a jump."""
@@ -78,14 +79,14 @@ class Limits:
         "window_ns",
     )
 
-    def __init__(self, config: Any) -> None:
-        self.granularity_ns: int = config.granularity_ns
-        self.max_rtt_ns: int = config.max_rtt_ns
-        self.skew_ppb: int = config.max_skew_ppb
-        self.stale_after_ns: int = config.stale_after_ns
-        self.window_ns: int = config.sync_window_ns
-        self.skew: float = config.max_skew_ppb / PPB
-        self.half_wander: float = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
+    def __init__(self, config: ClockSettings) -> None:
+        self.granularity_ns = config.granularity_ns
+        self.max_rtt_ns = config.max_rtt_ns
+        self.skew_ppb = config.max_skew_ppb
+        self.stale_after_ns = config.stale_after_ns
+        self.window_ns = config.sync_window_ns
+        self.skew = config.max_skew_ppb / PPB
+        self.half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
 
 
 class Round:

@@ -14,6 +14,7 @@ from topology.clock.drift_table import Place, Track, in_force, place_of
 from topology.clock.measured import MeasuredClock
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
+from topology.clock.settings import ClockSettings
 from topology.clock.thesis import ThesisClock
 from topology.model.operator import NEVER, Plain
 
@@ -93,7 +94,9 @@ class SourceClock:
         "watched",
     )
 
-    def __init__(self, source: str, config: Any, track: Track, tally: Tally) -> None:  # noqa: PLR0915
+    def __init__(  # noqa: PLR0915
+        self, source: str, config: ClockSettings, track: Track, tally: Tally
+    ) -> None:
         self.source = source
         self._config = config
         self._tally = tally

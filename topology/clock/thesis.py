@@ -15,11 +15,12 @@ reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from topology.clock.cell import SYNCED, UNSYNCED, Cell, cell_start
 from topology.clock.measured import MAX_TURNAROUND_NS
 from topology.clock.sample import Sample
+from topology.clock.settings import ClockSettings
 from topology.model.operator import Plain
 
 BURST_GAP_NS: Final = 5_000_000_000
@@ -43,10 +44,10 @@ class ThesisClock:
         "segment",
     )
 
-    def __init__(self, config: Any) -> None:
-        self._granularity_ns: int = config.granularity_ns
-        self._max_error_ns: int = config.max_error_ns
-        self._max_rtt_ns: int = config.max_rtt_ns
+    def __init__(self, config: ClockSettings) -> None:
+        self._granularity_ns = config.granularity_ns
+        self._max_error_ns = config.max_error_ns
+        self._max_rtt_ns = config.max_rtt_ns
         self._forget()
         self.segment = 0
         self.rejected = 0

@@ -7,7 +7,7 @@ in the file is its alias (`max_wait`), its Python name carries the unit
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
+from topology.clock.settings import ClockModel, Sync, Unsynced
 from topology.config.by_time import TIME, rule_faults
 from topology.config.problem import Fault, refused, refused_at, shown
 from topology.config.spelling import (
@@ -38,17 +39,9 @@ from topology.config.spelling import (
     text,
     whole,
 )
-
-Rule = Literal["miss", "fixed", "thesis", "rfc", "time"]
-Strategy = Literal["tail", "fixed", "mp"]
-LatePolicy = Literal["pass", "drop", "side"]
-EstimatorClock = Literal["arrival", "event"]
-Start = Literal["auto", "zero"] | int
-InferRestart = Literal["auto"] | bool
-Unsynced = Literal["trust", "estimate", "reject"]
-Sync = Literal["none", "udp"]
-ClockModel = Literal["polygon", "thesis"]
-MergeWait = Literal["delay", "thesis"]
+from topology.merge.settings import Wait
+from topology.reorder.settings import EstimatorClock, InferRestart, LatePolicy, Rule, Start
+from topology.waiting.strategy import Strategy
 
 MAX_SOURCES_EXPECTED: Final = 100_000
 
@@ -199,7 +192,7 @@ class MergeConfig(Section):
     heard before may begin, so that results are final only so long after; None: the file's
     `correct_for`; 0 where `expected_sources` names them all."""
 
-    wait: Annotated[MergeWait, one_of(MergeWait)] = "delay"
+    wait: Annotated[Wait, one_of(Wait)] = "delay"
     miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
     idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")

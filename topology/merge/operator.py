@@ -54,6 +54,7 @@ from topology.merge.bounds import NO_BOUND, Frontier
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues, in_sequence
+from topology.merge.settings import MergeSettings
 from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
 from topology.merge.sources import FEED, Feeds
 from topology.merge.status import Standing
@@ -67,12 +68,12 @@ STREAM: Final = "stream"
 
 
 class Merge(StepByStep):
-    """`config` is a `topology.config.MergeConfig`; `late` the stream's policy."""
+    """`late` is the stream's policy."""
 
     def __init__(
         self,
         stream: str,
-        config: Any,
+        config: MergeSettings,
         *,
         late: str = "pass",
         position: int = 1,
@@ -82,10 +83,10 @@ class Merge(StepByStep):
     ) -> None:
         self._stream = stream
         self._position = position
-        self._thesis: bool = config.wait == "thesis"
-        self._max_wait_ns: int = config.max_wait_ns
-        self._idle_after_ns: int = config.idle_after_ns
-        self._miss_ppm: int = config.miss_target_ppm
+        self._thesis = config.wait == "thesis"
+        self._max_wait_ns = config.max_wait_ns
+        self._idle_after_ns = config.idle_after_ns
+        self._miss_ppm = config.miss_target_ppm
         self._heartbeat_ns = heartbeat_ns
 
         self._feeds: dict[str, Feed] = {}

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.merge.bounds import Frontier
+from topology.merge.settings import MergeSettings
 from topology.merge.source import AWAITED, BEHIND, NO_REF, Feed
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -45,12 +46,12 @@ class Pause:
         "since_ns",
     )
 
-    def __init__(self, feeds: dict[str, Feed], frontier: Frontier, config: Any) -> None:
+    def __init__(self, feeds: dict[str, Feed], frontier: Frontier, config: MergeSettings) -> None:
         self._feeds = feeds
         self._frontier = frontier
-        self._max_wait_ns: int = config.max_wait_ns
-        self._idle_after_ns: int = config.idle_after_ns
-        self._outage_wait_ns: int = config.outage_wait_ns
+        self._max_wait_ns = config.max_wait_ns
+        self._idle_after_ns = config.idle_after_ns
+        self._outage_wait_ns = config.outage_wait_ns
         self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
         if not self._outage_wait_ns or config.wait == "thesis":
             self.longest_silence_ns = NEVER

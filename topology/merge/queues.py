@@ -16,9 +16,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from topology.merge.bounds import Bound
+from topology.merge.settings import MergeSettings
 from topology.merge.source import Feed
 from topology.model.event import Event
 from topology.reorder.settings import size_of
@@ -46,11 +47,11 @@ class Queues:
     )
 
     def __init__(
-        self, feeds: dict[str, Feed], dirty: list[Feed], position: int, config: Any
+        self, feeds: dict[str, Feed], dirty: list[Feed], position: int, config: MergeSettings
     ) -> None:
-        self.max_count: int = config.max_queued
-        self.max_bytes: int = config.max_queued_bytes
-        self._ahead_ns: int = config.max_wait_ns
+        self.max_count = config.max_queued
+        self.max_bytes = config.max_queued_bytes
+        self._ahead_ns = config.max_wait_ns
         self._feeds = feeds
         self._dirty = dirty
         self._position = position

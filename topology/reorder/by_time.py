@@ -41,7 +41,9 @@ from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import Step
+from topology.reorder.settings import TableSettings
 from topology.reorder.time_buffer import ReorderByTime
+from topology.waiting.policy import SlackPolicy
 
 NOW: Final = "now"
 LINE: Final = "line/"
@@ -88,14 +90,14 @@ class Line:
 
 
 class SourcesByTime:
-    """`config` is a `topology.config.ReorderConfig`; `policy` makes the strategy of a
-    source; `max_ahead_ns`: an event further ahead of its arrival is dead, None: never."""
+    """`policy` makes the strategy of a source; `max_ahead_ns`: an event further ahead of its
+    arrival is dead, None: never."""
 
     def __init__(
         self,
         stream: str,
-        config: Any,
-        policy: Callable[[], Any],
+        config: TableSettings,
+        policy: Callable[[], SlackPolicy],
         position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
@@ -103,13 +105,13 @@ class SourcesByTime:
         self._policy = policy
         self._position = position
         self._max_ahead_ns = max_ahead_ns
-        self._late: str = config.late
-        self._max_wait_ns: int = config.max_wait_ns
-        self._max_held: int = config.max_held
-        self._max_held_total: int = config.max_held_total
-        self._max_held_bytes: int = config.max_held_bytes
-        self._max_sources: int = config.max_sources
-        self._forget_after_ns: int = config.forget_after_ns
+        self._late = config.late
+        self._max_wait_ns = config.max_wait_ns
+        self._max_held = config.max_held
+        self._max_held_total = config.max_held_total
+        self._max_held_bytes = config.max_held_bytes
+        self._max_sources = config.max_sources
+        self._forget_after_ns = config.forget_after_ns
 
         self._lines: dict[str, Line] = {}
         self._open: list[Line] = []

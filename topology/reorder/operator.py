@@ -32,7 +32,7 @@ from topology.model.operator import NEVER, TURN, Changes, Figures, State, StepBy
 from topology.model.outcome import Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.sequence import UNSTARTED
-from topology.reorder.settings import Rules, Shared
+from topology.reorder.settings import NumberSettings, Rules, Shared
 from topology.reorder.source import Lane
 
 NOW = "now"
@@ -42,18 +42,17 @@ LOST = "lost/"
 
 
 class Reorder(StepByStep):
-    """`config` is a `topology.config.ReorderConfig`; `position` the place in the
-    chain, from 1."""
+    """`position` is the place in the chain, from 1."""
 
-    def __init__(self, stream: str, config: Any, position: int = 1) -> None:
+    def __init__(self, stream: str, config: NumberSettings, position: int = 1) -> None:
         self.rules = Rules(stream, position, config)
         self._shared = Shared(self.rules)
         self._lanes: dict[str, Lane] = {}
-        self._max_held: int = config.max_held
-        self._max_held_total: int = config.max_held_total
-        self._max_held_bytes: int = config.max_held_bytes
-        self._max_sources: int = config.max_sources
-        self._forget_after_ns: int = config.forget_after_ns
+        self._max_held = config.max_held
+        self._max_held_total = config.max_held_total
+        self._max_held_bytes = config.max_held_bytes
+        self._max_sources = config.max_sources
+        self._forget_after_ns = config.forget_after_ns
         self._now_ns = 0
         self._told_ns = -1  # the time that `changes` gave last
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed lane

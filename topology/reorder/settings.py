@@ -1,15 +1,51 @@
-"""What the lanes of REORDER share: the settings as plain values, counts, two readings.
+"""What the lanes of REORDER share: settings (as asked for, as plain values), counts, two readings.
 
 `Shared` is one per operator; with it every lane knows what all of them hold.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, Protocol
 
 from topology.model.event import Event
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.timeout import FillTimes
+
+Rule = Literal["miss", "fixed", "thesis", "rfc", "time"]
+LatePolicy = Literal["pass", "drop", "side"]
+EstimatorClock = Literal["arrival", "event"]
+Start = Literal["auto", "zero"] | int
+InferRestart = Literal["auto"] | bool
+
+
+class TableSettings(Protocol):
+    """What REORDER is asked for, by numbers or by time: what becomes of late events, how long one
+    waits at most, and how much is kept."""
+
+    late: LatePolicy
+    max_wait_ns: int
+    max_held: int
+    max_held_total: int
+    max_held_bytes: int
+    max_sources: int
+    forget_after_ns: int
+
+
+class NumberSettings(TableSettings, Protocol):
+    """What REORDER by sequence numbers is asked for."""
+
+    rule: Rule
+    miss_target_ppm: int
+    min_wait_ns: int
+    start: Start
+    infer_restart: InferRestart
+    seq_bits: int
+    max_jump: int
+    gap_ranges: int
+    gap_memory_ns: int
+    alpha_ppm: int
+    beta_ppm: int
+    estimator_clock: EstimatorClock
 
 
 class Rules:
@@ -36,25 +72,31 @@ class Rules:
         "stream",
     )
 
-    def __init__(self, stream: str, position: int, config: Any) -> None:
-        self.stream: str = stream
-        self.position: int = position
-        self.rule: str = config.rule
-        self.paced: bool = config.rule in ("thesis", "rfc")
-        self.late: str = config.late
-        self.miss_ppm: int = config.miss_target_ppm
-        self.min_wait_ns: int = config.min_wait_ns
-        self.max_wait_ns: int = config.max_wait_ns
-        self.start: int = {"auto": UNSTARTED, "zero": 0}.get(config.start, config.start)
-        self.infer_restart: bool = config.infer_restart in ("auto", True)
-        self.ignore_epoch: bool = config.infer_restart is True
-        self.modulus: int = 1 << config.seq_bits if config.seq_bits < 63 else 0
-        self.max_jump: int = config.max_jump
-        self.gap_ranges: int = config.gap_ranges
-        self.gap_memory_ns: int = config.gap_memory_ns
-        self.alpha_ppm: int = config.alpha_ppm
-        self.beta_ppm: int = config.beta_ppm
-        self.event_clock: bool = config.estimator_clock == "event"
+    def __init__(self, stream: str, position: int, config: NumberSettings) -> None:
+        self.stream = stream
+        self.position = position
+        self.rule = config.rule
+        self.paced = config.rule in ("thesis", "rfc")
+        self.late = config.late
+        self.miss_ppm = config.miss_target_ppm
+        self.min_wait_ns = config.min_wait_ns
+        self.max_wait_ns = config.max_wait_ns
+        self.start = first_number(config.start)
+        self.infer_restart = config.infer_restart in ("auto", True)
+        self.ignore_epoch = config.infer_restart is True
+        self.modulus = 1 << config.seq_bits if config.seq_bits < 63 else 0
+        self.max_jump = config.max_jump
+        self.gap_ranges = config.gap_ranges
+        self.gap_memory_ns = config.gap_memory_ns
+        self.alpha_ppm = config.alpha_ppm
+        self.beta_ppm = config.beta_ppm
+        self.event_clock = config.estimator_clock == "event"
+
+
+def first_number(start: Start) -> int:
+    if isinstance(start, int):
+        return start
+    return 0 if start == "zero" else UNSTARTED
 
 
 class Shared:

@@ -38,6 +38,7 @@ from typing import Any, Final
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
+from topology.waiting.policy import SlackPolicy
 
 AHEAD: Final = "ahead"
 STREAM: Final = "stream"
@@ -48,11 +49,11 @@ NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
 
 class ReorderByTime:
-    """`policy` is a `topology.waiting.policy.SlackPolicy`, fresh and this operator's own."""
+    """`policy` is fresh and this operator's own."""
 
     def __init__(
         self,
-        policy: Any,
+        policy: SlackPolicy,
         *,
         late: str = "pass",
         position: int = 1,

@@ -15,22 +15,35 @@ AQ-K-Slack and LDOP, which need two parameters each and do worse than `tail`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, Protocol
 
 from topology.model.histogram import PPM
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 
+Strategy = Literal["tail", "fixed", "mp"]
+
 AT_ONCE = 0
 """After so long a silence the clock of a source is taken to go on."""
 
 
-def strategy_of(config: Any) -> Callable[[], SlackPolicy]:
-    """What makes it; `config` is a `topology.config.ReorderConfig`."""
-    max_wait_ns: int = config.max_wait_ns
+class StrategySettings(Protocol):
+    """What is asked of a source's wait under `reorder.rule: time`."""
+
+    strategy: Strategy
+    accuracy_ppm: int
+    wait_ns: int | None
+    max_wait_ns: int
+
+
+def strategy_of(config: StrategySettings) -> Callable[[], SlackPolicy]:
+    """What makes it."""
+    max_wait_ns = config.max_wait_ns
     if config.strategy == "fixed":
-        return lambda: KSlack(config.wait_ns, idle_ns=AT_ONCE)
+        wait_ns = config.wait_ns
+        assert wait_ns is not None  # a topology file that does not say how long is refused
+        return lambda: KSlack(wait_ns, idle_ns=AT_ONCE)
     if config.strategy == "mp":
         return lambda: MPKSlack(measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
     return lambda: OwnTail(PPM - config.accuracy_ppm, max_wait_ns=max_wait_ns)
