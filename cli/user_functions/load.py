@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from topology.model.user_functions import Own, OwnRefused
 from topology.pattern.compile.values import FUNCTIONS
+from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
-from topology.window.config import BUILT_IN
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 MODULE: Final = "inorder_own"

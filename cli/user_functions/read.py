@@ -23,8 +23,8 @@ from typing import Any, Final
 from cli.user_functions.load import check_name
 from topology.model.user_functions import Own, OwnRefused
 from topology.pattern.compile.values import FUNCTIONS
+from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
-from topology.window.config import BUILT_IN
 
 MAX_BYTES: Final = 1_000_000
 OWN_NAMES: Final = ("aggregates", "functions")

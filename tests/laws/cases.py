@@ -34,7 +34,7 @@ from topology.waiting import (
     TailSlack,
 )
 from topology.window import Output, WindowConfig, Windows
-from topology.window.config import BUILT_IN
+from topology.window.aggregates.built_in import BUILT_IN
 
 PAUSE = 3_000 * MS
 MAX_WAIT = "50ms"

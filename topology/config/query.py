@@ -1,8 +1,9 @@
 """Queries, checked as far as their spelling goes.
 
 Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
-Paths: `payload`, or `payload.a.b`. Aggregates: see `AGGREGATES`. Joins: see `join`. A pattern is a
-query of `topology.pattern`, whose errors are told with line and column of its own text.
+Paths: `payload`, or `payload.a.b`. Aggregates: see `topology.window.aggregates.built_in`.
+Joins: see `join`. A pattern is a query of `topology.pattern`, whose errors are told with line and
+column of its own text.
 """
 
 from __future__ import annotations
@@ -33,29 +34,19 @@ from topology.config.spelling import (
 from topology.config.stream import Section
 from topology.pattern.tree.syntax import Query
 from topology.query.quality import Guard, Strategy
+from topology.window.aggregates.built_in import BUILT_IN
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
-
-AGGREGATES: Final[Mapping[str, str]] = {
-    "count": "count()",
-    "sum": "sum(payload.v)",
-    "avg": "avg(payload.v)",
-    "min": "min(payload.v)",
-    "max": "max(payload.v)",
-    "stddev": "stddev(payload.v)",
-    "quantile": "quantile(payload.v, 0.99)",
-    "distinct": "distinct(payload.v)",
-    "first": "first(payload.v)",
-    "last": "last(payload.v)",
-}
-"""Each aggregate with an example of its spelling."""
 
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
 _AGGREGATE: Final = {
     "type": "object",
     "minProperties": 1,
-    "additionalProperties": {"type": "string", "examples": list(AGGREGATES.values())},
+    "additionalProperties": {
+        "type": "string",
+        "examples": [each.example for each in BUILT_IN.values()],
+    },
 }
 KINDS: Final = ("window", "join", "pattern")
 _WINDOWS: Final = "tumbling 10s, sliding 10s every 2s, session 5s, count 100"
@@ -146,12 +137,13 @@ def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:
         message = f"{shown(spelled)} is not an aggregate"
         return Fault((), message, "write it like avg(payload.v), in quotes if it holds a comma")
     function, inner = call.groups()
-    if function not in AGGREGATES and function not in own:
-        known = (*AGGREGATES, *own)
-        return Fault((), f"`{function}` is not an aggregate", meant(function, known))
-    example = AGGREGATES.get(function, f"{function}(payload.v)")
+    if function not in BUILT_IN and function not in own:
+        remedy = meant(function, (*BUILT_IN, *own))
+        return Fault((), f"`{function}` is not an aggregate", remedy)
+    known = BUILT_IN.get(function)
+    example = known.example if known else f"{function}(payload.v)"
+    wanted = known.arguments if known else 1
     arguments = [each.strip() for each in inner.split(",")] if inner.strip() else []
-    wanted = {"count": 0, "quantile": 2}.get(function, 1)
     if len(arguments) != wanted:
         message = f"`{function}` takes {wanted} arguments, not {len(arguments)}"
         return Fault((), message, f"write it like {example}")
@@ -165,7 +157,7 @@ def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:
 
 
 def _quantile(path: tuple[str, ...], share: str) -> Aggregate | Fault:
-    remedy = f"write it like {AGGREGATES['quantile']}"
+    remedy = f"write it like {BUILT_IN['quantile'].example}"
     found = re.fullmatch(r"(?:0?\.[0-9]{1,6}|0|1)", share, re.ASCII)
     if found is None:
         return Fault((), f"{shown(share)} is not a quantile between 0 and 1", remedy)

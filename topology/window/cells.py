@@ -7,27 +7,13 @@ from functools import partial
 from typing import Any
 
 from topology.model.operator import Plain
+from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import Cell
 from topology.window.aggregates.custom import Custom, Function
-from topology.window.aggregates.extremes import Distinct, First, Largest, Last, Least
-from topology.window.aggregates.sketch import Quantile
-from topology.window.aggregates.sums import Average, Count, Deviation, Sum
 from topology.window.config import Output
 from topology.window.reading import Values
 
 Cells = list[Any]
-
-_KINDS: Mapping[str, Callable[[], Cell]] = {
-    "count": Count,
-    "sum": Sum,
-    "avg": Average,
-    "stddev": Deviation,
-    "min": Least,
-    "max": Largest,
-    "first": First,
-    "last": Last,
-    "distinct": Distinct,
-}
 
 
 class Makers:
@@ -57,9 +43,8 @@ def _maker(
 ) -> Callable[[], Cell]:
     if output.function in functions:
         return partial(Custom, functions[output.function], failures)
-    if output.function == "quantile":
-        return partial(Quantile, output.quantile_ppm)
-    return _KINDS[output.function]
+    make = BUILT_IN[output.function].make
+    return partial(make, output.quantile_ppm) if output.function == "quantile" else make
 
 
 def add(cells: Cells, values: Values, event: Any) -> None:

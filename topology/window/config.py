@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from topology.model.lengths import fault_of
 from topology.query.quality import Quality
+from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
 MAX_AGGREGATES: Final = 1_000
@@ -33,10 +34,6 @@ TUMBLING: Final = "tumbling"
 SLIDING: Final = "sliding"
 SESSION: Final = "session"
 COUNT: Final = "count"
-
-BUILT_IN: Final = frozenset(
-    ("count", "sum", "avg", "min", "max", "stddev", "quantile", "distinct", "first", "last")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +140,9 @@ def _of_outputs(config: WindowConfig, functions: Mapping[str, Function]) -> str:
         return f"{len(config.outputs)} aggregates; write 1 to {MAX_AGGREGATES}"
     for output in config.outputs:
         if output.function not in BUILT_IN and output.function not in functions:
-            known = ", ".join(sorted(BUILT_IN | functions.keys()))
+            known = ", ".join(sorted(BUILT_IN.keys() | functions.keys()))
             return f"{output.function!r} is no aggregate; there are: {known}"
-    if taken := BUILT_IN & functions.keys():
+    if taken := BUILT_IN.keys() & functions.keys():
         return f"{min(taken)!r} is built in; register the function under another name"
     return ""
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from topology.model.payload import UNREADABLE
-from topology.query.numbers import number, scalar, text_of
+from topology.query.numbers import scalar, text_of
+from topology.window.aggregates.built_in import BUILT_IN, Usable
 from topology.window.aggregates.custom import Function
 from topology.window.config import WindowConfig
 
@@ -24,8 +25,6 @@ Values = tuple[Any, ...]
 
 NO_KEY: Final = ""
 """The key's text where the query has none."""
-
-NUMERIC: Final = frozenset(("sum", "avg", "min", "max", "stddev", "quantile"))
 
 
 class Reading:
@@ -73,16 +72,14 @@ class Reading:
         return key, tuple([found[place] for place in self._places])
 
 
-def _usable(function: str, functions: Mapping[str, Function]) -> Callable[[Any], Any] | None:
-    """What makes a value of what the payload holds; None where none is needed."""
+def _usable(function: str, functions: Mapping[str, Function]) -> Usable | None:
+    """None where no value is needed."""
     if function in functions:
         return _unfailing(functions[function].usable)
-    if function == "count":
-        return None
-    return number if function in NUMERIC else scalar
+    return BUILT_IN[function].usable
 
 
-def _unfailing(usable: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _unfailing(usable: Usable) -> Usable:
     """A user's code: what it raises at is left out."""
 
     def tried(value: Any) -> Any:

@@ -278,8 +278,6 @@ AGGREGATES = [
     ("avg( payload.v )", Aggregate("avg", ("payload", "v"))),
     ("quantile(payload.a.b, 0.99)", Aggregate("quantile", ("payload", "a", "b"), 990_000)),
     ("quantile(payload, .5)", Aggregate("quantile", ("payload",), 500_000)),
-    *((f"{f}(payload.v)", Aggregate(f, ("payload", "v"))) for f in ("sum", "min", "max", "stddev")),
-    *((f"{f}(payload.v)", Aggregate(f, ("payload", "v"))) for f in ("distinct", "first", "last")),
 ]
 
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.laws.told import over_the_wire
 from tests.topology.window.streams import event
 from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
+from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.extremes import MAX_DISTINCT, Distinct
 from topology.window.aggregates.sketch import RELATIVE_ERROR, Quantile, bucket_of, value_in
 from topology.window.cells import Makers
-from topology.window.config import BUILT_IN, Output
+from topology.window.config import Output
 
 FUNCTIONS = sorted(BUILT_IN)
 NUMBERS = st.one_of(

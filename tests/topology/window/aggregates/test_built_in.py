@@ -1,0 +1,30 @@
+"""Laws: an aggregate that has its row is read from a file, held against the oracle, and told of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.command import ROOT
+from tests.topology.window.oracle import OUTPUTS
+from topology.config.query import Aggregate, QueryConfig
+from topology.window.aggregates.built_in import BUILT_IN
+
+PAGE = ROOT / "docs" / "operators" / "window.md"
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_its_example_is_read(name: str) -> None:
+    spelled = {"window": "count 1", "aggregate": {"x": BUILT_IN[name].example}}
+    read = QueryConfig.model_validate(spelled).aggregate
+    assert read is not None
+    path = ("payload", "v") if BUILT_IN[name].usable else ()
+    assert read["x"] == Aggregate(name, path, read["x"].quantile_ppm)
+
+
+def test_the_oracle_has_it() -> None:
+    assert {output.function for output in OUTPUTS} == BUILT_IN.keys()
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_page_of_windows_names_it(name: str) -> None:
+    assert f"`{name}`" in PAGE.read_text() or f"`{name}(" in PAGE.read_text()
