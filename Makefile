@@ -10,13 +10,14 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 SPARK := $(VENV)/.spark
 # The first of these that is there and works.
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help install setup docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled lock audit clean distclean
+.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,11 @@ $(RUNTIME): requirements.lock requirements-build.lock pyproject.toml setup.py | 
 $(DEV): requirements-dev.lock $(RUNTIME)
 	@echo "installing the tools for tests"
 	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(DOCS): requirements-docs.lock $(RUNTIME)
+	@echo "installing what makes the site"
+	@$(PIP) install --require-hashes -r requirements-docs.lock
 	@touch $@
 
 $(SPARK): requirements-spark.lock $(RUNTIME)
@@ -94,6 +100,12 @@ format: $(DEV) ## lay the code out, mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
+docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning is an error
+	@rm -rf build/site
+	@$(PY) -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs auto \
+	    -c docs -d build/doctrees . build/site
+	@echo "build/site/index.html"
+
 docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topology file
 	@$(PY) -c 'from topology.config import reference; print(reference.page(), end="")' >docs/topology.md
 
@@ -128,6 +140,8 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	    --constraint requirements-build.lock --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
+	@$(LOCK) --group docs --constraint requirements.lock \
+	    --constraint requirements-dev.lock --output-file requirements-docs.lock
 	@$(PY) -m infra.notice
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
