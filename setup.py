@@ -18,7 +18,7 @@ ROOMS = (
 """In `topology/`. What reads a query or a topology file stays as it is: `pattern/compile` has
 classes that interpreted ones inherit from, `config` is pydantic's."""
 
-INTERPRETED = {"__init__.py", "compiled.py", "reach.py"}
+INTERPRETED = {"__init__.py", "compiled.py", "native.py", "reach.py"}
 SHELL = ("arrival", "inlet", "outlet", "outbox")
 """In `agents/stage/`. What awaits, or is a msgspec structure, stays as it is."""
 

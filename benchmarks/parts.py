@@ -41,6 +41,9 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig, parse
+from topology.model.event import Event
+from topology.model.operator import Changes, Operator
+from topology.model.outcome import Step
 
 QUICK_EVENTS: Final = 50_000
 FULL_EVENTS: Final = 300_000
@@ -76,17 +79,20 @@ class Stopwatch:
         self.seconds[part] = self.seconds.get(part, 0.0) + seconds
 
 
-class Timed:
-    """An operator whose batches are timed."""
+class Timed(Operator):
+    """An operator whose batches are timed; no more is asked of it here."""
 
-    def __init__(self, part: str, operator: Any, watch: Stopwatch) -> None:
+    def __init__(self, part: str, operator: Operator, watch: Stopwatch) -> None:
         self._part, self._operator, self._watch = part, operator, watch
 
-    def on_batch(self, events: Any, now_ns: int) -> Any:
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         return self._watch.time(self._part, lambda: self._operator.on_batch(events, now_ns))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._operator, name)
+    def changes(self) -> Changes:
+        return self._operator.changes()
+
+    def let_go(self) -> list[Event]:
+        return self._operator.let_go()
 
 
 class NoBatch:

@@ -147,7 +147,7 @@ def replayed(
         summary.said(step)
         yield step
     summary.holds(event for event in stage.waiting() if event.kind == DATA)
-    figures = [stage.figures(stream) for stream in topology.streams]
+    figures = [stage.figures_of(stream) for stream in topology.streams]
     summary.left_out(figures)
     summary.clocks(
         each

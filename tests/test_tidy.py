@@ -211,6 +211,20 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert not circles
 
 
+def test_what_an_operator_can_is_in_its_contract_and_not_looked_for() -> None:
+    """No `hasattr`, and no `getattr` with something instead, where operators are run."""
+    found = [
+        f"{name}:{node.lineno}"
+        for name in files()
+        if name.endswith(".py") and name.startswith(("topology/", "agents/"))
+        for node in ast.walk(ast.parse(read(name)))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and (node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) > 2))
+    ]
+    assert found == []
+
+
 def module_of(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 

@@ -11,13 +11,14 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import orjson
 from aiokafka.partitioner import murmur2
 
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.outbox import Outbox
+from topology.config import TopicsConfig
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import Finding, Overflow
@@ -123,7 +124,11 @@ class SideOutlet:
     """Reports of a stage that reads `source` (topic and partition)."""
 
     def __init__(
-        self, source: Target, topics: Any, partitions: Mapping[str, int], late: Mapping[str, str]
+        self,
+        source: Target,
+        topics: TopicsConfig,
+        partitions: Mapping[str, int],
+        late: Mapping[str, str],
     ) -> None:
         self._source = source
         self._topics = topics

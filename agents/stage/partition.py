@@ -445,7 +445,7 @@ class Partition:
     def _standings(self) -> dict[str, Standing]:
         chains = self.stage.chains
         held = self._held.by_stream(chains)
-        return {name: Standing(held[name], self.stage.figures(name)) for name in chains}
+        return {name: Standing(held[name], self.stage.figures_of(name)) for name in chains}
 
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment

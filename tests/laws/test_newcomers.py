@@ -128,7 +128,7 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
     return (
         {one.start_ns: one.values["n"] for one in found},
         truth,
-        running.figures("default")["window_expired"],
+        running.figures_of("default")["window_expired"],
     )
 
 

@@ -56,7 +56,7 @@ from topology.clock.settings import ClockSettings
 from topology.clock.source_clock import SourceClock, Tally
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import Quiet
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import NEVER, Changes, Figures, Operator, State
 from topology.model.outcome import Step, dead_letter
 
 STAMP: Final = "stamp/"
@@ -80,7 +80,7 @@ UNSYNCED_DETAIL: Final = (
 )
 
 
-class Clock:
+class Clock(Operator):
     """`table` is what was heard about the clocks (None: nothing ever is). Nothing is held or
     delayed."""
 

@@ -24,7 +24,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
 from topology.model.event import PROGRESS, Event
-from topology.model.operator import Changes, State
+from topology.model.operator import Changes, Operator, State
 from topology.model.outcome import Step
 from topology.reorder.settings import size_of
 
@@ -32,7 +32,7 @@ UNHEARD: Final = -1
 STATE: Final = "lanes"
 
 
-class Alignment:
+class Alignment(Operator):
     """`lanes`: how many partitions the upstream topic has."""
 
     def __init__(

@@ -10,15 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.model.event import Event
-from topology.model.operator import (
-    TURN,
-    Changes,
-    Figures,
-    Operator,
-    State,
-    StepByStep,
-    restored_by_steps,
-)
+from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
 from topology.model.outcome import Report, Step
 from topology.model.result import Finding
 
@@ -94,9 +86,9 @@ class Chain(StepByStep):
     def explain(self) -> dict[str, Any]:
         """What each operator that holds events waits for, for people."""
         return {
-            name: operator.explain()
+            name: explained
             for name, operator in zip(self._names, self._operators, strict=True)
-            if hasattr(operator, "explain")
+            if (explained := operator.explain()) is not None
         }
 
     def figures(self) -> Figures:
@@ -104,24 +96,18 @@ class Chain(StepByStep):
         return {
             f"{name}_{figure}": value
             for name, operator in zip(self._names, self._operators, strict=True)
-            if hasattr(operator, "figures")
             for figure, value in operator.figures().items()
         }
 
-    def take_let_go(self) -> list[Event]:
-        """What operators held beyond letting it pass, and hold no longer."""
+    def let_go(self) -> list[Event]:
         gone: list[Event] = []
         for operator in self._operators:
-            if hasattr(operator, "let_go") and operator.let_go:
-                gone += operator.let_go
-                operator.let_go = []
+            gone += operator.let_go()
         return gone
 
     def close(self) -> None:
-        """Let go of what is shared; none of the operators is used after."""
         for operator in self._operators:
-            if hasattr(operator, "close"):
-                operator.close()
+            operator.close()
 
     def snapshot(self) -> State:
         return self._prefixed([operator.snapshot() for operator in self._operators])
@@ -141,10 +127,8 @@ class Chain(StepByStep):
             yield from operator.held()
 
     def waiting(self) -> Iterable[Event]:
-        """Without those that an operator holds beyond letting them pass."""
         for operator in self._operators:
-            if not hasattr(operator, "let_go"):
-                yield from operator.held()
+            yield from operator.waiting()
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         """See `topology.model.operator`."""
@@ -160,7 +144,7 @@ class Chain(StepByStep):
         for place, (name, operator) in enumerate(
             zip(self._names, self._operators, strict=True), start=self._first_place
         ):
-            yield from restored_by_steps(operator, states[name], by_place.get(place, []))
+            yield from operator.restoring(states[name], by_place.get(place, []))
 
 
 def instant(told: Report | Finding) -> int:

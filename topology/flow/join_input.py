@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from topology.model.event import Event, twin
-from topology.model.operator import NEVER, Changes, Plain, State
+from topology.model.operator import NEVER, Changes, Operator, Plain, State
 from topology.model.outcome import Step
 
 
-class Tap:
+class Tap(Operator):
     """`now_ns`: all before it has passed. `is_alone`: nobody behind it changes what has passed;
     else it takes copies."""
 

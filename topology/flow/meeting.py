@@ -78,9 +78,8 @@ class Meeting:
     def next_deadline_ns(self) -> int | None:
         return self._joins.next_deadline_ns()
 
-    def take_let_go(self) -> list[Event]:
-        gone, self._joins.let_go = self._joins.let_go, []
-        return gone
+    def let_go(self) -> list[Event]:
+        return self._joins.let_go()
 
     def figures(self, stream: str) -> Figures:
         """They are those of all joins, and told once: with the first stream."""

@@ -292,7 +292,7 @@ class Stage(StepByStep):
                 qualities = qualities_of(mine, self._topology.streams[stream])
                 chain.operator(PATTERN).take_over(engine, qualities)
 
-    def figures(self, stream: str) -> Figures:
+    def figures_of(self, stream: str) -> Figures:
         """How the stream's operators stand, and with the first of several that are joined, the
         joins."""
         figures = self.chains[stream].figures()
@@ -313,9 +313,9 @@ class Stage(StepByStep):
             if chain.moved:
                 moved += chain.moved
                 chain.moved = []
-            moved += chain.take_let_go()
+            moved += chain.let_go()
         for meeting in self.meetings:
-            moved += meeting.take_let_go()
+            moved += meeting.let_go()
         return moved
 
     def next_deadline_ns(self) -> int | None:

@@ -36,7 +36,7 @@ from topology.join.results import Teller
 from topology.join.retention import Keeping
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
-from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.operator import Changes, Figures, Operator, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import Journal, Part, part_of
@@ -47,7 +47,7 @@ from topology.window.reading import Decode
 QUERY: Final = "query"
 
 
-class Join:
+class Join(Operator):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
     frontier; else only watermark records do. BadJoin if the query cannot work."""
 

@@ -27,8 +27,7 @@ class SeveralJoins(SeveralWindows):
         self._position = position
         self._more: dict[int, int] = {}
         """How often an event is kept beyond once, by its identity."""
-        self.let_go: list[Event] = []
-        """Events no longer held, since the driver emptied it."""
+        self._gone: list[Event] = []
 
     def climb(self, ramps: Sequence[Event]) -> list[Finding]:
         """Of several streams, over the same time (`topology.model.ramp`)."""
@@ -82,12 +81,20 @@ class SeveralJoins(SeveralWindows):
             self._more[id(event)] = more - 1
         if not more:
             event.held_by = 0
-            self.let_go.append(event)
+            self._gone.append(event)
             for join in self._joins:
                 join.marks.forget(event)
 
     def held(self) -> Iterable[Event]:
         return {id(event): event for join in self._joins for event in join.held()}.values()
+
+    def waiting(self) -> Iterable[Event]:
+        """None: each was let pass when it came."""
+        return ()
+
+    def let_go(self) -> list[Event]:
+        gone, self._gone = self._gone, []
+        return gone
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         events = list(held)

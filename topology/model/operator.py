@@ -15,19 +15,22 @@ no clock: time comes in as an argument and never goes back.
 * `snapshot()` is the whole state, `changes()` what changed in it since the last
   `changes()` (None: the key is gone). Neither holds the events themselves: they
   are in the log already. `held()` names them, and `restore(state, held)` takes
-  both back into a fresh operator, the events in log order.
+  both back into a fresh operator, the events in log order. `restoring` is the same step by
+  step, for an operator that may hold very many.
 
-Optional, and no part of the state:
+What an operator does not say of itself has a default: one without deadlines, state and held
+events writes `on_batch` alone.
 
+No part of the state:
+
+* `waiting()` are those held that it has not let pass: the `held` of the balance. An operator
+  may keep an event beyond letting it pass, for what may still come; `let_go()` names such
+  events that it keeps no longer.
+* `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
+  instant ending in `_ns`; one that is not known yet is left out. Its room says in a table of
+  `Figure` what each means and which are totals.
 * `explain()` tells in nested plain values what waits, for what and until when. It may
   take as long as there are sources.
-* `let_go`, a list: the operator holds events beyond letting them pass, for what may still
-  come; here are those it no longer holds, until the driver takes them.
-* `restoring(state, held)` is `restore` step by step, for an operator that may hold very many:
-  a generator of how many events each step has taken. The operator is whole when it ends.
-* `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
-  instant ending in `_ns`; one that is not known yet is left out. `TOTALS` only grow, but
-  may begin anew after a restore.
 
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
 change nothing; snapshot and restore at any point change nothing; `on_time` before
@@ -39,9 +42,10 @@ already seen gives only duplicates and late events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
 
 TURN: Final = 2_048
@@ -57,56 +61,72 @@ State = dict[str, Plain]
 Changes = dict[str, Plain]
 Figures = dict[str, int]
 
-TOTALS: Final = frozenset(
-    {
-        "conflicts",
-        "contradicted",
-        "copies",
-        "emitted",
-        "expired",
-        "failed",
-        "forgotten",
-        "given_up",
-        "irrelevant",
-        "jumps",
-        "late",
-        "missed_apart",
-        "missed",
-        "overflows",
-        "refused",
-        "retracted",
-        "skipped",
-        "unkeyed",
-        "unpartitioned",
-        "unreadable",
-        "updated",
-    }
-)
-"""Figures that count what has happened; all others say what is."""
+
+class Figure(NamedTuple):
+    """What a number of `figures()` means, in a line for those who read metrics. A total counts
+    what has happened and only grows, but may begin anew after a restore; all others say what is."""
+
+    text: str
+    is_total: bool = False
 
 
-class Operator(Protocol):
-    """See the module's docstring; `topology.flow.chain` composes operators."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Operator:
+    """See the module's docstring; `topology.flow` composes operators."""
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step: ...
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        raise NotImplementedError
 
-    def on_time(self, now_ns: int) -> Step: ...
+    def on_time(self, now_ns: int) -> Step:
+        return Step(now_ns)
 
-    def next_deadline_ns(self) -> int | None: ...
+    def next_deadline_ns(self) -> int | None:
+        return None
 
-    def on_end(self, now_ns: int) -> Step: ...
+    def on_end(self, now_ns: int) -> Step:
+        return self.on_time(now_ns)
 
-    def snapshot(self) -> State: ...
+    def snapshot(self) -> State:
+        return {}
 
-    def changes(self) -> Changes: ...
+    def changes(self) -> Changes:
+        """By default the whole state, for an operator with a small one whose keys stay."""
+        return self.snapshot()
 
-    def held(self) -> Iterable[Event]: ...
+    def held(self) -> Iterable[Event]:
+        return ()
 
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None: ...
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        """Of an operator without a state there is nothing to restore."""
+
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+        """`restore` as a generator of how many events each step has taken; the operator is whole
+        when it ends. By default one step takes all."""
+        events = list(held)
+        self.restore(state, events)
+        yield len(events)
+
+    def waiting(self) -> Iterable[Event]:
+        return self.held()
+
+    def let_go(self) -> list[Event]:
+        """Since this was last asked."""
+        return []
+
+    def figures(self) -> Figures:
+        return {}
+
+    def explain(self) -> dict[str, Plain] | None:
+        """None: there is nothing to tell, ever."""
+        return None
+
+    def close(self) -> None:
+        """Let go of what is shared with others; the operator is not used after."""
 
 
-class StepByStep:
-    """What an operator with `restoring` has for `restore`."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StepByStep(Operator):
+    """An operator that may hold very many events: it has `restoring`, and so `restore`."""
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         for _ in self.restoring(state, held):
@@ -114,14 +134,3 @@ class StepByStep:
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         raise NotImplementedError
-
-
-def restored_by_steps(
-    operator: Operator, state: Mapping[str, Plain], held: Sequence[Event]
-) -> Iterator[int]:
-    """`restoring` of any operator: one that has none takes all in one step."""
-    if isinstance(operator, StepByStep):
-        yield from operator.restoring(state, held)
-    else:
-        operator.restore(state, held)
-        yield len(held)

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import NEVER, Changes, Figures, Operator, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import pieces
@@ -57,7 +57,7 @@ PROMISES: Final = "promises"
 """A key of the state, beside the engine's."""
 
 
-class Pattern:
+class Pattern(Operator):
     """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it stands
     before MERGE. `qualities`: of the queries that wait, by name."""
 
@@ -88,8 +88,7 @@ class Pattern:
         self._given_up = 0
         self._ended: dict[str, None] = {}  # of the state, since another engine took over
         self._is_new = False
-        self.let_go: list[Event] = []
-        """Events no longer held, since the driver emptied it."""
+        self._gone: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         for piece, until_ns in pieces(events, now_ns, self._is_due):
@@ -233,7 +232,7 @@ class Pattern:
         engine = self._engine
         for entry in engine.gone:
             entry.event.held_by = 0
-            self.let_go.append(entry.event)
+            self._gone.append(entry.event)
         engine.gone.clear()
         step = Step(now_ns, released, results=list(engine.findings))
         engine.findings.clear()
@@ -279,6 +278,14 @@ class Pattern:
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
+
+    def waiting(self) -> Iterable[Event]:
+        """None: each was let pass when it came."""
+        return ()
+
+    def let_go(self) -> list[Event]:
+        gone, self._gone = self._gone, []
+        return gone
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         own = dict(state)

@@ -39,7 +39,7 @@ from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.idle import Quiet
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import NEVER, Changes, Figures, Operator, State
 from topology.model.outcome import Step
 from topology.reorder.settings import TableSettings
 from topology.reorder.time_buffer import ReorderByTime
@@ -89,7 +89,7 @@ class Line:
         return [self.next_number, self.blocked, self.last_arrival_ns, self.order.snapshot()]
 
 
-class SourcesByTime:
+class SourcesByTime(Operator):
     """`policy` makes the strategy of a source; `max_ahead_ns`: an event further ahead of its
     arrival is dead, None: never."""
 

@@ -36,7 +36,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import NEVER, Changes, Figures, Operator, State
 from topology.model.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
 from topology.waiting.policy import SlackPolicy
 
@@ -48,7 +48,7 @@ Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
 
-class ReorderByTime:
+class ReorderByTime(Operator):
     """`policy` is fresh and this operator's own."""
 
     def __init__(

@@ -36,7 +36,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.operator import NEVER, Changes, Figures, Operator, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import name_of, part_of
@@ -80,7 +80,7 @@ def promise_of(config: WindowConfig) -> Promise | None:
     )
 
 
-class Windows:
+class Windows(Operator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
     go, so that each in order raises W; else only watermark records do. BadQuery if the query
     cannot work."""

@@ -23,7 +23,7 @@ KNOWN_BY_BYTES: Final = 8
 SEPARATOR: Final = "\n"
 
 
-class SeveralWindows:
+class SeveralWindows(Operator):
     """`windows`: operators with what they were made from. Results of one instant stand in the
     order of the queries."""
 

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
-from agents.watch.operator_metrics import TEXTS
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.config import parse
 from topology.config.stages import OPERATORS
+from topology.flow.registry import FIGURES
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -56,8 +56,8 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)
-    figures = stage.figures("default")
-    assert TEXTS.keys() == figures.keys(), "name it in TEXTS, with its text"
+    figures = stage.figures_of("default")
+    assert FIGURES.keys() == figures.keys(), "name it in the figures.py of its operator"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
     partition.stands({"default": Standing(0, figures)}, 0, ShellTotals(0, 0))

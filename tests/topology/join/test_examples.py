@@ -260,9 +260,9 @@ def test_an_event_is_held_as_long_as_something_may_come_of_it() -> None:
     told(operator, first, other)
     assert (first.held_by, other.held_by) == (1, 1)
     told(operator, *passed(110), *passed(111))
-    assert operator.let_go == []
+    assert operator.let_go() == []
     told(operator, x(2, 112))
-    assert sorted(one.seq for one in operator.let_go) == [1, 1]
+    assert sorted(one.seq for one in operator.let_go()) == [1, 1]
     assert (first.held_by, other.held_by) == (0, 0)
 
 
@@ -334,9 +334,9 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
     first = x(1, 100)
     assert [row.query for row in told(operator, first, y(1, 105))] == ["short", "long"]
     told(operator, *passed(150), x(2, 151))
-    assert (first.held_by, first in operator.let_go) == (1, False)
+    assert (first.held_by, first in operator.let_go()) == (1, False)
     told(operator, *passed(300), x(3, 301))
-    assert (first.held_by, first in operator.let_go) == (0, True)
+    assert (first.held_by, first in operator.let_go()) == (0, True)
 
 
 def test_queries_take_turns_at_the_end_too() -> None:

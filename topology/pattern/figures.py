@@ -1,0 +1,33 @@
+"""What the figures of PATTERN mean, in the order in which metrics have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from topology.model.operator import Figure
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "retained": Figure("Events kept for what may still come"),
+    "irrelevant": Figure("Events that no query asks for", is_total=True),
+    "late": Figure("Events behind the frontier", is_total=True),
+    "refused": Figure("Events left out at a bound", is_total=True),
+    "given_up": Figure(
+        "Watermarks at which room for newcomers was given up, for want of place", is_total=True
+    ),
+    "copies": Figure("Events seen before", is_total=True),
+    "conflicts": Figure("Copies that say something else", is_total=True),
+    "unpartitioned": Figure(
+        "Events without a value for the partition key of a query", is_total=True
+    ),
+    "unreadable": Figure("Payloads that are no JSON", is_total=True),
+    "promised_ppm": Figure("Share of times that are to be complete when first told; the strictest"),
+    "achieved_ppm": Figure("Share of times that were complete when first told; the worst query"),
+    "wait_mean_ns": Figure("From its end until it was told, mean; of the slowest query"),
+    "wait_max_ns": Figure("The longest of these"),
+    "late_ppm": Figure("Share of events that came after their time was told"),
+    "missed": Figure("Times told under a promise of quality that missed an event", is_total=True),
+    "missed_apart": Figure(
+        "Times that missed an event, no promise speaking of them", is_total=True
+    ),
+}

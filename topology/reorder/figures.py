@@ -1,0 +1,18 @@
+"""What the figures of REORDER mean, in the order in which metrics have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from topology.model.operator import Figure
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "sources": Figure("Sources known"),
+    "held": Figure("Events behind a hole or before a start, and dead letters that hold a place"),
+    "held_bytes": Figure("Payload of the events held"),
+    "overflows": Figure(
+        "Times that a bound on held events gave up a hole or a start hold", is_total=True
+    ),
+    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+}
