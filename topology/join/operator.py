@@ -202,6 +202,7 @@ class Join(Operator):
 
     def _give_up(self, entry: Entry) -> None:
         self._given_up += 1
+        self._keeping.forget(entry)
         bonded = self._rows.bonded(entry)
         if self._is_outer:
             for owner in chain(self._rows.owners(entry), self._rows.touched(entry, bonded)):
@@ -300,6 +301,7 @@ class Join(Operator):
         for entry in list(self._index):
             if entry.until_ns <= self._frontiers.gone_ns and not entry.is_fresh:
                 self._index.drop(entry)
+                self._keeping.forget(entry)
                 continue
             self.kept.append(entry.event)
             closed_ns = self._frontiers.closed_ns(entry.side)

@@ -25,8 +25,8 @@ from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Teller
 from topology.join.rows import Owner, Row, Rows
-from topology.join.timers import Agenda
 from topology.model.operator import Plain
+from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
 
 TOLD: Final = "told"
@@ -74,24 +74,23 @@ class Owners:
         self._journal = journal
         self._told: dict[Key, tuple[Owner, Standings]] = {}
         self._done: dict[Key, None] = {}
-        self._closing = (Agenda(), Agenda())
+        self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Owners to be told: of the first side, and of all others."""
-        self._ending = (Agenda(), Agenda())
+        self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Those with rows that are not final."""
 
     def expect(self, owner: Owner) -> None:
         """It is new, or is there again and was not told."""
-        self._closing[owner[1].side > 0].add(self._end(owner), owner)
+        self._closing[owner[1].side > 0].arm(owner, self._end(owner))
 
     def settle(self) -> None:
         """The instant is over, the frontiers stand."""
         for side in (0, 1):
-            due = self._closing[side].take(self._frontiers.closed_ns(side))
+            due = self._closing[side].due(self._frontiers.closed_ns(side) + 1)
             for owner in sorted(due, key=self._order) if due else ():
-                if not self._done or key_of(owner) not in self._done:
-                    self._close(owner, is_final=self._is_final(owner))
+                self._close(owner, is_final=self._is_final(owner))
         for side in (0, 1):
-            ended = self._ending[side].take(self._frontiers.final_ns(side))
+            ended = self._ending[side].due(self._frontiers.final_ns(side) + 1)
             for owner in sorted(ended, key=self._order) if ended else ():
                 if key_of(owner) in self._told:
                     self._finish(owner)
@@ -99,8 +98,8 @@ class Owners:
     def is_due(self, frontiers: Frontiers) -> bool:
         """With the frontiers there, something may be told."""
         return any(
-            self._closing[side].is_due(frontiers.closed_ns(side))
-            or self._ending[side].is_due(frontiers.final_ns(side))
+            self._closing[side].next_ns <= frontiers.closed_ns(side)
+            or self._ending[side].next_ns <= frontiers.final_ns(side)
             for side in (0, 1)
         )
 
@@ -124,7 +123,9 @@ class Owners:
 
     def abandon(self, owner: Owner) -> None:
         """Tell what it has as final."""
-        key = key_of(owner)
+        key, others = key_of(owner), owner[1].side > 0
+        self._closing[others].disarm(owner)
+        self._ending[others].disarm(owner)
         if key in self._told:
             self._finish(owner)
         elif key not in self._done and self._is_untold(owner):
@@ -179,7 +180,7 @@ class Owners:
     def _keep(self, owner: Owner, standing: Standings) -> Key:
         key = key_of(owner)
         self._told[key] = owner, standing
-        self._ending[owner[1].side > 0].add(self._end(owner), owner)
+        self._ending[owner[1].side > 0].arm(owner, self._end(owner))
         return key
 
     def _show(
@@ -233,6 +234,7 @@ class Owners:
         kind, cell, name = part
         if kind == DONE:
             self._done[cell, name] = None
+            self._closing[entry.side > 0].disarm((cell, entry))
             return
         standing: Standings = {}
         for row in self._rows.lacking((cell, entry)):

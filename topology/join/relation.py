@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 from topology.join.config import INTERVAL, JoinConfig
 from topology.join.entry import Entry
-from topology.query.slices import Slices
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1
@@ -143,18 +142,15 @@ class Windows:
     def __init__(self, size_ns: int, every_ns: int) -> None:
         self._size_ns = size_ns
         self._every_ns = every_ns
-        self._slices = Slices(size_ns, every_ns)
 
     def cells(self, entry: Entry, bond: int) -> Sequence[int]:
         reach_ns = 0
         if entry.error_ns and bond == POSSIBLE:
             reach_ns = min(entry.error_ns, MAX_CELLS // 2 * self._every_ns)
-        first = self._starts(entry.ref_ns - reach_ns)[0]
-        last = self._starts(entry.ref_ns + reach_ns)[-1]
-        return range(first, last + 1, self._every_ns)
-
-    def _starts(self, time_ns: int) -> list[int]:
-        return self._slices.windows(self._slices.at(time_ns))
+        every_ns = self._every_ns
+        first_ns = entry.ref_ns - reach_ns - self._size_ns + 1
+        last_ns = entry.ref_ns + reach_ns
+        return range(first_ns + -first_ns % every_ns, last_ns - last_ns % every_ns + 1, every_ns)
 
     def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
         return cell, cell + self._size_ns - 1

@@ -17,9 +17,9 @@ from heapq import heapify, heappop, heappush
 from topology.join.config import FULL, INTERVAL, JoinConfig
 from topology.join.entry import Entry
 from topology.join.index import Index
-from topology.join.relation import NO_CELL, Relation
+from topology.join.relation import Relation
 from topology.join.rows import Owner, Rows
-from topology.join.timers import SPARE, Agenda
+from topology.model.timers import SPARE, Timers
 
 Aged = tuple[tuple[int, int, str, int, int], int, Entry]
 
@@ -34,7 +34,7 @@ class Keeping:
         self._rows = rows
         self._is_full = config.outer == FULL
         self._outlasts = config.kind == INTERVAL
-        self._leaving = Agenda()
+        self._leaving: Timers[Entry] = Timers()
         self._oldest: list[Aged] | None = None
         """A heap, once the bound was met; some in it may have left."""
         self._pushed = 0
@@ -42,7 +42,7 @@ class Keeping:
     def keep(self, entry: Entry, bonded: Iterable[Owner]) -> None:
         """It is in the index; `bonded` are the events that it may belong to (`rows`)."""
         self._bind(entry, bonded)
-        self._leaving.add(entry.until_ns, (NO_CELL, entry))
+        self._leaving.arm(entry, entry.until_ns)
         if self._oldest is not None:
             self._pushed += 1
             heappush(self._oldest, (entry.age, self._pushed, entry))
@@ -71,18 +71,21 @@ class Keeping:
                 entry.until_ns = 0
                 self._bind(entry, self._rows.bonded(entry))
                 if entry.until_ns < before_ns:
-                    self._leaving.add(entry.until_ns, (NO_CELL, entry))
+                    self._leaving.arm(entry, entry.until_ns)
 
     def take_ended(self, gone_ns: int) -> list[Entry]:
         """Those that need not be kept any more."""
         ended = []
-        for _, entry in self._leaving.take(gone_ns):
+        for entry in self._leaving.due(gone_ns + 1):
             if entry.until_ns > gone_ns:
-                self._leaving.add(entry.until_ns, (NO_CELL, entry))
-            elif entry.is_kept:
-                entry.is_kept = False
+                self._leaving.arm(entry, entry.until_ns)
+            else:
                 ended.append(entry)
         return ended
+
+    def forget(self, entry: Entry) -> None:
+        """It has left the index before its time."""
+        self._leaving.disarm(entry)
 
     @property
     def is_crowded(self) -> bool:

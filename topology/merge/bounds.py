@@ -20,6 +20,7 @@ from typing import Any, Final
 from topology.merge.source import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
+from topology.model.timers import Timers
 
 Bound = tuple[int, str]
 """(reference time, source): what is at or below it may leave."""
@@ -50,7 +51,8 @@ class Frontier:
         self.led_max_ns = -1
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # the D of all that are led by the pool
-        self._idle: list[Bound] = []  # (instant or earlier, source)
+        self._idle: Timers[str] = Timers()
+        """The instant at which a source may become idle, or an earlier one."""
         self.live = 0
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
@@ -61,7 +63,7 @@ class Frontier:
     @property
     def idle_ns(self) -> int:
         """A source may become idle then, none before."""
-        return self._idle[0][0] if self._idle else NEVER
+        return self._idle.next_ns
 
     def enter(self, feed: Feed, newest_ns: int) -> None:
         """The source is live and its newest time is `newest_ns`."""
@@ -116,9 +118,7 @@ class Frontier:
 
     def _watch(self, feed: Feed) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
-        if not feed.watched:
-            feed.watched = True
-            heappush(self._idle, (feed.last_arrival_ns + self._idle_after_ns, feed.source))
+        self._idle.arm(feed.source, feed.last_arrival_ns + self._idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
         """Events may leave before a source that has not said bye is heard beyond them."""
@@ -291,14 +291,9 @@ class Frontier:
         return head_ns + self.wait_ns(feed)
 
     def retire_idle(self, now_ns: int) -> None:
-        idle = self._idle
-        while idle and idle[0][0] <= now_ns:
-            _, source = heappop(idle)
+        for source in self._idle.due(now_ns + 1):
             feed = self._feeds.get(source)
-            if feed is None:
-                continue
-            feed.watched = False
-            if feed.state >= AWAITED or feed.blocked:
+            if feed is None or feed.state >= AWAITED or feed.blocked:
                 continue
             if feed.last_arrival_ns + self._idle_after_ns > now_ns:
                 self._watch(feed)

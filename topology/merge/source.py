@@ -103,7 +103,6 @@ class Feed:
         "state",
         "wandered",
         "warm",
-        "watched",
         "woke_ns",
     )
 
@@ -119,7 +118,6 @@ class Feed:
         self.led_wait_ns = 0
         self.blocked = False
         self.in_keyed = False
-        self.watched = False
         self.said_bye = False
         self.woke_ns = NEVER  # its newest time when it was heard again after having been idle
         self.dirty = False

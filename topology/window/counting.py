@@ -23,12 +23,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from topology.model.operator import Plain
+from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
 from topology.query.frontier import Frontier
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
-from topology.window.due import Due
 from topology.window.reading import Values
 from topology.window.results import Teller
 from topology.window.unsure.event import edge_of
@@ -52,8 +52,8 @@ class Counting:
         self._heeds_errors = config.uncertainty != IGNORE
         self._keys: dict[str, Counted] = {}
         self._touched: dict[str, None] = {}
-        self._due = Due()
-        self._due_final = Due()
+        self._closing: Timers[str] = Timers()
+        self._ending: Timers[str] = Timers()
         self.journal = Journal()
         self.kept = 0
         self.expired = 0
@@ -94,9 +94,8 @@ class Counting:
 
     def settle(self) -> None:
         """The instant is over: tell what is full, correct what has changed, fold what is final."""
-        due = self._due.take_before(self._frontier.closed_ns + 1)
-        due |= self._due_final.take_before(self._frontier.final_ns)
-        due.update(self._touched)
+        due = {*self._closing.due(self._frontier.closed_ns + 1), *self._touched}
+        due.update(self._ending.due(self._frontier.final_ns))
         for key in sorted(due):
             counted = self._keys[key]
             if self._touched.pop(key, self) is None:
@@ -108,9 +107,8 @@ class Counting:
 
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be told or forgotten."""
-        closing_ns, ending_ns = self._due.first_ns(), self._due_final.first_ns()
-        return (closing_ns is not None and closing_ns < frontier.closed_ns + 1) or (
-            ending_ns is not None and ending_ns < frontier.final_ns
+        return (
+            self._closing.next_ns <= frontier.closed_ns or self._ending.next_ns < frontier.final_ns
         )
 
     def _foldable(self, counted: Counted) -> int:
@@ -119,9 +117,9 @@ class Counting:
 
     def _await(self, key: str, counted: Counted) -> None:
         if counted.told < counted.full:
-            self._due.add(key, counted.latest(counted.told))
+            self._closing.arm(key, counted.latest(counted.told))
         if counted.shown and self._config.finals:
-            self._due_final.add(key, counted.latest(min(counted.shown)))
+            self._ending.arm(key, counted.latest(min(counted.shown)))
 
     def _tell_due(self, key: str, counted: Counted) -> None:
         number = counted.anew_from

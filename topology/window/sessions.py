@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from topology.model.operator import Plain
+from topology.model.operator import NEVER, Plain
+from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
-from topology.window.due import Due
 from topology.window.reading import Values
 from topology.window.results import Teller
 from topology.window.session_core import Core, Cores, sessions_of, together
@@ -56,8 +56,8 @@ class Sessions:
         self._tracks: dict[str, Track] = {}
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
-        self._due = Due()
-        self._due_final = Due()
+        self._closing: Timers[str] = Timers()
+        self._ending: Timers[str] = Timers()
         self.journal = Journal()
         self.count = 0
         self.expired = 0
@@ -122,8 +122,8 @@ class Sessions:
             envelope.blur(self._gap_ns)
         self.count += len(envelope.cores) - before
         self._touch(key, track, envelope)
-        self._due.add(key, core.last + self._gap_ns)
-        self._due_final.add(key, core.upper + self._gap_ns)
+        self._closing.arm(key, core.last + self._gap_ns)
+        self._ending.arm(key, core.upper + self._gap_ns)
 
     def _touch(self, key: str, track: Track, envelope: Envelope) -> None:
         self._touched[key] = None
@@ -139,8 +139,8 @@ class Sessions:
         self._settle_keys(sorted(self._touched))
         before = self.count
         while self.count >= self._config.max_windows:
-            oldest_ns = self._due_final.first_ns()
-            if oldest_ns is None or oldest_ns >= self._frontier.closed_ns:
+            oldest_ns = self._ending.next_ns
+            if oldest_ns >= min(NEVER, self._frontier.closed_ns):
                 break
             self._frontier.give_up(oldest_ns + 1)
             self._retire()
@@ -150,16 +150,14 @@ class Sessions:
 
     def settle(self) -> None:
         """The instant is over: close what the frontier has passed, correct what has changed."""
-        due = self._due.take_before(self._frontier.closed_ns)
-        due.update(self._touched)
+        due = {*self._closing.due(self._frontier.closed_ns), *self._touched}
         self._settle_keys(sorted(due))
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be told or forgotten."""
-        closing_ns, ending_ns = self._due.first_ns(), self._due_final.first_ns()
-        return (closing_ns is not None and closing_ns < frontier.closed_ns) or (
-            ending_ns is not None and ending_ns < frontier.final_ns
+        return (
+            self._closing.next_ns < frontier.closed_ns or self._ending.next_ns < frontier.final_ns
         )
 
     def _settle_keys(self, keys: Sequence[str]) -> None:
@@ -185,7 +183,7 @@ class Sessions:
         is_stirred = max(ends) < closed_ns and envelope.is_fresh
         for session, end_ns in zip(sessions, ends, strict=True):
             if end_ns >= closed_ns:
-                self._due.add(key, end_ns)
+                self._closing.arm(key, end_ns)
             elif is_stirred or any(core.is_fresh for core in session):
                 self._tell(key, envelope, session, is_closed=True)
 
@@ -262,7 +260,7 @@ class Sessions:
         return envelope.upper + self._gap_ns < self._frontier.final_ns
 
     def _retire(self) -> None:
-        for key in sorted(self._due_final.take_before(self._frontier.final_ns)):
+        for key in sorted(self._ending.due(self._frontier.final_ns)):
             if key in self._tracks:
                 self._retire_key(key, self._tracks[key])
 
@@ -270,7 +268,7 @@ class Sessions:
         gone = 0
         for envelope in track.envelopes:
             if not self._is_final(envelope):
-                self._due_final.add(key, envelope.upper + self._gap_ns)
+                self._ending.arm(key, envelope.upper + self._gap_ns)
                 break
             gone += 1
             sessions = sessions_of(envelope.cores, self._gap_ns)
@@ -341,8 +339,8 @@ class Sessions:
             if envelope.is_news:
                 self._fresh[key] = None
         for core in envelope.cores:
-            self._due.add(key, core.last + self._gap_ns)
-            self._due_final.add(key, core.upper + self._gap_ns)
+            self._closing.arm(key, core.last + self._gap_ns)
+            self._ending.arm(key, core.upper + self._gap_ns)
 
     def loaded(self) -> None:
         """All parts and the frontier are there."""

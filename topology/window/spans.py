@@ -32,7 +32,7 @@ from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Values
 from topology.window.results import Teller, Told
-from topology.window.timers import Agenda
+from topology.window.timers import SliceTimers
 
 PANE: Final = "pane"
 SHOWN: Final = "shown"
@@ -60,7 +60,7 @@ class Spans:
         self._touched: dict[tuple[int, str], None] = {}
         self._closed_ns = NOT_YET
         self._told_ns = NOT_YET  # the latest end of a window that was told
-        self._agenda = Agenda(self._slices)
+        self._timers = SliceTimers(self._slices)
         self.journal = Journal()
         self.expired = 0
         self.refused = 0
@@ -118,11 +118,11 @@ class Spans:
             self.refused += 1
             return None
         if slice_ns not in self._panes.by_slice:
-            self._agenda.expect(slice_ns, self._closed_ns)
+            self._timers.expect(slice_ns, self._closed_ns)
         return self._panes.open(slice_ns, key)
 
     def _make_room(self) -> None:
-        oldest_ns = self._agenda.oldest_end_ns
+        oldest_ns = self._timers.oldest_end_ns
         if oldest_ns <= self._closed_ns:
             self._tell_touched()
             before = self._panes.count
@@ -161,17 +161,17 @@ class Spans:
             due = [window for window in self._touched if self._end(window) <= self._closed_ns]
         if frontier.closed_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.closed_ns
-            for start_ns in self._agenda.closing(before_ns, self._closed_ns):
+            for start_ns in self._timers.closing(before_ns, self._closed_ns):
                 due += [(start_ns, key) for key in self._panes.keys(start_ns)]
         for window in sorted(due):
             self._untouch(window)
             self._tell(window, is_closed=True)
-        if frontier.final_ns >= self._agenda.next_final_ns:
+        if frontier.final_ns >= self._timers.next_final_ns:
             self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be told or forgotten."""
-        return self._agenda.is_due(frontier.closed_ns, frontier.final_ns)
+        return self._timers.is_due(frontier.closed_ns, frontier.final_ns)
 
     def tell_early(self) -> None:
         for window in sorted(self._touched):
@@ -218,7 +218,7 @@ class Spans:
         else:
             if start_ns not in self._shown:
                 self._shown[start_ns] = {}
-                self._agenda.expect_final(start_ns)
+                self._timers.expect_final(start_ns)
             self._shown[start_ns][key] = told
             self.journal.note(SHOWN, start_ns, key)
 
@@ -231,14 +231,14 @@ class Spans:
     def _retire(self) -> None:
         """Forget what is final; where the query asks for it, say so."""
         final_ns = self._frontier.final_ns
-        for start_ns in self._agenda.final_windows(final_ns):
+        for start_ns in self._timers.final_windows(final_ns):
             for key in sorted(self._shown[start_ns]):
                 if self._config.finals:
                     self._tell((start_ns, key), is_closed=True)
                 else:
                     self._forget(start_ns, key)
             del self._shown[start_ns]
-        for slice_ns in self._agenda.final_slices(final_ns):
+        for slice_ns in self._timers.final_slices(final_ns):
             gone = self._panes.drop(slice_ns)
             if self.journal.is_kept:
                 for key in gone:
@@ -296,6 +296,6 @@ class Spans:
         """All parts and the frontier are there."""
         self._closed_ns = self._frontier.closed_ns
         for slice_ns in self._panes.by_slice:
-            self._agenda.expect(slice_ns, self._closed_ns)
+            self._timers.expect(slice_ns, self._closed_ns)
         for start_ns in self._shown:
-            self._agenda.expect_final(start_ns)
+            self._timers.expect_final(start_ns)

@@ -12,9 +12,9 @@ eighth, so its cost is amortised over many entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from heapq import heappop, heappush
 from typing import Any, Final
 
+from topology.model.timers import Timers
 from topology.pattern.compile import expression
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
@@ -109,8 +109,7 @@ class Hall:
         self.wirings = [Wiring(number, query, self.kinds) for number, query in queries]
         self._tests = [entry_test(kind, query.environment) for kind, query in asked.items()]
         self._by_type: dict[str, list[tuple[int, Any]]] = {}
-        self._due: list[tuple[int, int, Shelf]] = []
-        self._serial = 0  # so that no two shelves are ever compared
+        self._timers: Timers[Shelf] = Timers()
 
     @property
     def reach_ns(self) -> int:
@@ -155,20 +154,17 @@ class Hall:
             shelf.newest = entry.key
 
     def _schedule(self, shelf: Shelf, oldest_ns: int) -> None:
-        self._serial += 1
-        due_ns = oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE
-        heappush(self._due, (due_ns, self._serial, shelf))
+        self._timers.arm(shelf, oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE)
 
     def is_due(self, floor_ns: int) -> bool:
         """A shelf has enough to let go of."""
-        return bool(self._due) and self._due[0][0] < floor_ns
+        return self._timers.next_ns < floor_ns
 
     def purge(self, floor_ns: int, now: Now) -> list[Entry]:
         """Let go of what is beyond all reach, now that all before `floor_ns` is decided: the
         entries, each once for every index that it left."""
         gone: list[Entry] = []
-        while self._due and self._due[0][0] < floor_ns:
-            shelf = heappop(self._due)[2]
+        for shelf in self._timers.due(floor_ns):
             for index in shelf.indexes:
                 gone += index.purge(floor_ns - self.reach_ns)
             for run in shelf.runs:

@@ -1,0 +1,93 @@
+"""Law: timers give each key back once, when its first instant has passed, and do not grow by keys
+that are armed again or disarmed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from topology.model.operator import NEVER
+from topology.model.timers import SPARE, Timers
+
+
+def test_a_key_is_taken_at_the_earliest_instant_it_was_armed_for() -> None:
+    timers: Timers[str] = Timers()
+    timers.arm("a", 30)
+    timers.arm("a", 10)
+    timers.arm("a", 20)
+    assert (timers.next_ns, len(timers)) == (10, 1)
+    assert timers.due(10) == []
+    assert timers.due(11) == ["a"]
+    assert timers.due(100) == []
+
+
+def test_a_key_that_was_taken_can_be_armed_again() -> None:
+    timers: Timers[str] = Timers()
+    timers.arm("a", 10)
+    assert timers.due(11) == ["a"]
+    timers.arm("a", 5)
+    assert timers.due(6) == ["a"]
+    timers.arm("a", 20)
+    assert timers.due(12) == []
+    assert timers.due(21) == ["a"]
+
+
+def test_what_is_due_comes_by_instant_then_in_the_order_of_arming() -> None:
+    timers: Timers[str] = Timers()
+    for key, at_ns in (("z", 2), ("b", 1), ("a", 2), ("c", 3)):
+        timers.arm(key, at_ns)
+    assert timers.due(3) == ["b", "z", "a"]
+
+
+def test_a_key_that_was_disarmed_is_not_due() -> None:
+    timers: Timers[str] = Timers()
+    timers.arm("a", 1)
+    timers.arm("b", 2)
+    timers.disarm("a")
+    timers.disarm("nobody")
+    assert timers.next_ns <= 2
+    assert timers.due(10) == ["b"]
+    assert timers.next_ns == NEVER
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_against_a_table_that_is_searched(seed: int) -> None:
+    """Oracle: a dict, looked through each time."""
+    rng = Random(seed)
+    timers: Timers[int] = Timers()
+    table: dict[int, int] = {}
+    now_ns = 0
+    for _ in range(2_000):
+        key = rng.randrange(40)
+        what = rng.random()
+        if what < 0.6:
+            at_ns = now_ns + rng.randrange(100)
+            timers.arm(key, at_ns)
+            table[key] = min(at_ns, table.get(key, at_ns))
+        elif what < 0.8:
+            timers.disarm(key)
+            table.pop(key, None)
+        else:
+            now_ns += rng.randrange(30)
+            due = {key for key, at_ns in table.items() if at_ns < now_ns}
+            assert timers.next_ns <= min(table.values(), default=NEVER)
+            taken = timers.due(now_ns)
+            assert len(taken) == len(set(taken))
+            assert set(taken) == due
+            assert timers.next_ns >= now_ns
+            for each in due:
+                del table[each]
+        assert len(timers) == len(table)
+
+
+def test_what_counts_for_nothing_is_thrown_out() -> None:
+    timers: Timers[int] = Timers()
+    most = 0
+    for key in range(20 * SPARE):
+        timers.arm(key, key)
+        if key % 100:
+            timers.disarm(key)
+        most = max(most, timers.entries - 2 * len(timers))
+    assert most <= 2 * SPARE
+    assert timers.due(1_001) == list(range(0, 1_001, 100))

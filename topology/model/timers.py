@@ -1,0 +1,101 @@
+"""When to look at a key again: a lazy heap.
+
+A key has one instant, the earliest that it was armed for since it was taken. A key that is armed
+for an earlier one, or disarmed, leaves its old entry in the heap. Such an entry counts for nothing:
+it is thrown out when it comes up, or when such entries have become the larger part.
+
+So a key that is heard of again and again need not be moved each time: it is taken when its first
+instant has come, looked at, and armed for a later one.
+
+Cost: O(log keys) to arm and to take, amortised; O(1) to disarm, and to ask for `next_ns`. Memory:
+at most two entries for each armed key, and `SPARE`. Nothing here is state: who restores, arms.
+
+These heaps of the core are no timers, or are cheaper without a table of keys:
+
+* MERGE's heads and keyed sources, ALIGNMENT's heads and the buffer of `reorder.time_buffer` are
+  orders of events; the oldest in `join.retention`, and the windows of `aq_k_slack`, of age.
+* REORDER keeps the armed instant in each source, which its hot path has at hand.
+* `model.idle` puts an entry right by when its name was heard last, and ties go by name.
+* A unit of PATTERN waits for several instants at once, and asks for each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+from topology.model.operator import NEVER
+
+K = TypeVar("K", bound=Hashable)
+
+SPARE: Final = 1_000
+"""Entries without a key that are not worth throwing out."""
+
+
+class Timers(Generic[K]):
+    """`next_ns`: nothing is due before. It is too early where the first key was disarmed."""
+
+    __slots__ = ("_armed", "_heap", "_most", "_serial", "next_ns")
+
+    def __init__(self) -> None:
+        self._armed: dict[K, int] = {}
+        self._heap: list[tuple[int, int, K]] = []
+        self._most = SPARE
+        self._serial = 0
+        """How often one was armed, so that no two keys are ever compared."""
+        self.next_ns: int = NEVER
+
+    def __len__(self) -> int:
+        """How many keys are armed."""
+        return len(self._armed)
+
+    @property
+    def entries(self) -> int:
+        """What the heap holds, to see that it stays within its bound."""
+        return len(self._heap)
+
+    def arm(self, key: K, at_ns: int) -> None:
+        """Look at the key when `at_ns` has passed, or earlier if it is armed for earlier."""
+        armed, heap = self._armed, self._heap
+        known = len(armed)
+        armed_ns = armed.setdefault(key, at_ns)  # mostly new, so that it is hashed once
+        if len(armed) == known:
+            if armed_ns <= at_ns:
+                return
+            armed[key] = at_ns
+        self._serial += 1
+        heappush(heap, (at_ns, self._serial, key))
+        if at_ns < self.next_ns:
+            self.next_ns = at_ns
+        if len(heap) > self._most:
+            self._throw_out()
+
+    def disarm(self, key: K) -> None:
+        """Do not look at it; one that is not armed is left alone."""
+        self._armed.pop(key, None)
+
+    def due(self, before_ns: int) -> list[K]:
+        """Take the keys whose instant lies before that one, in the order of their instants, then
+        of arming."""
+        taken: list[K] = []
+        if self.next_ns >= before_ns:
+            return taken
+        heap, armed = self._heap, self._armed
+        while heap and heap[0][0] < before_ns:
+            at_ns, _, key = heappop(heap)
+            armed_ns = armed.pop(key, None)
+            if armed_ns == at_ns:
+                taken.append(key)
+            elif armed_ns is not None:
+                armed[key] = armed_ns
+        self.next_ns = heap[0][0] if heap else NEVER
+        return taken
+
+    def _throw_out(self) -> None:
+        """What is left is as many as are armed, so that a sweep costs O(1) for each entry."""
+        armed = self._armed
+        self._heap = [entry for entry in self._heap if armed.get(entry[2]) == entry[0]]
+        heapify(self._heap)
+        self._most = 2 * len(self._heap) + SPARE
+        self.next_ns = self._heap[0][0] if self._heap else NEVER
