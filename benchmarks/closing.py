@@ -16,17 +16,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.baselines.early_windows import EarlyWindows
+from benchmarks.baselines.ignore import Ignore
 from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
 from topology.waiting.budget import Budget
-from topology.waiting.driver import Closing, WindowDriver
+from topology.waiting.driver import Closing
 from topology.waiting.policy import END, SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.mean_delay import AverageDelay
 from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
@@ -83,7 +86,7 @@ class Closed:
 
 def run(stream: Stream, policy: SlackPolicy, every_ns: int, *, early: bool) -> dict[int, int]:
     """Window to its closing; those that only the end of the stream closed are left out."""
-    driver = WindowDriver(policy, every_ns, early=early, tick_ns=MS, first=1)
+    driver = EarlyWindows(policy, every_ns, early=early, tick_ns=MS, first=1)
     events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(stream)]
     closings: dict[int, int] = {}
     for said in driver.on_batch(events, stream[-1][1]):

@@ -10,7 +10,7 @@ come from a stream of 66 s whose largest delay is 30 s; no ratio here uses it.
   injected, to two digits as in the thesis. *hold*: mean over all events.
 * `fixed 500 ms` is what the thesis's prototype does in effect (its cap always wins).
 * AQ-K-Slack for an error of 3 % at a confidence of 95 % in windows of 10 ms, the thesis's
-  setting as far as it tells it (`topology.waiting.published.coverage`), and for two coverages more.
+  setting as far as it tells it (`benchmarks.baselines.coverage`), and for two coverages more.
 
 Several sources: the same stream, source i 3 i ms later, clocks right, all of it through the
 whole stage (reorder, clock, merge), and in one K-Slack.
@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from benchmarks.baselines.coverage import for_sum
 from benchmarks.holding import BATCH, Driven, Holding, event_of, run
 from benchmarks.plots import Axes, Curve, NoPlots, decade, draw
 from benchmarks.synced import TRUST, sources_of, span_of, stamped
@@ -38,7 +39,6 @@ from topology.config import ReorderConfig
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import ReorderByTime
 from topology.waiting import AQKSlack, MPKSlack
-from topology.waiting.published.coverage import for_sum
 
 MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_000, 100_000)
 CAP_NS: Final = 500 * MS

@@ -4,26 +4,28 @@
 |----------------------------|-------------------------|-----------------------------------------|
 | `RiskSlack`                | risk, posterior, budget | as the promised share of windows allows |
 | `TailSlack`                | tail                    | as the promised share of events allows  |
+| `OwnTail`                  | own_tail                | the same for one source by itself       |
+| in `published/`            |                         |                                         |
 | `KSlack`, `MPKSlack`       | k_slack                 | a given time, the largest delay seen    |
-| `AQKSlack`                 | aq_k_slack, coverage    | a share of it that keeps a coverage     |
+| `AQKSlack`                 | aq_k_slack              | a share of it that keeps a coverage     |
 | `LDOP`                     | ldop                    | a multiple of the mean delay            |
 | `ProbSlack`                | prob_slack, miss        | as Rivetti et al. printed it            |
-| `EventDriven`              | baselines               | for certainty                           |
-| `Ignore`, `AverageDelay`   | baselines               | not at all, the mean delay              |
+| `EventDriven`              | event_driven            | for certainty                           |
+| `AverageDelay`             | mean_delay              | the mean delay                          |
 
-The first is the default for windows, the second for a reorder by time (docs/waiting.md). All
-keep the contract of `policy`; `window_driver` and `topology.reorder.time_buffer` drive
-any of them, `chain` several K-Slacks in one store.
+The first is the default for windows, the third for a reorder by time (docs/waiting.md). The others
+are chosen by name (`topology.query.quality`, `topology.waiting.strategy`). All keep the contract of
+`policy`; `driver` and `topology.reorder.time_buffer` drive any of them.
 """
 
-from topology.waiting.budget import Budget, WaitBudget
+from topology.waiting.budget import Budget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
-from topology.waiting.published.chain import KSlackChain
+from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.mean_delay import AverageDelay
 from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
@@ -35,15 +37,12 @@ __all__ = [
     "Budget",
     "Closing",
     "EventDriven",
-    "Ignore",
     "KSlack",
-    "KSlackChain",
     "MPKSlack",
     "Missed",
     "ProbSlack",
     "RiskSlack",
     "SlackPolicy",
     "TailSlack",
-    "WaitBudget",
     "WindowDriver",
 ]

@@ -15,8 +15,6 @@
 
 Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
 or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
-
-`WaitBudget` is the dual: the mean wait is given, misses are made as few as it allows.
 """
 
 from __future__ import annotations
@@ -68,10 +66,6 @@ class Budget:
                 return 0
         return self._theta
 
-    def forced_ns(self, bound_ns: int) -> int | None:
-        """When the window must close whatever the risk."""
-        return None
-
     def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
         if by in PROMISED:
             self._closed += windows
@@ -115,44 +109,3 @@ class Budget:
 
     def restore(self, state: Plain) -> None:
         self._theta, self._closed, self._missed, self._pending = state
-
-
-class WaitBudget(Budget):
-    """Mean wait at most `wait_ns`: theta <- theta + rate (wait of the window - wait_ns) / every_ns,
-    within 0 and 1; while the mean is above it, a window closes `wait_ns` after its end. `wait_ns`
-    may be negative."""
-
-    __slots__ = ("_every_ns", "_rate", "_wait_ns", "_waited_ns")
-
-    def __init__(self, wait_ns: int, every_ns: int, *, rate: float = 0.002) -> None:
-        super().__init__(1.0, guard="none")
-        self._wait_ns = wait_ns
-        self._every_ns = every_ns
-        self._rate = share(rate)
-        self._theta = 0
-        self._waited_ns = 0
-
-    def forced_ns(self, bound_ns: int) -> int | None:
-        if self._waited_ns > self._wait_ns * self._closed:
-            return bound_ns + self._wait_ns
-        return None
-
-    def closed(self, bound_ns: int, now_ns: int, by: str, windows: int) -> None:
-        super().closed(bound_ns, now_ns, by, windows)
-        waited_ns = now_ns - bound_ns
-        self._waited_ns += waited_ns * windows
-        moved = self._theta + self._rate * (waited_ns - self._wait_ns) * windows // self._every_ns
-        self._theta = min(ONE, max(0, moved))
-
-    def resolved(self, missed: bool, by: str, windows: int) -> None:
-        """Misses do not matter here."""
-
-    def figures(self) -> Figures:
-        return {**super().figures(), "wait_ns": self._waited_ns // max(1, self._closed)}
-
-    def snapshot(self) -> Plain:
-        return [*super().snapshot(), self._waited_ns]
-
-    def restore(self, state: Plain) -> None:
-        super().restore(state[:-1])
-        self._waited_ns = state[-1]

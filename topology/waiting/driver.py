@@ -4,11 +4,9 @@ Window k of <f, l> holds what lies in (k f - l, k f], or with `closed="left"` in
 [k f - l, k f), in both cases later by `offset`; its *bound* is the last instant in it. The windows
 close in order, each as soon as its bound passes, empty ones too; with `only_filled` empty ones
 do not count, for what is promised of windows is not kept by those that nobody sees. An event
-may belong to several windows as it is not sure where it lies (`take`). `early=False` (default):
-not before the arrival
-clock has reached the bound; else not before the end of the window before and one `tick`.
-`cap_ns`: at the latest so long after the bound, reason `cap`. The first window is `first`,
-or the one that the first event falls into.
+may belong to several windows as it is not sure where it lies (`take`). No window closes before the
+arrival clock has reached its bound; `cap_ns`: at the latest so long after it, reason `cap`. The
+first window is the one that the first event falls into.
 
 `patient`: a window that lacks an idle source only waits until `cap_ns` all the same: for where a
 source may be silent for less than that and still speak of the window.
@@ -86,12 +84,9 @@ class WindowDriver:
         length_ns: int | None = None,
         *,
         closed: Literal["left", "right"] = "right",
-        early: bool = False,
-        tick_ns: int = 1,
         cap_ns: int | None = None,
         offset_ns: int = 0,
         only_filled: bool = False,
-        first: int | None = None,
         max_pending: int = MAX_PENDING,
         patient: bool = False,
     ) -> None:
@@ -107,15 +102,15 @@ class WindowDriver:
         self._announced_ns = BEFORE_ALL
         self._every_ns = every_ns
         self._shift_ns = (1 if closed == "left" else 0) - offset_ns
-        self._early_ns = every_ns - tick_ns if early else 0
+        self._early_ns = 0  # so long before its end a window may close
         self._cap_ns = NEVER if cap_ns is None else cap_ns
         self._max_pending = max_pending
         self._patient = patient
         self._now_ns = -NEVER
         self._open = False  # the instant `_now_ns` is not over
         self._due_ns = NEVER
-        self._next = first  # the next window to close, None before the first event
-        self._next_pending: int = 0 if first is None else first  # the next to be resolved
+        self._next: int | None = None  # the window to close; None before the first event
+        self._next_pending = 0  # the next to be resolved
         self._pending: deque[str] = deque()  # reasons of the closed, from `_next_pending` on
         self._missed: set[int] = set()  # closed windows that missed an event, the last of them
         self.missed = 0  # so many

@@ -233,9 +233,6 @@ class RiskSlack(Weighing):
         return self._sources.idle_is_behind(bound_ns, now_ns)
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
-        forced_ns = self.budget.forced_ns(bound_ns)
-        if forced_ns is not None and now_ns >= forced_ns:
-            return True
         threshold = self.budget.threshold()
         if threshold <= 0 or self._pool.model is None:
             return False
@@ -269,10 +266,8 @@ class RiskSlack(Weighing):
         return min(ONE, self._risk(feeds, bound_ns, now_ns, weighed=False)) * 1_000_000 // ONE
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        at_latest_ns = AFTER_ALL
-        for at_ns in (self._sources.next_idle_ns(now_ns), self.budget.forced_ns(bound_ns)):
-            if at_ns is not None and now_ns < at_ns < at_latest_ns:
-                at_latest_ns = at_ns
+        idle_ns = self._sources.next_idle_ns(now_ns)
+        at_latest_ns = idle_ns if idle_ns is not None and idle_ns > now_ns else AFTER_ALL
         at_ns = self._by_risk_ns(bound_ns, now_ns, at_latest_ns)
         if at_ns is not None and at_ns < at_latest_ns:
             return at_ns

@@ -11,14 +11,17 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from benchmarks.baselines.ignore import Ignore
+from benchmarks.baselines.wait_budget import WaitBudget, WaitingRisk
 from topology.model.event import Event
-from topology.waiting.budget import Budget, WaitBudget
+from topology.waiting.budget import Budget
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
+from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import ARRIVAL, KSlack, MPKSlack
 from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.mean_delay import AverageDelay
 from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
@@ -98,7 +101,7 @@ STRATEGIES: Final = [
     ),
     Strategy(
         "dual",
-        lambda s: RiskSlack(WaitBudget(2 * MS * s, EVERY * s), period=400, step_ns=MS * s),
+        lambda s: WaitingRisk(WaitBudget(2 * MS * s, EVERY * s), period=400, step_ns=MS * s),
     ),
     Strategy("tail, 1 %", lambda s: TailSlack(0.01, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from random import Random
 
 import pytest
 
+from benchmarks.baselines.ignore import Ignore
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
 from topology.reorder.time_buffer import ReorderByTime
@@ -24,12 +24,11 @@ from topology.waiting.fitting import (
 from topology.waiting.miss import ONE, Joint, Polyline, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
-from topology.waiting.published import coverage
 from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.baselines import AverageDelay, EventDriven, Ignore
-from topology.waiting.published.chain import worth_sharing
+from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 from topology.waiting.published.ldop import LDOP
+from topology.waiting.published.mean_delay import AverageDelay
 from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
@@ -137,37 +136,6 @@ def test_the_first_step_has_no_derivative_and_alpha_stays_a_share() -> None:
     assert policy.alpha == 1
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        (coverage.for_count(0.03), 0.97),
-        (coverage.for_sum(0.03, 0.05, 1_000, 1, 1), 0.9817),
-        (coverage.for_mean(0.03, 0.05, 1_000, 1, 1), 0.8102),
-        (coverage.for_sum(0.03, 0.05, 0, 1, 1), 1),
-        (coverage.for_mean(0.03, 0.05, 1_000, 0, 1), 1),
-    ],
-)
-def test_the_coverage_an_aggregate_needs(found: float, expected: float) -> None:
-    assert found == pytest.approx(expected, abs=5e-5)
-
-
-@pytest.mark.parametrize("aggregate", ["sum", "mean"])
-def test_that_coverage_keeps_the_error_by_simulation(aggregate: str) -> None:
-    """1 000 values of an exponential law a window, each there with the needed share."""
-    needed = coverage.for_sum if aggregate == "sum" else coverage.for_mean
-    there = needed(0.03, 0.05, 1_000, 1, 1)
-    rng = Random(1)
-    violations = 0
-    for _ in range(400):
-        values = [rng.expovariate(1) for _ in range(1_000)]
-        kept = [value for value in values if rng.random() < there]
-        whole, found = sum(values), sum(kept)
-        if aggregate == "mean":
-            whole, found = whole / len(values), found / len(kept)
-        violations += abs(found - whole) > 0.03 * whole
-    assert 1 <= violations <= 36
-
-
 def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
     policy = LDOP(100 * MS, 2_000_000)
     for ts, now in ((10, 10), (20, 20), (12, 22), (30, 30), (24, 34)):
@@ -175,11 +143,6 @@ def test_ldop_waits_for_the_mean_delay_of_what_came_out_of_order() -> None:
     assert policy.slack_ns() == 2 * (10 + 10) * MS // 2
     policy.observe(at(200, 200), 200 * MS)
     assert policy.slack_ns() == 0
-
-
-def test_sharing_one_store_pays_where_queries_take_most_of_the_stream() -> None:
-    assert not worth_sharing([100_000, 100_000], [10, 10])
-    assert worth_sharing([900_000, 900_000], [10, 10])
 
 
 # -- ProbSlack -------------------------------------------------------------------------------------

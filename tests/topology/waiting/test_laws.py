@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.baselines.early_windows import EarlyWindows
 from tests.laws.told import copies, over_the_wire
 from tests.topology.waiting.strategies import (
     EVERY,
@@ -72,7 +73,7 @@ def windows(policy: SlackPolicy) -> WindowDriver:
 
 
 def early_windows(policy: SlackPolicy) -> WindowDriver:
-    return WindowDriver(policy, EVERY, 2 * EVERY, early=True, tick_ns=MS, closed="left")
+    return EarlyWindows(policy, EVERY, 2 * EVERY, tick_ns=MS, closed="left")
 
 
 DRIVERS: list[Make] = [reorder, windows, early_windows]
@@ -466,7 +467,7 @@ def test_the_promise_holds_at_every_prefix(strategy: Strategy, early: bool) -> N
                 policy.observe(event, event.at_ns)
         rest = [event for event in events if event.at_ns > first_common_ns]
         first = -(-max(event.ts_ns for event in events if event.at_ns <= first_common_ns) // EVERY)
-        driver = WindowDriver(policy, EVERY, early=early, tick_ns=MS, first=first + 1)
+        driver = EarlyWindows(policy, EVERY, early=early, tick_ns=MS, first=first + 1)
         said = driver.on_batch(copies(rest), rest[-1].at_ns)
         missed = {one.first for one in said if isinstance(one, Missed) and one.first > first}
         misses = windows_so_far = 0

@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from benchmarks.baselines.early_windows import EarlyWindows
+from benchmarks.baselines.ignore import Ignore
 from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
@@ -19,8 +21,7 @@ from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, Jumping, Rotating, Sample
 from topology.waiting.miss import ONE, Joint, Polyline, share
 from topology.waiting.posterior import Pace, Posterior
-from topology.waiting.published.baselines import EventDriven, Ignore
-from topology.waiting.published.chain import KSlackChain
+from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
@@ -104,7 +105,7 @@ def test_all_caches_decide_alike(seed: int, early: bool) -> None:
     said = []
     for cache in ("eager", "lazy", "none"):
         policy = ProbSlack(0.2, period=200, guard=False, cache=cache)
-        driver = WindowDriver(policy, EVERY, early=early, tick_ns=MS)
+        driver = EarlyWindows(policy, EVERY, early=early, tick_ns=MS)
         said.append(driver.on_batch(copies(events), events[-1].at_ns))
     numbers = [[one[:5] for one in told if isinstance(one, Closing)] for told in said]
     assert numbers[0] == numbers[1] == numbers[2]
@@ -239,26 +240,6 @@ def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
 
 
 @every_seed
-def test_taps_of_a_chain_are_separate_buffers(seed: int) -> None:
-    ks_ns = [12 * MS, 0, 3 * MS, 40 * MS]
-    events = disordered(seed)
-    chain = KSlackChain(ks_ns)
-    tapped = chain.on_batch(copies(events), events[-1].at_ns)
-    most = chain.held
-    tapped += chain.on_end()
-    assert most <= len(events)
-    assert chain.held == 0
-    for tap, k_ns in enumerate(ks_ns):
-        mine = [(one.event.offset, one.at_ns, one.late) for one in tapped if one.tap == tap]
-        own = ReorderByTime(KSlack(k_ns))
-        step = own.on_batch(copies(events), events[-1].at_ns)
-        rest = own.on_end(events[-1].at_ns)
-        alone = [(one.offset, one.at_ns, bool(one.late)) for one in step.released + rest.released]
-        assert sorted(mine) == sorted(alone)
-        assert [one for one in mine if not one[2]] == [one for one in alone if not one[2]]
-
-
-@every_seed
 def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
     events = disordered(seed)
     policy = MPKSlack(measure="arrival")
@@ -277,7 +258,7 @@ def test_predicted_risks_are_the_observed_ones() -> None:
     """Windows closed at a fixed threshold, by tenths of what was predicted."""
     drawn = stream("ZZ", 1, 20_000)
     policy = RiskSlack(Budget(0.5, guard="none", rate=0), weigh=False)
-    driver = WindowDriver(policy, EVERY, early=True, tick_ns=MS, first=1)
+    driver = EarlyWindows(policy, EVERY, tick_ns=MS, first=1)
     events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(drawn)]
     last = {-(-ts // EVERY): came for ts, came in drawn}
     bins: dict[int, list[tuple[float, bool]]] = {}

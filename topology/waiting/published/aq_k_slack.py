@@ -4,8 +4,7 @@ Frontier = clock - ceil(alpha K), K the largest delay seen as in MP-K-Slack, alp
 [0, 1] from 1. *Coverage* of a window of `window_ns` (right end closed) is the share of
 its events that were in its result. It is measured when the result is L old, L the
 0.95-quantile of the last 2 000 latenesses: too early overestimates it. Each measured
-window moves alpha by a PD step towards `coverage` (`topology.waiting.published.coverage` derives
-one for an aggregate):
+window moves alpha by a PD step towards `coverage`:
 
     err = coverage - measured;   alpha += kp err + kd (err - err before), clamped to [0, 1]
 

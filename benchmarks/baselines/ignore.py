@@ -1,0 +1,14 @@
+"""Waiting for nothing: BL-IG of ProbSlack's paper (slack.md 5.8)."""
+
+from __future__ import annotations
+
+from topology.waiting.published.mean_delay import AverageDelay
+
+
+class Ignore(AverageDelay):
+    """A bound passes as soon as the arrival clock has reached it."""
+
+    __slots__ = ()
+
+    def _wait_ns(self) -> int:
+        return 0
