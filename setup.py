@@ -12,7 +12,8 @@ from pathlib import Path
 from setuptools import setup
 
 ROOMS = (
-    "model", "wire", "reorder", "clock", "merge", "flow",
+    "model", "wire", "reorder", "reorder/published", "clock", "clock/published",
+    "merge", "merge/published", "flow",
     "pattern", "pattern/store", "pattern/match", "pattern/match/tactics", "pattern/run",
 )  # fmt: skip
 """In `topology/`. What reads a query or a topology file stays as it is: `pattern/compile` has

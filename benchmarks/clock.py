@@ -26,8 +26,8 @@ import click
 from benchmarks.tables import Page, Table, count, share
 from benchmarks.traces import TRACES, TraceAbsent, TraceRow
 from topology.clock.measured import MeasuredClock
+from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
-from topology.clock.thesis import ThesisClock
 from topology.config import ClockConfig
 
 US: Final = 1_000

@@ -20,8 +20,8 @@ from typing import Final
 
 from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
+from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
-from topology.clock.thesis import ThesisClock
 from topology.config.stream import ClockConfig
 
 US: Final = 1_000

@@ -6,10 +6,11 @@
     server_view   one sync server's rounds about one source: windows, falsetickers, jumps
     marzullo      which of several intervals agree
     measured      all servers' views of one source together
-    thesis        the thesis's method beside it: the least round trip and a fixed bound
+    models        what turns rounds into a clock, by name
+    published     the thesis's model: the least round trip and a fixed bound
     one_way       sources that cannot sync: bounds from the arrivals alone
     drift_table   the samples of all sources, as far as they are needed
-    stamping      the operator: every event gets its reference time, once
+    operator      the operator: every event gets its reference time, once
 
 reorder_drift_merge.md section 2.
 """

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, Cell, cell_start
 from topology.clock.drift_table import Place, Track, in_force, place_of
-from topology.clock.measured import MeasuredClock
+from topology.clock.models import MODELS, Measuring
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
 from topology.clock.settings import ClockSettings
-from topology.clock.thesis import ThesisClock
 from topology.model.operator import NEVER, Plain
 
 JUMP_VOTES: Final = 3
@@ -126,7 +125,7 @@ class SourceClock:
         """What the stamps rest on, and the offset when the segment began."""
         self.moved_ns = 0
         """How far the policy has moved it at most."""
-        self.measured: Any = None
+        self.measured: Measuring | None = None
         self._measured_segment = 0
         self._trusting = config.unsynced == "trust"
         self._steady_ns = config.passive_floor_ns if config.unsynced == "estimate" else 0
@@ -187,13 +186,9 @@ class SourceClock:
             due_ns = min(due_ns, after.arrival_ns + self._config.activation_ns)
         return due_ns
 
-    def _measure(self) -> None:
-        thesis = self._config.model == "thesis"
-        self.measured = ThesisClock(self._config) if thesis else MeasuredClock(self._config)
-
     def _take(self, sample: Sample) -> None:
         if self.measured is None:
-            self._measure()
+            self.measured = MODELS[self._config.model](self._config)
         self.measured.add(sample)
         if self.measured.segment != self._measured_segment:
             self._measured_segment = self.measured.segment
@@ -231,7 +226,7 @@ class SourceClock:
             self.refuted_ns = self.least_reading_ns - error_ns
             return DECLARED, everlasting(SYNCED, offset_ns, error_ns)
         if self.measured is not None:
-            cell: Cell = self.measured.cell(ts_ns)
+            cell = self.measured.cell(ts_ns)
             # Where the policy would be to trust it, what was measured once is more than its word.
             if cell.state != UNSYNCED or (self._trusting and self.proven):
                 if not self.proven:
@@ -444,7 +439,7 @@ class SourceClock:
             measured = self._declared = None
             self.proven = False
         if measured is not None and measured[0] == self._config.model:
-            self._measure()
+            self.measured = MODELS[self._config.model](self._config)
             self.measured.restore(measured[1])
             self._measured_segment = self.measured.segment
         elif measured is not None:  # of another model: this one hears the samples anew

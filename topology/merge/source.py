@@ -8,7 +8,7 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
-from topology.reorder.timeout import Smoothed
+from topology.reorder.published.smoothed import Smoothed
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source not heard yet."""

@@ -24,21 +24,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.idle import Quiet
 from topology.model.operator import NEVER, TURN, Changes, Figures, State, StepByStep
 from topology.model.outcome import Step, dead_letter
 from topology.reorder import source_state
+from topology.reorder.published.thesis import PacedLane
 from topology.reorder.sequence import UNSTARTED
-from topology.reorder.settings import NumberSettings, Rules, Shared
+from topology.reorder.settings import NumberSettings, Rule, Rules, Shared
 from topology.reorder.source import Lane
 
 NOW = "now"
 POOL = "pool"
 LANE = "lane/"
 LOST = "lost/"
+
+LANES: Final[Mapping[Rule, type[Lane]]] = {
+    "miss": Lane,
+    "fixed": Lane,
+    "thesis": PacedLane,
+    "rfc": PacedLane,
+}
+"""What a source is under each rule."""
 
 
 class Reorder(StepByStep):
@@ -48,6 +57,10 @@ class Reorder(StepByStep):
         self.rules = Rules(stream, position, config)
         self._shared = Shared(self.rules)
         self._lanes: dict[str, Lane] = {}
+        self._lane_of = LANES[config.rule]
+        self._is_plain = not (
+            self._lane_of.sees_all or self.rules.modulus or self.rules.ignore_epoch
+        )
         self._max_held = config.max_held
         self._max_held_total = config.max_held_total
         self._max_held_bytes = config.max_held_bytes
@@ -73,8 +86,7 @@ class Reorder(StepByStep):
         released = step.released
         lanes = self._lanes
         shared = self._shared
-        rules = self.rules
-        quick = not (rules.paced or rules.modulus or rules.ignore_epoch)
+        quick = self._is_plain
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -190,7 +202,7 @@ class Reorder(StepByStep):
             self._shared.blocking_until_ns = max(
                 self._shared.blocking_until_ns, event.at_ns + self.rules.max_wait_ns
             )
-        lane = Lane(event.source, self._shared)
+        lane = self._lane_of(event.source, self._shared)
         if event.epoch > 0 and not self.rules.ignore_epoch:
             lane.current.epoch = event.epoch
         self._lanes[event.source] = lane
@@ -375,7 +387,7 @@ class Reorder(StepByStep):
                 self._shared.times.restore(times)
             elif key.startswith(LANE):
                 source = key[len(LANE) :]
-                lane = self._lanes[source] = Lane(source, self._shared)
+                lane = self._lanes[source] = self._lane_of(source, self._shared)
                 mine = by_source.get(source, {})
                 source_state.restore(lane, value, lost.get(source, {}), mine)
                 self._quiet.note(source, lane.last_arrival_ns)

@@ -65,7 +65,6 @@ class Rules:
         "min_wait_ns",
         "miss_ppm",
         "modulus",
-        "paced",
         "position",
         "rule",
         "start",
@@ -76,7 +75,6 @@ class Rules:
         self.stream = stream
         self.position = position
         self.rule = config.rule
-        self.paced = config.rule in ("thesis", "rfc")
         self.late = config.late
         self.miss_ppm = config.miss_target_ppm
         self.min_wait_ns = config.min_wait_ns

@@ -25,6 +25,8 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.operator import NEVER
 from topology.model.outcome import (
@@ -45,7 +47,7 @@ from topology.reorder.epochs import Epochs
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.reorder.settings import Shared, size_of
 from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
-from topology.reorder.timeout import Miss, Thesis, Timeout
+from topology.reorder.timeout import Miss, Timeout
 
 
 class Lane(Epochs):
@@ -62,8 +64,6 @@ class Lane(Epochs):
         "held",
         "held_bytes",
         "last_arrival_ns",
-        "last_direct_ns",
-        "last_direct_seq",
         "late",
         "received",
         "released",
@@ -71,13 +71,14 @@ class Lane(Epochs):
         "timeout",
     )
 
+    sees_all: ClassVar[bool] = False
+    """Its rule must be told of every event, so none may go around `take`."""
+
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(shared)
         self.source = source
         self.timeout: Timeout | None = None
         self.last_arrival_ns = 0
-        self.last_direct_seq = -2
-        self.last_direct_ns = 0
         self.armed_ns = NEVER
         self.blocked = False
         self.dirty = False
@@ -145,8 +146,6 @@ class Lane(Epochs):
         else:
             self.estimator().filled(now_ns - sequence.close(number))
         if number == sequence.next and sequence.active:
-            if self.shared.rules.paced:
-                self._direct(event, now_ns)
             self._release(sequence, event, now_ns, step)
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
@@ -221,15 +220,21 @@ class Lane(Epochs):
     def estimator(self) -> Timeout:
         """Made at the first hole: most sources of a large fleet never need one."""
         if self.timeout is None:
-            rules = self.shared.rules
-            if rules.rule == "miss":
-                self.timeout = Miss(rules.max_wait_ns, rules.min_wait_ns, self.shared.times)
-            elif rules.rule == "fixed":
-                self.timeout = Timeout(rules.max_wait_ns)
-            else:
-                rfc = rules.rule == "rfc"
-                self.timeout = Thesis(rules.max_wait_ns, rules.alpha_ppm, rules.beta_ppm, rfc)
+            self.timeout = self.new_timeout()
         return self.timeout
+
+    def new_timeout(self) -> Timeout:
+        rules = self.shared.rules
+        if rules.rule == "fixed":
+            return Timeout(rules.max_wait_ns)
+        return Miss(rules.max_wait_ns, rules.min_wait_ns, self.shared.times)
+
+    def pace_state(self) -> tuple[int, int]:
+        """The number that came unheld last, and when, for rules that go by it."""
+        return -2, 0
+
+    def restore_pace(self, seq: int, at_ns: int) -> None:
+        """Nothing is kept."""
 
     def _open(self, sequence: Sequence, place: int, first: int, last: int, now_ns: int) -> None:
         timeout = self.estimator()
@@ -255,14 +260,6 @@ class Lane(Epochs):
         self.held_bytes -= size_of(event)
         self.shared.held_bytes -= size_of(event)
 
-    def _direct(self, event: Event, now_ns: int) -> None:
-        """Only consecutive numbers that both came unheld tell the source's pace."""
-        clock_ns = event.ts_ns if self.shared.rules.event_clock else now_ns
-        if event.seq == self.last_direct_seq + 1:
-            self.estimator().in_order(clock_ns - self.last_direct_ns)
-        self.last_direct_seq = event.seq
-        self.last_direct_ns = clock_ns
-
     def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
         sequence.next = event.seq + 1
         event.at_ns = now_ns
@@ -275,7 +272,6 @@ class Lane(Epochs):
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         """Release what is contiguous. As `_release` for each, with the counting at the end."""
         shared = self.shared
-        paced = shared.rules.paced
         held = sequence.held
         number = sequence.next
         while (event := held.pop(number, None)) is not None:
@@ -284,8 +280,6 @@ class Lane(Epochs):
             if isinstance(event.value, bytes):
                 self.held_bytes -= len(event.value)
                 shared.held_bytes -= len(event.value)
-            if paced:
-                self.estimator().left_hold(now_ns - event.arrival_ns)
             event.at_ns = now_ns
             step.released.append(event)
             if event.kind != DEAD:

@@ -16,8 +16,7 @@ def snapshot(lane: Lane) -> Any:
     return [
         lane.last_arrival_ns,
         lane.boundary_ns,
-        lane.last_direct_seq,
-        lane.last_direct_ns,
+        *lane.pace_state(),
         lane.blocked,
         [lane.received, lane.released, lane.late, lane.duplicate, lane.dead],
         lane.timeout.snapshot() if lane.timeout is not None else None,
@@ -72,8 +71,8 @@ def restore(
     (
         lane.last_arrival_ns,
         lane.boundary_ns,
-        lane.last_direct_seq,
-        lane.last_direct_ns,
+        pace_seq,
+        pace_ns,
         lane.blocked,
         counts,
         timeout,
@@ -81,6 +80,7 @@ def restore(
         sequences,
     ) = state
     lane.received, lane.released, lane.late, lane.duplicate, lane.dead = counts
+    lane.restore_pace(pace_seq, pace_ns)
     if timeout is not None:
         lane.estimator().restore(timeout)
     if retired is not None:

@@ -1,16 +1,13 @@
-"""How long REORDER waits for a hole: four rules, one interface.
+"""How long REORDER waits for a hole: one interface, and the rules `miss` and `fixed`.
 
 * `miss` (default): the smallest wait that at most `miss_target` of all holes
   outlive, from the measured fill times, also of holes that filled after they were
   given up. reorder_drift_merge.md 1.3.
 * `fixed`: always `max_wait`.
-* `thesis`: equations (3.1)-(3.11) as printed: deviation against the updated
-  average, factor 2. Thesis 3.2.1.
-* `rfc`: the same with the deviation against the old average and factor 4 (RFC 6298).
+* `thesis` and `rfc`: as published (`topology.reorder.published.thesis`).
 
-A rule is told what happened (`opened`, `filled`, `in_order`, `left_hold`) and asked
-once per hole (`wait_ns`); the deadline is fixed at that moment. Everything is
-integer nanoseconds. Each call is O(1).
+A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`); the deadline
+is fixed at that moment. Everything is integer nanoseconds. Each call is O(1).
 
 A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
 pool of the stream's sources in this partition; while that is cold too, and in the
@@ -43,12 +40,6 @@ class Timeout:
 
     def filled(self, fill_ns: int) -> None:
         """A missing event came, `fill_ns` after its hole was known."""
-
-    def in_order(self, interval_ns: int) -> None:
-        """Two consecutive numbers came unheld, `interval_ns` apart."""
-
-    def left_hold(self, held_ns: int) -> None:
-        """An early event left after `held_ns`."""
 
     def wait_ns(self) -> int:
         return self.max_wait_ns
@@ -132,83 +123,3 @@ class Miss(Timeout):
 
     def restore(self, state: Any) -> None:
         self._own.restore(state)
-
-
-class Smoothed:
-    """Average and deviation of a time, smoothed. `old_weight_ppm` weighs the past.
-
-    (3.2)-(3.5): the first sample is the average, the second gives the first
-    deviation. `against_new`: the deviation is taken from the average that already
-    holds the sample, as printed; RFC 6298 takes the one before.
-    """
-
-    __slots__ = ("_against_new", "_old_weight_ppm", "average_ns", "deviation_ns", "samples")
-
-    def __init__(self, old_weight_ppm: int, against_new: bool) -> None:
-        self._old_weight_ppm = old_weight_ppm
-        self._against_new = against_new
-        self.average_ns = 0
-        self.deviation_ns = 0
-        self.samples = 0
-
-    def add(self, value_ns: int) -> None:
-        self.samples += 1
-        if self.samples == 1:
-            self.average_ns = value_ns
-            return
-        old = self._old_weight_ppm
-        before = self.average_ns
-        self.average_ns = (old * before + (PPM - old) * value_ns) // PPM
-        distance = abs(value_ns - (self.average_ns if self._against_new else before))
-        if self.samples == 2:
-            self.deviation_ns = distance
-        else:
-            self.deviation_ns = (old * self.deviation_ns + (PPM - old) * distance) // PPM
-
-    def snapshot(self) -> Any:
-        return [self.samples, self.average_ns, self.deviation_ns]
-
-    def restore(self, state: Any) -> None:
-        self.samples, self.average_ns, self.deviation_ns = state
-
-
-class Thesis(Timeout):
-    """Rules `thesis` and `rfc`: (3.11) = min(cap, max(t_inter, t_buffer))."""
-
-    __slots__ = ("_buffered", "_deviations", "_filled", "_inter", "_opened")
-
-    def __init__(self, max_wait_ns: int, alpha_ppm: int, beta_ppm: int, rfc: bool = False) -> None:
-        super().__init__(max_wait_ns)
-        self._deviations = 4 if rfc else 2
-        self._inter = Smoothed(alpha_ppm, against_new=not rfc)
-        self._buffered = Smoothed(beta_ppm, against_new=not rfc)
-        self._filled = 0
-        self._opened = 0
-
-    def opened(self) -> None:
-        self._opened += 1
-
-    def filled(self, fill_ns: int) -> None:
-        self._filled += 1
-
-    def in_order(self, interval_ns: int) -> None:
-        self._inter.add(interval_ns)
-
-    def left_hold(self, held_ns: int) -> None:
-        self._buffered.add(held_ns)
-
-    def wait_ns(self) -> int:
-        if self._filled < WARM_FILLED and self._opened < WARM_OPENED:
-            return self.max_wait_ns
-        inter, buffered = self._inter, self._buffered
-        inter_ns = inter.average_ns + self._deviations * inter.deviation_ns
-        buffer_ns = buffered.average_ns + self._deviations * buffered.deviation_ns
-        return min(self.max_wait_ns, max(inter_ns, buffer_ns))
-
-    def snapshot(self) -> Any:
-        return [self._filled, self._opened, self._inter.snapshot(), self._buffered.snapshot()]
-
-    def restore(self, state: Any) -> None:
-        self._filled, self._opened, inter, buffered = state
-        self._inter.restore(inter)
-        self._buffered.restore(buffered)

@@ -19,8 +19,8 @@ import pytest
 
 from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
 from topology.clock.measured import MeasuredClock
+from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
-from topology.clock.thesis import ThesisClock
 from topology.config.stream import ClockConfig
 
 WIDE_NS = 10 * S

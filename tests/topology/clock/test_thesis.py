@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
 from topology.clock.cell import SYNCED, UNSYNCED
+from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
-from topology.clock.thesis import ThesisClock
 from topology.config.stream import ClockConfig
 
 

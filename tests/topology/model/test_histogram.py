@@ -8,7 +8,9 @@ import pytest
 
 from tests.oracle import histogram as oracle
 from topology.model.histogram import Histogram, bucket_of, upper_edge_ns
-from topology.reorder.timeout import FillTimes, Miss, Smoothed, Thesis
+from topology.reorder.published.smoothed import Smoothed
+from topology.reorder.published.thesis import Thesis
+from topology.reorder.timeout import FillTimes, Miss
 
 MISS_PPM = (0, 1_000, 10_000, 300_000, 1_000_000)
 
