@@ -8,14 +8,13 @@ everything up is ever moved to the led ones, of which only the largest D counts.
 
 D of a source is the quantile of its own delays, of a source not yet known twice the
 pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source is out when it has been
-silent for `idle_after`; under `wait: thesis` also when it has been empty, while another
-was not, for as long as its pace calls for (3.1).
+silent for `idle_after`.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from topology.merge.source import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
 from topology.model.histogram import Histogram
@@ -31,6 +30,11 @@ NO_BOUND: Final[Bound] = (NEVER, "")
 class Frontier:
     """Over the feeds of a `Merge`, whose table, pool and list of changed feeds it shares."""
 
+    sees_all: ClassVar[bool] = False
+    """It must be told of every event, so none may go around `hear`."""
+    bridges_pauses: ClassVar[bool] = True
+    """Who spoke before a pause of the whole log is awaited after it."""
+
     def __init__(
         self,
         feeds: dict[str, Feed],
@@ -38,14 +42,12 @@ class Frontier:
         pool: Histogram,
         max_wait_ns: int,
         idle_after_ns: int,
-        thesis: bool,
     ) -> None:
         self._feeds = feeds
         self._dirty = dirty
         self._pool = pool
         self._max_wait_ns = max_wait_ns
         self._idle_after_ns = idle_after_ns
-        self._thesis = thesis
         self._keyed: list[Bound] = []  # (newest or older, source)
         self._led: dict[int, int] = {}  # D -> how many led sources have it
         self.led_max_ns = -1
@@ -64,6 +66,9 @@ class Frontier:
     def idle_ns(self) -> int:
         """A source may become idle then, none before."""
         return self._idle.next_ns
+
+    def new_feed(self, source: str, miss_ppm: int) -> Feed:
+        return Feed(source, miss_ppm)
 
     def enter(self, feed: Feed, newest_ns: int) -> None:
         """The source is live and its newest time is `newest_ns`."""
@@ -109,6 +114,13 @@ class Frontier:
         for source in sorted(self.awaited):
             self.is_back(self._feeds[source])
 
+    def hear(self, feed: Feed, at_ns: int) -> None:
+        """An event of the source came in sequence, so none of them is behind a hole."""
+        self.gone -= feed.said_bye
+        feed.said_bye = False
+        if feed.blocked:
+            self.unblock(feed)
+
     def speak(self, feed: Feed, newest_ns: int) -> None:
         """It said something that is no event: should one be late by what went out before, its
         having been idle is why."""
@@ -142,7 +154,7 @@ class Frontier:
         """Its event was late: it holds nobody back until one is in time. But what took no longer
         than the source is waited for will be in time once others wait for it: else a source with
         a longer way than theirs would be late for ever for having been late once."""
-        if self._thesis or delay_ns > self.wait_ns(feed):
+        if delay_ns > self.wait_ns(feed):
             self.leave(feed, BEHIND)
         else:
             self.enter(feed, feed.newest_ns)
@@ -245,12 +257,7 @@ class Frontier:
                     feed.in_keyed = False
             elif feed.newest_ns > ref_ns:
                 heapreplace(keyed, (feed.newest_ns, source))
-            elif (
-                feed.blocked
-                or feed.state == AWAITED
-                or self._thesis
-                or now_ns - self.wait_ns(feed) < ref_ns
-            ):
+            elif feed.blocked or feed.state == AWAITED or now_ns - self.wait_ns(feed) < ref_ns:
                 return keyed[0]
             else:
                 heappop(keyed)
@@ -259,8 +266,6 @@ class Frontier:
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
         """The first instant at which the head may leave because time has passed."""
-        if self._thesis:
-            return self.first_given_up()
         wait_ns = self.led_max_ns
         if limit[1]:
             feed = self._feeds[limit[1]]
@@ -299,27 +304,3 @@ class Frontier:
                 self._watch(feed)
             else:
                 self.leave(feed, OUT)
-
-    # -- the thesis's rule -------------------------------------------------------------------------
-
-    def give_up_empty(self, now_ns: int) -> None:
-        """Deadlines run in parallel, from the instant the source became empty while
-        another had a head. O(sources): the rule is here for comparison."""
-        for feed in self._feeds.values():
-            since_ns = feed.empty_since_ns
-            if feed.queue or feed.state >= OUT:
-                since_ns = NEVER
-            elif since_ns == NEVER:
-                since_ns = now_ns
-            if since_ns != feed.empty_since_ns:
-                feed.empty_since_ns = since_ns
-                feed.mark(self._dirty)
-            if not feed.blocked and feed.given_up_ns(self._max_wait_ns) <= now_ns:
-                self.leave(feed, OUT)
-
-    def first_given_up(self) -> int:
-        first_ns = NEVER
-        for feed in self._feeds.values():
-            if not feed.blocked and feed.state < OUT:
-                first_ns = min(first_ns, feed.given_up_ns(self._max_wait_ns))
-        return first_ns

@@ -14,9 +14,8 @@ and everything at or below the smallest bound leaves, at the end of the instant
 
 States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
 bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up (its
-last event was late, and took longer than it is waited for): the last two hold nobody back. `wait:
-thesis` instead waits for an empty source as long as its pace calls for, then does without it until
-it speaks (3.1); `idle_after` holds there too.
+last event was late, and took longer than it is waited for): the last two hold nobody back. How
+`wait: thesis` waits is in topology.merge.published.thesis.
 
 Late: an event below the last one released unmarked, or below an announced watermark
 (topology.merge.passage, which also says why).
@@ -53,8 +52,9 @@ from typing import Any, Final
 from topology.merge.bounds import NO_BOUND, Frontier
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
+from topology.merge.published.thesis import PacedFrontier
 from topology.merge.queues import Queues, in_sequence
-from topology.merge.settings import MergeSettings
+from topology.merge.settings import MergeSettings, Wait
 from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
 from topology.merge.sources import FEED, Feeds
 from topology.merge.status import Standing
@@ -65,6 +65,8 @@ from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Duplicate, Step
 
 STREAM: Final = "stream"
+FRONTIERS: Final[Mapping[Wait, type[Frontier]]] = {"delay": Frontier, "thesis": PacedFrontier}
+"""Who bounds what may leave, under each rule."""
 
 
 class Merge(StepByStep):
@@ -83,7 +85,6 @@ class Merge(StepByStep):
     ) -> None:
         self._stream = stream
         self._position = position
-        self._thesis = config.wait == "thesis"
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns
         self._miss_ppm = config.miss_target_ppm
@@ -92,14 +93,10 @@ class Merge(StepByStep):
         self._feeds: dict[str, Feed] = {}
         self._dirty: list[Feed] = []
         self._pool = Histogram(self._miss_ppm)
-        self._frontier = Frontier(
-            self._feeds,
-            self._dirty,
-            self._pool,
-            self._max_wait_ns,
-            self._idle_after_ns,
-            self._thesis,
+        self._frontier = FRONTIERS[config.wait](
+            self._feeds, self._dirty, self._pool, self._max_wait_ns, self._idle_after_ns
         )
+        self._is_plain = not self._frontier.sees_all
         self._queues = Queues(self._feeds, self._dirty, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
@@ -131,7 +128,7 @@ class Merge(StepByStep):
         step = Step(now_ns)
         feeds = self._feeds
         heads = self._heads
-        quick = not self._thesis
+        quick = self._is_plain
         pool = self._pool
         queues = self._queues
         position = self._position
@@ -323,18 +320,14 @@ class Merge(StepByStep):
             feed.last_arrival_ns = event.arrival_ns
         if not feed.queue or event.error_ns > feed.error_ns:
             feed.error_ns = event.error_ns
-        self._frontier.say_bye(feed, said=False)
-        if feed.blocked:
-            self._frontier.unblock(feed)
-        if self._thesis:
-            feed.pace(event.at_ns)
+        self._frontier.hear(feed, event.at_ns)
 
     def _new_feed(self, source: str, at_ns: int) -> Feed:
         if not self._feeds:
             self._due_ns = 0
             heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
             self._known.begin(self._frontier, source, heard_ns)
-        feed = self._known.add(source, at_ns)
+        feed = self._known.add(self._frontier, source, at_ns)
         if self._known.forget(self._frontier, self._watermark, source):
             self._instant_open = True
         return feed
@@ -384,8 +377,6 @@ class Merge(StepByStep):
         self._limiting = ""
         limit, before = NO_BOUND, len(step.released)
         while heads:
-            if self._thesis:
-                frontier.give_up_empty(now_ns)
             limit = frontier.limit(now_ns)
             head = heads[0]
             if head > limit or head[0] > now_ns:
@@ -401,7 +392,7 @@ class Merge(StepByStep):
             due_ns = heads[0][0]
             if heads[0] > limit:
                 due_ns = max(due_ns, frontier.wake_ns(limit, due_ns, now_ns))
-                if limit[1] and not self._thesis:
+                if limit[1] and self._is_plain:
                     feed = self._feeds[limit[1]]
                     if feed.blocked or feed.warm or feed.state == AWAITED:
                         self._limiting = limit[1]

@@ -31,8 +31,8 @@ BACK_AFTER: Final = 2
 
 
 class Pause:
-    """Over the feeds of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor under
-    the thesis's rule."""
+    """Over the feeds of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor where
+    the frontier bridges none."""
 
     __slots__ = (
         "_feeds",
@@ -53,7 +53,7 @@ class Pause:
         self._idle_after_ns = config.idle_after_ns
         self._outage_wait_ns = config.outage_wait_ns
         self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
-        if not self._outage_wait_ns or config.wait == "thesis":
+        if not self._outage_wait_ns or not frontier.bridges_pauses:
             self.longest_silence_ns = NEVER
         self.heard_ns = NEVER
         """When something came last, kept by `Merge`; NEVER: nothing has come."""

@@ -8,7 +8,6 @@ from typing import Any, Final
 from topology.model.event import Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
-from topology.reorder.published.smoothed import Smoothed
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source not heard yet."""
@@ -80,13 +79,10 @@ class Feed:
 
     __slots__ = (
         "_missing",
-        "_pace",
-        "_spoke_ns",
         "blocked",
         "delays",
         "dirty",
         "duplicate",
-        "empty_since_ns",
         "epoch",
         "error_ns",
         "in_keyed",
@@ -126,9 +122,6 @@ class Feed:
         self.released = 0
         self.late = 0
         self.duplicate = 0
-        self.empty_since_ns = NEVER
-        self._pace: Smoothed | None = None
-        self._spoke_ns = -1
         self.epoch = -1
         self.seq = -1
         self._missing: list[Missing] = []
@@ -218,27 +211,6 @@ class Feed:
         """Heard without a hole up to here."""
         return self._missing[0].before_ns if self._missing else self.newest_ns
 
-    # -- the thesis's rule -------------------------------------------------------------------------
-
-    def pace(self, at_ns: int) -> None:
-        """(3.2), (3.3): how often the source speaks."""
-        self.empty_since_ns = NEVER
-        if self._pace is None:
-            self._pace = Smoothed(600_000, against_new=True)
-        if self._spoke_ns >= 0:
-            self._pace.add(at_ns - self._spoke_ns)
-        self._spoke_ns = at_ns
-
-    def given_up_ns(self, max_wait_ns: int) -> int:
-        """When the wait for the empty source ends; NEVER while it is not waited for."""
-        if self.empty_since_ns == NEVER:
-            return NEVER
-        pace = self._pace
-        wait_ns = max_wait_ns
-        if pace is not None and pace.samples > 1:
-            wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
-        return self.empty_since_ns + wait_ns
-
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> Any:
@@ -252,9 +224,7 @@ class Feed:
             [self.released, self.late, self.duplicate],
             [self.epoch, self.seq, [missing.snapshot() for missing in self._missing]],
             self.delays.snapshot(),
-            self.empty_since_ns,
-            self._spoke_ns,
-            self._pace.snapshot() if self._pace is not None else None,
+            *self._pace_state(),
             self.woke_ns,
         ]
 
@@ -269,9 +239,7 @@ class Feed:
             counts,
             whole,
             delays,
-            self.empty_since_ns,
-            self._spoke_ns,
-            pace,
+            *pace,
             self.woke_ns,
         ) = state
         self.released, self.late, self.duplicate = counts
@@ -279,6 +247,12 @@ class Feed:
         self._missing = [Missing(*each) for each in ranges]
         self.delays.restore(delays)
         self.warm = self.delays.trials >= WARM_DELAYS
-        if pace is not None:
-            self._pace = Smoothed(600_000, against_new=True)
-            self._pace.restore(pace)
+        self._restore_pace(pace)
+
+    def _pace_state(self) -> list[Any]:
+        """What only rules that go by a source's pace know: since when it has been empty, when it
+        spoke last, and how often it does."""
+        return [NEVER, -1, None]
+
+    def _restore_pace(self, state: list[Any]) -> None:
+        """Nothing is kept."""

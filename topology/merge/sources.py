@@ -43,10 +43,10 @@ class Feeds:
         instant."""
         for expected in self._expected:
             if expected != source:
-                frontier.enter(self.add(expected, heard_ns), NO_REF)
+                frontier.enter(self.add(frontier, expected, heard_ns), NO_REF)
 
-    def add(self, source: str, at_ns: int) -> Feed:
-        feed = self.table[source] = Feed(source, self._miss_ppm)
+    def add(self, frontier: Frontier, source: str, at_ns: int) -> Feed:
+        feed = self.table[source] = frontier.new_feed(source, self._miss_ppm)
         feed.last_arrival_ns = at_ns
         feed.mark(self.dirty)
         self._quiet.note(source, at_ns)
@@ -78,7 +78,7 @@ class Feeds:
         return changes
 
     def restore(self, source: str, state: Any, frontier: Frontier, watermark: Watermark) -> None:
-        feed = self.table[source] = Feed(source, self._miss_ppm)
+        feed = self.table[source] = frontier.new_feed(source, self._miss_ppm)
         feed.restore(state)
         watermark.note(feed)
         self._quiet.note(source, feed.last_arrival_ns)

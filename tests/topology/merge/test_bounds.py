@@ -34,7 +34,7 @@ class Pool:
 def frontier_of(newest: dict[str, int]) -> tuple[Frontier, Pool]:
     pool: Any = Pool()
     feeds: dict[str, Feed] = {}
-    frontier = Frontier(feeds, [], pool, MAX_WAIT, NEVER_IDLE, thesis=False)
+    frontier = Frontier(feeds, [], pool, MAX_WAIT, NEVER_IDLE)
     for source, newest_ns in newest.items():
         feed = feeds[source] = Feed(source, 1_000)
         feed.state = OUT

@@ -1,0 +1,122 @@
+"""MERGE's rule `wait: thesis`, as published: an empty source is waited for as its pace calls for.
+
+An event leaves when every live source has been heard beyond it. A source that is empty while
+another has a head is given up after min(cap, average + 2 deviations) of the times between its
+events ((3.2), (3.3)), the time-outs of all running in parallel, and done without until it speaks.
+`idle_after` holds too; a late event makes its source catch up whatever it took; a pause of the log
+is none. S. Rajendran, thesis, 3.1; reorder_drift_merge.md 3.1. Cost: O(sources) an instant.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heapreplace
+from typing import Any, ClassVar
+
+from topology.merge.bounds import NO_BOUND, Bound, Frontier
+from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, Feed
+from topology.model.operator import NEVER
+from topology.reorder.published.smoothed import Smoothed
+
+OLD_WEIGHT_PPM = 600_000
+
+
+class PacedFeed(Feed):
+    """A source whose pace is measured."""
+
+    __slots__ = ("_pace", "_spoke_ns", "empty_since_ns")
+
+    def __init__(self, source: str, miss_ppm: int) -> None:
+        super().__init__(source, miss_ppm)
+        self.empty_since_ns = NEVER
+        self._pace: Smoothed | None = None
+        self._spoke_ns = -1
+
+    def pace(self, at_ns: int) -> None:
+        """(3.2), (3.3): how often the source speaks."""
+        self.empty_since_ns = NEVER
+        if self._pace is None:
+            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
+        if self._spoke_ns >= 0:
+            self._pace.add(at_ns - self._spoke_ns)
+        self._spoke_ns = at_ns
+
+    def given_up_ns(self, max_wait_ns: int) -> int:
+        """When the wait for the empty source ends; NEVER while it is not waited for."""
+        if self.empty_since_ns == NEVER:
+            return NEVER
+        pace = self._pace
+        wait_ns = max_wait_ns
+        if pace is not None and pace.samples > 1:
+            wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
+        return self.empty_since_ns + wait_ns
+
+    def _pace_state(self) -> list[Any]:
+        pace = self._pace.snapshot() if self._pace is not None else None
+        return [self.empty_since_ns, self._spoke_ns, pace]
+
+    def _restore_pace(self, state: list[Any]) -> None:
+        self.empty_since_ns, self._spoke_ns, pace = state
+        if pace is not None:
+            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
+            self._pace.restore(pace)
+
+
+class PacedFrontier(Frontier):
+    """The newest key of the live source that is furthest behind; all its feeds are `PacedFeed`s."""
+
+    sees_all: ClassVar[bool] = True
+    bridges_pauses: ClassVar[bool] = False
+
+    def new_feed(self, source: str, miss_ppm: int) -> Feed:
+        return PacedFeed(source, miss_ppm)
+
+    def hear(self, feed: Feed, at_ns: int) -> None:
+        super().hear(feed, at_ns)
+        assert isinstance(feed, PacedFeed)
+        feed.pace(at_ns)
+
+    def fall_behind(self, feed: Feed, delay_ns: int) -> None:
+        self.leave(feed, BEHIND)
+
+    def limit(self, now_ns: int) -> Bound:
+        self._give_up_empty(now_ns)
+        keyed = self._keyed
+        while keyed:
+            ref_ns, source = keyed[0]
+            feed = self._feeds.get(source)
+            if feed is None or (feed.state != KEYED and feed.state != AWAITED):
+                heappop(keyed)
+                if feed is not None:
+                    feed.in_keyed = False
+            elif feed.newest_ns > ref_ns:
+                heapreplace(keyed, (feed.newest_ns, source))
+            else:
+                return keyed[0]
+        return NO_BOUND
+
+    def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
+        return min(
+            (feed.given_up_ns(self._max_wait_ns) for feed in self._waited_for()), default=NEVER
+        )
+
+    def _give_up_empty(self, now_ns: int) -> None:
+        for feed in self._feeds.values():
+            assert isinstance(feed, PacedFeed)
+            since_ns = feed.empty_since_ns
+            if feed.queue or feed.state >= OUT:
+                since_ns = NEVER
+            elif since_ns == NEVER:
+                since_ns = now_ns
+            if since_ns != feed.empty_since_ns:
+                feed.empty_since_ns = since_ns
+                feed.mark(self._dirty)
+            if not feed.blocked and feed.given_up_ns(self._max_wait_ns) <= now_ns:
+                self.leave(feed, OUT)
+
+    def _waited_for(self) -> list[PacedFeed]:
+        """None of their events waits behind a hole."""
+        return [
+            feed
+            for feed in self._feeds.values()
+            if isinstance(feed, PacedFeed) and not feed.blocked and feed.state < OUT
+        ]
