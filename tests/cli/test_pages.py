@@ -1,12 +1,14 @@
-"""Examples: what docs/input.md and the README show on a console is what the commands say, and the
-tables of docs/input.md name what the reader of lines takes."""
+"""Examples: what the pages show on a console is what the commands say. Each operator's page opens
+with a picture and such an example; the tables of docs/input.md name all that a line may hold."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,48 +16,87 @@ from cli.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
 from tests.cli.invoking import inorder
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/input.md", "README.md")
-PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?inorder (?P<words>.*)$")
+OPERATORS = [
+    page for page in sorted((ROOT / "docs" / "operators").glob("*.md")) if page.stem != "index"
+]
+PAGES = [ROOT / "README.md", ROOT / "docs/input.md", ROOT / "docs/patterns.md", *OPERATORS]
+PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?(?P<command>.*)$")
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 Example = tuple[str, list[str]]
 
 
-def examples() -> list[Example]:
+def examples(text: str) -> list[Example]:
     """Each command of each console block that needs no broker, with the lines below it."""
     found: list[Example] = []
-    for page in PAGES:
-        for block in re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S):
-            for line in block.splitlines():
-                if (prompt := PROMPT.match(line)) is not None:
-                    found.append((prompt["words"], []))
-                elif not line.startswith("$ "):
-                    found[-1][1].append(line)
+    for block in BLOCK.findall(text):
+        for line in block.splitlines():
+            if (prompt := PROMPT.match(line)) is not None:
+                found.append((prompt["command"], []))
+            else:
+                found[-1][1].append(line)
     return [example for example in found if "--brokers" not in example[0]]
 
 
-def test_there_are_examples() -> None:
-    assert len(examples()) >= 4
-    assert all(lines for _, lines in examples())
+SHOWN = [
+    pytest.param(*example, id=f"{page.stem}-{number}")
+    for page in PAGES
+    for number, example in enumerate(examples(page.read_text()))
+]
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"), [pytest.param(*each, id=f"{n}") for n, each in enumerate(examples())]
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_there_are_examples(page: Path) -> None:
+    found = examples(page.read_text())
+    assert found
+    assert all(lines for _, lines in found)
+
+
+@pytest.mark.parametrize("page", OPERATORS, ids=lambda page: page.stem)
+def test_the_page_of_an_operator_opens_with_a_picture_and_an_example(page: Path) -> None:
+    opening = page.read_text().partition("\n## ")[0]
+    picture, example = opening.find("\n```\n"), opening.find("\n```console\n$ ")
+    assert 0 < picture < example
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN)
 def test_the_pages_are_right(
-    command: str, shown: list[str], monkeypatch: pytest.MonkeyPatch
+    command: str,
+    shown: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """JSON line by line, of each the keys that are shown; of other text the lines that are."""
     monkeypatch.chdir(ROOT)
-    answer = inorder(*shlex.split(command))
+    program, *words = shlex.split(command)
+    if program == "cat":
+        assert shown == Path(words[0]).read_text().splitlines()
+    elif program == "python":
+        runpy.run_path(words[0])
+        assert shown == capsys.readouterr().out.splitlines()
+    else:
+        assert program == "inorder"
+        is_what_inorder_says(words, shown)
+
+
+def is_what_inorder_says(words: list[str], shown: list[str]) -> None:
+    answer = inorder(*words)
     assert answer.code == 0, answer.err
     parts = [json.loads(line) for line in shown if line.startswith("{")]
     if parts:
         assert len(answer.lines) == len(parts), answer.lines
         for line, part in zip(answer.lines, parts, strict=True):
-            assert {key: line.get(key) for key in part} == part
+            assert part_of(line, part) == part
     else:
         said = [line.rstrip() for line in (answer.out + answer.err).splitlines()]
         assert [line for line in shown if line.rstrip() not in said] == []
+
+
+def part_of(whole: Any, part: Any) -> Any:
+    """What the page speaks of."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return {key: part_of(whole.get(key), part[key]) for key in part}
+    return whole
 
 
 def test_the_tables_name_every_key_of_a_line() -> None:
