@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from topology.pattern.compile import expression
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.evaluation import Evaluation, Place, Tactic
+from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.store.entry import Entry
@@ -94,8 +95,8 @@ def contents(found: Sequence[Match]) -> list[object]:
 
 
 def units(form: NormalForm, entries: Sequence[Entry]) -> list[tuple[Entry, Evaluation]]:
-    return evaluations(form, tactic_for(form), entries)
+    return evaluations(form, tactic_for(layouts_of(form)), entries)
 
 
 def evaluate(form: NormalForm, stream: Sequence[Entry], anchor: Entry) -> Evaluation:
-    return tactic_for(form).evaluate(place(form, stream, stream), anchor)
+    return tactic_for(layouts_of(form)).evaluate(place(form, stream, stream), anchor)

@@ -31,6 +31,7 @@ from tests.topology.pattern.places import (
     place,
     units,
 )
+from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import exhaustive, tactic_for
 from topology.pattern.match.tactics.slices import can_slice
@@ -55,7 +56,9 @@ def test_tactics_find_what_the_judge_finds() -> None:
         for _ in range(2):
             stream = random_stream(rng, 11)
             wanted = judge(form, stream)
-            assert contents(matches(form, tactic_for(form), stream)) == contents(wanted), seed
+            assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == contents(
+                wanted
+            ), seed
             some += bool(wanted)
     assert some > SEEDS // 3
 
@@ -96,10 +99,10 @@ def test_slices_find_what_the_exhaustive_search_finds() -> None:
     for seed in range(SEEDS):
         rng = Random(seed)
         form = sliceable(rng)
-        assert can_slice(form, form.alternatives[0])
+        assert can_slice(layouts_of(form)[0])
         stream = random_stream(rng, 12)
-        wanted = contents(matches(form, exhaustive(form), stream))
-        assert contents(matches(form, tactic_for(form), stream)) == wanted, seed
+        wanted = contents(matches(form, exhaustive(layouts_of(form)), stream))
+        assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == wanted, seed
         assert wanted == contents(judge(form, stream)), seed
         some += bool(wanted)
     assert some > SEEDS // 4
@@ -148,7 +151,9 @@ def test_chains_are_found_without_trying_all() -> None:
         form = chained(rng)
         stream = random_stream(rng, 11)
         wanted = judge(form, stream)
-        assert contents(matches(form, tactic_for(form), stream)) == contents(wanted), seed
+        assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == contents(wanted), (
+            seed
+        )
         some += bool(wanted)
     assert some > SEEDS // 8
 
@@ -206,7 +211,7 @@ def test_single_cases(
 ) -> None:
     form = form_of(pattern, options, where=where)
     stream = of_values(events)
-    assert sorted(map(shown, matches(form, tactic_for(form), stream))) == sorted(found)
+    assert sorted(map(shown, matches(form, tactic_for(layouts_of(form)), stream))) == sorted(found)
     assert sorted(map(shown, judge(form, stream))) == sorted(found)
 
 
@@ -229,7 +234,9 @@ def test_published_counts(pattern: str, counts: tuple[int, ...]) -> None:
     modes = (NEXT, NEXT_ALL, MAXIMAL, ALL, STRICT)
     forms = [form_of(pattern, mode) for mode in modes]
     stream = of_text(MINI)
-    assert tuple(len(matches(form, tactic_for(form), stream)) for form in forms) == counts
+    assert (
+        tuple(len(matches(form, tactic_for(layouts_of(form)), stream)) for form in forms) == counts
+    )
 
 
 @pytest.fixture(scope="module")

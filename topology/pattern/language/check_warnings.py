@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from topology.pattern.tree.errors import Findings
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import EDGES, Component, NormalForm, normalise
-from topology.pattern.tree.partial_order import Gap, Part, spread
+from topology.pattern.tree.partial_order import NegatedSpot, Part, spread
 from topology.pattern.tree.syntax import (
     Between,
     Compare,
@@ -70,7 +70,7 @@ def _choosing(form: NormalForm, *, is_all: bool) -> Iterator[Component]:
                 yield component
 
 
-def _is_implied(gap: Gap, part: Part, query: Query) -> bool:
+def _is_implied(gap: NegatedSpot, part: Part, query: Query) -> bool:
     return bool(gap.left and gap.right) and all(
         (part.spots[index].edge or EDGES[query.strategy]) == "strict"
         and part.spots[index].node.minimum > 0

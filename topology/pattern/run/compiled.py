@@ -16,15 +16,16 @@ from topology.pattern.compile.expression import Binding
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.evaluation import Tactic
+from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
-from topology.pattern.match.uncertain.layout import timed_apart
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
 from topology.pattern.tree.syntax import Expr, Query
+from topology.pattern.tree.timed import timed_apart
 
 Slot = tuple[int, int]
 """(alternative, component), or (alternative, number of components + negation)."""
@@ -100,18 +101,15 @@ class Compiled:
         self.query = query
         self.environment = environment
         self.name = query.name
-        self.form = normalise(query)
-        self.grading: Grading | None = None
-        self.possible: Possible | None = None
-        if query.uncertain != "ignore":
-            self.form = timed_apart(self.form)
-            self.grading = Grading(self.form, environment)
-        if query.uncertain == "possible":
-            self.possible = Possible(self.form, environment)
+        heeds_errors = query.uncertain != "ignore"
+        self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
+        layouts = layouts_of(self.form, environment)
+        self.tactic: Tactic = tactic_for(layouts)
+        self.grading = Grading(layouts) if heeds_errors else None
+        self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns
         self.shape = shape_of(self.form)
         self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
-        self.tactic: Tactic = tactic_for(self.form, environment)
         self.kinds: dict[Slot, Kind] = {}
         self.untils: dict[Slot, Kind] = {}
         for alternative in self.form.alternatives:

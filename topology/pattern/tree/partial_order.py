@@ -28,7 +28,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class NegatedSpot:
     """`left` and `right` are the nearest components; empty where there are none so far."""
 
     negation: Negation
@@ -42,7 +42,7 @@ class Part:
     """`first` and `last`: the components that none in the part stands before, or behind."""
 
     spots: tuple[Spot, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[NegatedSpot, ...]
     first: frozenset[int]
     last: frozenset[int]
 
@@ -81,9 +81,9 @@ def spread(node: Node) -> list[Part]:
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
 
 
-def _choices(item: Item) -> Sequence[Part | Gap]:
+def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
     if isinstance(item.node, Negation):
-        return [Gap(item.node, item.edge == "strict", frozenset(), frozenset())]
+        return [NegatedSpot(item.node, item.edge == "strict", frozenset(), frozenset())]
     return [_entered(part, item.edge) for part in spread(item.node)]
 
 
@@ -110,13 +110,13 @@ def _side_by_side(parts: Sequence[Part]) -> Part:
     return whole
 
 
-def _in_a_row(parts: Sequence[Part | Gap]) -> Part:
+def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     spots: list[Spot] = []
-    gaps: list[Gap] = []
+    gaps: list[NegatedSpot] = []
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
     for part in parts:
-        if isinstance(part, Gap):
+        if isinstance(part, NegatedSpot):
             gaps.append(replace(part, left=last))
             continue
         part = _shifted(part, len(spots))

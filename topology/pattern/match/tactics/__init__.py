@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment
+from collections.abc import Sequence
+
 from topology.pattern.match.evaluation import Tactic
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, Finder
 from topology.pattern.match.tactics.one import One
-from topology.pattern.match.tactics.slices import Slices, can_slice
-from topology.pattern.tree.normal_form import NormalForm
+from topology.pattern.match.tactics.slices import Slicing, can_slice
 
 __all__ = ["exhaustive", "tactic_for"]
 
 
-def tactic_for(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> Tactic:
-    """The cheapest that is right for the query."""
-    if form.query.matches == "one" and form.query.strategy != "any":
-        return One(form, environment)
+def tactic_for(layouts: Sequence[Layout]) -> Tactic:
+    """The cheapest that is right for the query, given all of its alternatives."""
+    if layouts[0].matches == "one" and not layouts[0].by_end:
+        return One(layouts)
     finders: list[Finder] = [
-        Slices(form, alternative, environment)
-        if can_slice(form, alternative)
-        else Exhaustive(form, alternative, environment)
-        for alternative in form.alternatives
+        Slicing(layout) if can_slice(layout) else Exhaustive(layout) for layout in layouts
     ]
-    return Enumeration(form, finders)
+    return Enumeration(layouts, finders)
 
 
-def exhaustive(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> Tactic:
+def exhaustive(layouts: Sequence[Layout]) -> Tactic:
     """The one that needs no condition, for all modes but ONE."""
-    return Enumeration(form, [Exhaustive(form, a, environment) for a in form.alternatives])
+    return Enumeration(layouts, [Exhaustive(layout) for layout in layouts])

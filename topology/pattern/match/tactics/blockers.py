@@ -12,72 +12,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Condition
-from topology.pattern.compile.scope import Environment, Scope
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.tactics.budget import Budget
-from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.layout import Layout, NegationGap
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
-from topology.pattern.tree.normal_form import Alternative, Blocker, asks_for_null
-from topology.pattern.tree.walk import aliases
 
 
-class Gap:
-    """One negation. `left` and `right`: all components on either side, not the nearest alone.
-    `conditions`: those that tie it to the match; what is on it alone the index has seen to."""
-
-    __slots__ = ("conditions", "left", "number", "right", "slot", "strict")
-
-    def __init__(
-        self,
-        number: int,
-        blocker: Blocker,
-        rules: Rules,
-        conditions: list[tuple[tuple[int, ...], Condition]],
-    ) -> None:
-        self.number = number
-        self.slot = rules.count + number
-        self.strict = blocker.strict
-        self.conditions = conditions
-        left = set(blocker.left)
-        for j in blocker.left:
-            left.update(rules.before[j])
-        right = set(blocker.right)
-        for j in blocker.right:
-            right.update(rules.after[j])
-        self.left = tuple(sorted(left))
-        self.right = tuple(sorted(right))
-
-
-class Gaps:
+class Blockers:
     """All negations of an alternative."""
 
-    __slots__ = ("gaps", "has_end", "has_start", "rules")
+    __slots__ = ("gaps", "has_end", "layout")
 
-    def __init__(
-        self,
-        rules: Rules,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        self.rules = rules
-        scope = Scope.of(alternative, environment)
-        self.gaps = [
-            Gap(k, blocker, rules, _ties(blocker, scope))
-            for k, blocker in enumerate(alternative.blockers)
-        ]
-        minimum = rules.minimum
-        self.has_start = any(all(minimum[j] == 0 for j in gap.left) for gap in self.gaps)
-        self.has_end = any(all(minimum[j] == 0 for j in gap.right) for gap in self.gaps)
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.gaps = layout.gaps
+        self.has_end = any(all(layout.minimum[j] == 0 for j in gap.right) for gap in self.gaps)
 
     def blocked(
         self, place: Place, bound: list[Any], first: Entry, last: Entry, budget: Budget
     ) -> bool:
         """`bound` has the slots of a binding; those of negations are empty before and after."""
         for gap in self.gaps:
-            index = place.blockers[self.rules.number][gap.number]
+            index = place.blockers[self.layout.number][gap.number]
             if gap.strict:
                 if self._next_one_blocks(gap, index, place, bound, first, last):
                     return True
@@ -95,7 +52,7 @@ class Gaps:
 
     def _any_blocks(
         self,
-        gap: Gap,
+        gap: NegationGap,
         index: Index,
         bound: list[Any],
         first: Entry,
@@ -106,7 +63,7 @@ class Gaps:
             return False
         low, high = self._cut(gap, index, bound, first, last)
         budget.steps += 1
-        if not gap.conditions:
+        if not gap.ties:
             return low < high
         for at in range(low, high):
             budget.steps += 1
@@ -115,14 +72,14 @@ class Gaps:
         return False
 
     def _cut(
-        self, gap: Gap, index: Index, bound: list[Any], first: Entry, last: Entry
+        self, gap: NegationGap, index: Index, bound: list[Any], first: Entry, last: Entry
     ) -> tuple[int, int]:
         """Positions of what is in the gap."""
         left = _latest(bound, gap.left)
         right = _earliest(bound, gap.right)
         if left is None and right is None:
             return 0, 0
-        within_ns = self.rules.within_ns
+        within_ns = self.layout.within_ns
         if left is None:
             low = index.before_time(last.time_ns - within_ns)
         else:
@@ -133,7 +90,7 @@ class Gaps:
 
     def _next_one_blocks(
         self,
-        gap: Gap,
+        gap: NegationGap,
         index: Index,
         place: Place,
         bound: list[Any],
@@ -160,34 +117,16 @@ class Gaps:
             return False
         return self._satisfies(gap, bound, entry)
 
-    def _satisfies(self, gap: Gap, bound: list[Any], entry: Entry) -> bool:
+    def _satisfies(self, gap: NegationGap, bound: list[Any], entry: Entry) -> bool:
         bound[gap.slot] = [entry]
         try:
-            for needed, condition in gap.conditions:
-                absent = any(not bound[a] for a in needed)
-                if not absent and condition.holds(bound) is not True:
+            for tie in gap.ties:
+                absent = any(not bound[a] for a in tie.needed)
+                if not absent and tie.condition.holds(bound) is not True:
                     return False
             return True
         finally:
             bound[gap.slot] = []
-
-
-def _ties(blocker: Blocker, scope: Scope) -> list[tuple[tuple[int, ...], Condition]]:
-    """Conjuncts that name others besides, each with the components that it must find there:
-    where one of them is absent it is no condition. One that asks for NULL needs none."""
-    names = scope.slots
-    ties: list[tuple[tuple[int, ...], Condition]] = []
-    for expr in blocker.predicates:
-        others = aliases(expr) - {blocker.alias}
-        needed: tuple[int, ...] = ()
-        if not others:
-            continue
-        if not asks_for_null(expr):
-            if not others <= names.keys():
-                continue
-            needed = tuple(sorted(names[alias] for alias in others))
-        ties.append((needed, expression.condition(expr, scope)))
-    return ties
 
 
 def _latest(bound: Sequence[Sequence[Entry]], components: tuple[int, ...]) -> Entry | None:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch
-from topology.pattern.match.tactics.blockers import Gaps
-from topology.pattern.match.tactics.budget import Budget
-from topology.pattern.match.tactics.rules import Clause, Rules
+from topology.pattern.match.search import Search
+from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 
@@ -35,22 +36,22 @@ class Line:
         "is_possible",
         "is_sifted",
         "is_tested",
+        "layout",
         "minimum",
         "parts",
-        "rules",
         "single_tests",
     )
 
-    def __init__(self, rules: Rules, parts: tuple[int, ...]) -> None:
-        self.rules = rules
+    def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
+        self.layout = layout
         self.parts = parts
         self.count = len(parts)
-        self.is_group = [rules.is_group[j] for j in parts]
+        self.is_group = [layout.components[j].is_group for j in parts]
         self.groups = [p for p, is_group in enumerate(self.is_group) if is_group]
-        self.minimum = [max(1, rules.minimum[j]) for j in parts]
+        self.minimum = [max(1, layout.minimum[j]) for j in parts]
         self.single_tests: list[list[Condition]] = [[] for _ in parts]
         self.element_tests: list[list[Condition]] = [[] for _ in parts]
-        self.is_possible = bool(parts) and all(map(self._place, rules.clauses))
+        self.is_possible = bool(parts) and all(map(self._place, layout.clauses))
         self.is_tested = any(self.single_tests)
         self.is_sifted = any(self.element_tests)
 
@@ -60,7 +61,7 @@ class Line:
         if len(there) < len(clause.aliases) and clause.skips_absent:
             return True
         if not there:
-            return clause.condition.holds([()] * self.rules.slots) is True
+            return clause.condition.holds([()] * self.layout.slots) is True
         groups = [p for p in there if self.is_group[p]]
         if groups:
             self.element_tests[groups[0]].append(clause.condition)
@@ -69,7 +70,7 @@ class Line:
         return True
 
 
-class Cutting:
+class Cutting(Search):
     """One unit and line, by places in the line. At a place may stand what its view holds between
     `lows` and `highs`; the views of `Sifting` hold but what it has chosen. `cuts`: what a group
     takes, once that is known. A single at the end is the anchor from the start. `bound` is by
@@ -81,24 +82,20 @@ class Cutting:
         "_last",
         "_parts",
         "anchor",
+        "blockers",
         "bound",
-        "budget",
         "cuts",
-        "found",
-        "gaps",
         "highs",
         "is_possible",
         "line",
         "lows",
-        "place",
         "views",
-        "wanted",
     )
 
     def __init__(
         self,
         line: Line,
-        gaps: Gaps,
+        blockers: Blockers,
         place: Place,
         views: list[Index],
         anchor: Entry,
@@ -106,21 +103,19 @@ class Cutting:
         wanted: int,
         found: list[Match],
     ) -> None:
+        super().__init__(line.layout, place, budget, wanted)
+        self.found = found
         self.line = line
         self._parts = line.parts
-        self._by_key = line.rules.by_key
-        self.gaps = gaps
-        self.place = place
+        self._by_key = line.layout.by_key
+        self.blockers = blockers
         self.views = views
         self.anchor = anchor
-        self.budget = budget
-        self.wanted = wanted
-        self.found = found
-        self.bound: Binding = [()] * line.rules.slots
+        self.bound: Binding = [()] * line.layout.slots
         self._last = line.count - 1
         if not line.is_group[self._last]:
             self.bound[line.parts[self._last]] = (anchor,)
-        low_ns = anchor.time_ns - line.rules.within_ns
+        low_ns = anchor.time_ns - line.layout.within_ns
         self.lows = [view.before_time(low_ns) for view in views]
         self.highs = [0] * line.count
         self.cuts = [(0, 0)] * line.count
@@ -156,10 +151,6 @@ class Cutting:
         view = self.views[p]
         at = view.behind(entry.key) if self._by_key else view.up_to_time(entry.time_ns)
         return at if at > low else low
-
-    @property
-    def is_over(self) -> bool:
-        return len(self.found) >= self.wanted or self.budget.is_spent
 
     def extend(self, p: int, floor: Entry | None) -> None:
         """All ways to go on at the place behind the entry."""
@@ -228,16 +219,18 @@ class Cutting:
 
     def _finish(self) -> None:
         """Everything is chosen, and the anchor is the end."""
-        rules = self.line.rules
+        layout = self.layout
         bound = self.bound
         if self.line.is_tested and not self.holds(self._last):
             return
         for p in self.line.groups:
             bound[self._parts[p]] = self._group(p)
         first = bound[self._parts[0]][0]
-        if self.gaps.gaps and self.gaps.blocked(self.place, bound, first, self.anchor, self.budget):
+        if self.blockers.gaps and self.blockers.blocked(
+            self.place, bound, first, self.anchor, self.budget
+        ):
             return
-        self.found.append(Match(rules.number, tuple(bound[: rules.count]), first, self.anchor))
+        self.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
 
     def _group(self, p: int) -> Sequence[Entry]:
         low, high = self.cuts[p]

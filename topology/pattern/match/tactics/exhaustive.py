@@ -10,27 +10,27 @@ What leaves out an entry that a greedy group could take is no valid match (`gree
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from topology.pattern.compile.scope import Environment
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.blockers import Gaps
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.chains import chains
 from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import Rules
-from topology.pattern.match.tactics.search import Search
+from topology.pattern.match.tactics.search import RunSearch
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.normal_form import Alternative, NormalForm
 
 
 class Finder(Protocol):
     """Finds the matches of one alternative, in the order of `match.in_order`; if there are more
     than `wanted`, so many or more of them."""
 
-    gaps: Gaps
+    blockers: Blockers
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]: ...
 
@@ -40,13 +40,13 @@ class Enumeration:
 
     __slots__ = ("_by_end", "_finders", "_limit", "_reach_ns")
 
-    def __init__(self, form: NormalForm, finders: list[Finder]) -> None:
-        query = form.query
+    def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
+        query = layouts[0].query
         self._finders = finders
         self._limit = query.limit
-        self._by_end = query.strategy == "any"
-        waits = not self._by_end or any(finder.gaps.has_end for finder in finders)
-        waits = waits or any(map(goes_on, form.alternatives))
+        self._by_end = layouts[0].by_end
+        waits = not self._by_end or any(finder.blockers.has_end for finder in finders)
+        waits = waits or any(goes_on(layout.alternative) for layout in layouts)
         self._reach_ns = query.within_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
@@ -67,30 +67,23 @@ class Enumeration:
 class Exhaustive:
     """A finder for any alternative."""
 
-    __slots__ = ("_by_end", "_chains", "_in_order", "_maximal", "_rules", "gaps")
+    __slots__ = ("_chains", "_in_order", "_maximal", "_rules", "blockers")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        self._rules = Rules(form, alternative, environment)
-        self.gaps = Gaps(self._rules, alternative, environment)
-        self._by_end = form.query.strategy == "any"
-        self._in_order = self._by_end and alternative.is_linear
-        self._maximal = form.query.matches == "maximal" and any(
-            part.is_group or part.is_optional for part in alternative.components
+    def __init__(self, layout: Layout) -> None:
+        self._rules = Rules(layout)
+        self.blockers = Blockers(layout)
+        self._in_order = layout.by_end and layout.alternative.is_linear
+        self._maximal = layout.matches == "maximal" and any(
+            part.is_group or part.is_optional for part in layout.components
         )
-
-        self._chains = [False] * len(alternative.components)
+        self._chains = [False] * layout.count
         if self._maximal:
-            self._chains = chains(alternative)
+            self._chains = chains(layout.alternative)
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
         most = budget.most if self._maximal else wanted
-        search = Search(self._rules, self.gaps, place, budget, most, self._chains)
-        if self._by_end:
+        search = RunSearch(self._rules, self.blockers, place, budget, most, self._chains)
+        if self._rules.layout.by_end:
             search.ending_in(anchor)
         else:
             search.starting_with(anchor)

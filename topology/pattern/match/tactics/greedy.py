@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.tactics.budget import Budget
 from topology.pattern.match.tactics.rules import Rules
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import Alternative
@@ -37,8 +37,8 @@ class Greed:
         self._budget = budget
         self._everything = place.everything
         self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
-        self.indexes = place.components[rules.number]
-        self.enders = place.enders[rules.number] if place.enders else ()
+        self.indexes = place.components[rules.layout.number]
+        self.enders = place.enders[rules.layout.number] if place.enders else ()
 
     def forbids(self, bound: list[list[Entry]], j: int, entry: Entry, first: Entry) -> bool:
         """The step into j by the entry, which has not been taken yet."""
@@ -65,7 +65,7 @@ class Greed:
             return False
         low = rules.begin(bound, g, index, self._floor(bound, g) or first)
         if successor is None:
-            high = index.up_to_time(first.time_ns + rules.within_ns)
+            high = index.up_to_time(first.time_ns + rules.layout.within_ns)
         elif rules.by_key:
             high = index.position(successor.key)
         else:
@@ -89,7 +89,7 @@ class Greed:
     def _fits(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
         rules = self._rules
         self._budget.steps += 1
-        if not rules.is_linear:
+        if not rules.layout.alternative.is_linear:
             if any(entry is one for entries in bound for one in entries):
                 return False
             bound = [[one for one in entries if one.key < entry.key] for entries in bound]
@@ -103,7 +103,7 @@ class Greed:
         return fits
 
     def _is_ended(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
-        if self._rules.enders[g] is None or not bound[g]:
+        if self._rules.untils[g] is None or not bound[g]:
             return False
         enders = self.enders[g]
         if enders is None:

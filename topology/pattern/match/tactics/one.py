@@ -7,13 +7,14 @@ valid walk that ends first is the match, then that of the lower number.
 
 from __future__ import annotations
 
-from topology.pattern.compile.scope import Environment
+from collections.abc import Sequence
+
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.budget import Budget
 from topology.pattern.match.tactics.walk import Route, Walk
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.normal_form import NormalForm
 
 
 class One:
@@ -23,14 +24,10 @@ class One:
 
     __slots__ = ("_limit", "_routes", "_within_ns")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        environment: Environment,
-    ) -> None:
-        self._routes = [Route(form, a, environment) for a in form.alternatives]
-        self._within_ns = form.query.within_ns
-        self._limit = form.query.limit
+    def __init__(self, layouts: Sequence[Layout]) -> None:
+        self._routes = [Route(layout) for layout in layouts]
+        self._within_ns = layouts[0].within_ns
+        self._limit = layouts[0].query.limit
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
         budget = Budget(self._limit)
@@ -71,10 +68,10 @@ def _match(walk: Walk, place: Place, budget: Budget) -> Match | None:
     last = walk.last
     if last is None or not walk.is_complete or not route.rules.holds_at_end(walk.bound):
         return None
-    if route.gaps.blocked(place, walk.bound, walk.start, last, budget):
+    if route.blockers.blocked(place, walk.bound, walk.start, last, budget):
         return None
-    members = tuple([tuple(entries) for entries in walk.bound[: route.rules.count]])
-    return Match(route.number, members, walk.start, last)
+    members = tuple([tuple(entries) for entries in walk.bound[: route.layout.count]])
+    return Match(route.layout.number, members, walk.start, last)
 
 
 def _decided_ns(walk: Walk, until_ns: int) -> int:
@@ -91,14 +88,16 @@ def _waits(walk: Walk) -> list[tuple[int, int]]:
     complete = walk.is_complete
     minimum = walk.route.rules.minimum
     return [
-        (walk.route.number, j) for j in walk.open if complete or len(walk.bound[j]) < minimum[j]
+        (walk.route.layout.number, j)
+        for j in walk.open
+        if complete or len(walk.bound[j]) < minimum[j]
     ]
 
 
 def _may_be_unblocked(walk: Walk) -> bool:
     """A STRICT negation at the end looks at the very next event, and another may come before it."""
-    return walk.is_complete and walk.route.gaps.asks_for_next(walk.bound)
+    return walk.is_complete and walk.route.blockers.asks_for_next(walk.bound)
 
 
 def _waits_for_negation(walk: Walk) -> list[tuple[int, int]]:
-    return [(walk.route.number, slot) for slot in walk.route.gaps.waiting(walk.bound)]
+    return [(walk.route.layout.number, slot) for slot in walk.route.blockers.waiting(walk.bound)]

@@ -1,4 +1,4 @@
-"""What a run may take next: the normal form of an alternative, laid out for searching.
+"""What a run may take next, over the layout of an alternative.
 
 A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow
 in the order of keys. A component is *open* if all that stand before it have their minimum, it
@@ -17,108 +17,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import ge
-from typing import Any, Final
 
-from topology.pattern.compile import expression
-from topology.pattern.compile.expression import Binding, Condition
-from topology.pattern.compile.scope import Environment, Scope
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.budget import Budget
+from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
-from topology.pattern.tree.normal_form import Alternative, NormalForm, Predicate
-from topology.pattern.tree.syntax import UNBOUNDED, Edge
-
-NO_MAXIMUM: Final = 1 << 62
-
-
-class Clause:
-    """A predicate. `settled_at`: the one component whose every step tests it, or -1 if that
-    depends on the run."""
-
-    __slots__ = ("aliases", "condition", "names_optional", "settled_at", "skips_absent", "whole")
-
-    def __init__(
-        self, predicate: Predicate, condition: Condition, alternative: Alternative
-    ) -> None:
-        self.condition = condition
-        self.aliases = tuple(sorted(predicate.aliases))
-        self.whole = tuple(sorted(predicate.whole))
-        self.skips_absent = predicate.skips_absent
-        self.names_optional = any(alternative.components[a].is_optional for a in self.aliases)
-        static = alternative.is_linear and not self.whole and not self.names_optional
-        self.settled_at = self.aliases[-1] if static and self.aliases else -1
+from topology.pattern.tree.syntax import Edge
 
 
 class Rules:
-    """Of one alternative. A binding has the components' slots and then the negations'."""
+    """`tests[j]`: the predicates that a step into component j may make due. What every step asks of
+    the layout is at hand here too."""
 
     __slots__ = (
         "after",
         "before",
         "by_key",
-        "clauses",
-        "components",
         "count",
         "edges",
         "end_clauses",
-        "enders",
-        "form",
         "greedy",
         "has_strict",
-        "is_group",
-        "is_linear",
+        "layout",
         "loops",
         "maximum",
         "minimum",
-        "number",
-        "slots",
         "tests",
-        "within_ns",
+        "untils",
     )
 
-    def __init__(
-        self,
-        form: NormalForm,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        parts = alternative.components
-        self.form = form
-        self.number = alternative.number
-        self.components = parts
-        self.count = len(parts)
-        self.slots = len(parts) + len(alternative.blockers)
-        self.within_ns = form.query.within_ns
-        self.by_key = form.query.ties == "key"
-        self.is_linear = alternative.is_linear
-        self.minimum = [part.minimum for part in parts]
-        self.maximum = [NO_MAXIMUM if p.maximum == UNBOUNDED else p.maximum for p in parts]
-        self.is_group = [part.is_group for part in parts]
+    def __init__(self, layout: Layout) -> None:
+        parts = layout.components
+        self.layout = layout
+        self.count = layout.count
+        self.by_key = layout.by_key
+        self.minimum = layout.minimum
+        self.maximum = layout.maximum
+        self.before = layout.before
+        self.after = layout.after
+        self.untils = layout.untils
         self.edges: list[Edge] = [part.edge for part in parts]
         self.loops: list[Edge] = [part.loop for part in parts]
         self.greedy = [part.greedy for part in parts]
         self.has_strict = any("strict" in (part.edge, part.loop) for part in parts)
-        self.before = [tuple(sorted(part.before)) for part in parts]
-        self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
-        scope = Scope.of(alternative, environment)
-        self.clauses = [
-            Clause(p, expression.condition(p.expr, scope), alternative)
-            for p in alternative.predicates
-        ]
-        self.enders = [
-            None if part.until is None else expression.until(part.until, scope) for part in parts
-        ]
-        self.tests = [self._tests_at(j) for j in range(len(parts))]
+        self.tests = [self._tests_at(j) for j in range(self.count)]
         self.end_clauses = [
             clause
-            for clause in self.clauses
+            for clause in layout.clauses
             if clause.whole or clause.names_optional or not clause.aliases
         ]
 
     def _tests_at(self, j: int) -> list[Clause]:
         """Clauses that a step into this component may make due."""
         found = []
-        for clause in self.clauses:
+        for clause in self.layout.clauses:
             if clause.settled_at >= 0:
                 if clause.settled_at == j:
                     found.append(clause)
@@ -132,7 +84,7 @@ class Rules:
         return found
 
     def empty(self) -> list[list[Entry]]:
-        return [[] for _ in range(self.slots)]
+        return [[] for _ in range(self.layout.slots)]
 
     def is_open(self, bound: Sequence[Sequence[Entry]], j: int) -> bool:
         if len(bound[j]) >= self.maximum[j]:
@@ -205,11 +157,11 @@ class Rules:
 
     def is_ender(self, bound: list[list[Entry]], j: int, entry: Entry) -> bool:
         """UNTIL is TRUE of the entry, were it the group's next."""
-        ender = self.enders[j]
-        if ender is None:
+        until = self.untils[j]
+        if until is None:
             return False
         bound[j].append(entry)
-        ends = ender.holds_newest(as_binding(bound), j) is True
+        ends = until.condition.holds_newest(as_binding(bound), j) is True
         bound[j].pop()
         return ends
 
@@ -222,8 +174,3 @@ class Rules:
             if self.is_ender(bound, j, enders.entries[at]):
                 return enders.entries[at]
         return None
-
-
-def as_binding(bound: Any) -> Binding:
-    """A list of lists is a list of sequences, as long as nobody puts others in."""
-    return bound  # type: ignore[no-any-return]

@@ -9,23 +9,24 @@ it nothing is tried, so that without predicates hardly a run is a dead end.
 Of the open components those further back are tried first, and each in the order of keys; for
 a sequence that finds the matches in the order of `match.in_order`.
 
-The frames of the search are kept in a list: a group may be longer than Python's stack is deep.
+The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
 Cost: exponential in the worst case; bounded by the budget.
 """
 
 from __future__ import annotations
 
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
-from topology.pattern.match.tactics.blockers import Gaps
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.search import Search
+from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import Rules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 
 
-class Frame:
+class Branch:
     """A run, and what is still to be tried after it: entries [low, high) of component `open[0]`,
     then the other open ones. `taken`: the component of its last entry. `once`: the first that
     fits is the only one."""
@@ -41,74 +42,63 @@ class Frame:
         self.once = False
 
 
-class Search:
-    """Of one unit and one alternative. `wanted`: how many matches are enough. `chains`: see
-    there; by component, where only maximal matches are wanted."""
+class RunSearch(Search):
+    """`chains`: see there; by component, where only maximal matches are wanted."""
 
     __slots__ = (
+        "_blockers",
         "_bound",
-        "_budget",
+        "_branches",
         "_ceilings",
         "_chains",
         "_current",
         "_end",
         "_everything",
-        "_frames",
-        "_gaps",
         "_greed",
         "_indexes",
-        "_place",
         "_rules",
         "_start",
-        "_wanted",
-        "found",
     )
 
     def __init__(
         self,
         rules: Rules,
-        gaps: Gaps,
+        blockers: Blockers,
         place: Place,
         budget: Budget,
         wanted: int,
         chains: list[bool],
     ) -> None:
+        super().__init__(rules.layout, place, budget, wanted)
         self._rules = rules
-        self._gaps = gaps
-        self._place = place
-        self._indexes = place.components[rules.number]
+        self._blockers = blockers
+        self._indexes = place.components[self.layout.number]
         self._everything = place.everything
-        self._budget = budget
-        self._wanted = wanted
         self._chains = chains
         self._greed = Greed(rules, place, budget)
         self._bound = rules.empty()
-        self._frames: list[Frame] = []
+        self._branches: list[Branch] = []
         self._ceilings: list[int] = []
         self._current = -1
         self._end: Entry | None = None
         self._start: Entry | None = None
-        self.found: list[Match] = []
 
     def ending_in(self, anchor: Entry) -> None:
         self._end = anchor
         if not self._set_ceilings(anchor.time_ns):
             return
         for start, j in self._starts(anchor):
-            if self._is_over():
+            if self.is_over:
                 return
             self._from(start, j)
 
     def starting_with(self, anchor: Entry) -> None:
-        if not self._set_ceilings(anchor.time_ns + self._rules.within_ns):
+        if not self._set_ceilings(anchor.time_ns + self.layout.within_ns):
             return
         for j in reversed(range(self._rules.count)):
             index = self._indexes[j]
             if self._rules.is_open(self._bound, j) and _holds_entry(index, anchor):
                 self._from(anchor, j)
-
-    def _is_over(self) -> bool:
-        return len(self.found) >= self._wanted or self._budget.is_spent
 
     # -- before the search --------------------------------------------------------------------
 
@@ -121,7 +111,7 @@ class Search:
         for j in reversed(range(rules.count)):
             index = self._indexes[j]
             at = index.up_to_time(ceilings[j]) - 1
-            self._budget.steps += 1
+            self.budget.steps += 1
             if rules.minimum[j] == 0:
                 continue
             if at < 0:
@@ -138,10 +128,10 @@ class Search:
             if not self._rules.is_open(self._bound, j):
                 continue
             index = self._indexes[j]
-            low = index.before_time(anchor.time_ns - self._rules.within_ns)
+            low = index.before_time(anchor.time_ns - self.layout.within_ns)
             high = min(index.up_to_time(self._ceilings[j]), index.behind(anchor.key))
             starts += [(entry, j) for entry in index.entries[low:high]]
-        self._budget.steps += 1
+        self.budget.steps += 1
         starts.sort(key=_start_key)
         return starts
 
@@ -166,14 +156,14 @@ class Search:
         self._bound[j].pop()
 
     def _run(self) -> None:
-        frames = self._frames
-        while frames:
-            frame = frames[-1]
-            entry = None if self._is_over() else self._next(frame)
+        branches = self._branches
+        while branches:
+            branch = branches[-1]
+            entry = None if self.is_over else self._next(branch)
             if entry is None:
-                frames.pop()
-                if frames:
-                    self._bound[frame.taken].pop()
+                branches.pop()
+                if branches:
+                    self._bound[branch.taken].pop()
             elif entry is self._end:
                 self._report(entry)
                 self._bound[self._current].pop()
@@ -184,9 +174,9 @@ class Search:
         """The run has just been extended by the entry, and may go on."""
         rules = self._rules
         open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
-        frame = Frame(j, entry, open_)
-        self._frames.append(frame)
-        self._begin(frame)
+        branch = Branch(j, entry, open_)
+        self._branches.append(branch)
+        self._begin(branch)
         if self._end is None:
             self._report(entry)
 
@@ -196,38 +186,38 @@ class Search:
         if not rules.is_complete(bound) or not rules.holds_at_end(bound):
             return
         first = self._start
-        if first is None or self._gaps.blocked(self._place, bound, first, last, self._budget):
+        if first is None or self._blockers.blocked(self.place, bound, first, last, self.budget):
             return
         if self._greed.groups and self._greed.forbids_end(bound, first):
             return
         members = tuple([tuple(entries) for entries in bound[: rules.count]])
-        self.found.append(Match(rules.number, members, first, last))
+        self.found.append(Match(self.layout.number, members, first, last))
 
-    def _next(self, frame: Frame) -> Entry | None:
+    def _next(self, branch: Branch) -> Entry | None:
         """Extend the run by the next entry that fits, of the component `_current`."""
         rules = self._rules
         bound = self._bound
-        while frame.open:
-            j = frame.open[-1]
+        while branch.open:
+            j = branch.open[-1]
             entries = self._indexes[j].entries
-            while frame.low < frame.high:
-                entry = entries[frame.low]
-                frame.low += 1
-                self._budget.steps += 1
-                if not bound[j] and rules.enders[j] is not None and rules.is_ender(bound, j, entry):
+            while branch.low < branch.high:
+                entry = entries[branch.low]
+                branch.low += 1
+                self.budget.steps += 1
+                if not bound[j] and rules.untils[j] is not None and rules.is_ender(bound, j, entry):
                     continue
                 bound[j].append(entry)
-                if rules.holds(bound, j) and not self._misses(frame, j, entry):
-                    if frame.once:
-                        frame.low = frame.high
+                if rules.holds(bound, j) and not self._misses(branch, j, entry):
+                    if branch.once:
+                        branch.low = branch.high
                     if not self._greed.groups or not self._is_greedy_elsewhere(j, entry):
                         self._current = j
                         return entry
                 bound[j].pop()
-                if self._budget.is_spent:
+                if self.budget.is_spent:
                     return None
-            frame.open.pop()
-            self._begin(frame)
+            branch.open.pop()
+            self._begin(branch)
         return None
 
     def _is_greedy_elsewhere(self, j: int, entry: Entry) -> bool:
@@ -242,9 +232,9 @@ class Search:
 
     # -- runs that lead to no maximal match ---------------------------------------------------
 
-    def _misses(self, frame: Frame, j: int, entry: Entry) -> bool:
+    def _misses(self, branch: Branch, j: int, entry: Entry) -> bool:
         """Whether the step into j passed over an entry that fits in."""
-        taken = frame.taken
+        taken = branch.taken
         if not self._chains[j] and not self._chains[taken]:
             return False
         self._bound[j].pop()
@@ -260,15 +250,15 @@ class Search:
         """Of the group's next entry: does one fit in before it?"""
         index = self._indexes[j]
         high = index.position(entry.key)
-        if self._frames:
-            low = self._rules.begin(self._bound, j, index, self._frames[-1].last)
+        if self._branches:
+            low = self._rules.begin(self._bound, j, index, self._branches[-1].last)
         elif self._end is not None:
-            low = index.before_time(self._end.time_ns - self._rules.within_ns)
+            low = index.before_time(self._end.time_ns - self.layout.within_ns)
         else:
             return False
         group = self._bound[j]
         for at in range(high - 1, low - 1, -1):
-            self._budget.steps += 1
+            self.budget.steps += 1
             group.append(index.entries[at])
             fits = self._rules.holds(self._bound, j)
             group.append(entry)
@@ -287,7 +277,7 @@ class Search:
         else:
             high = index.before_time(successor.time_ns)
         for at in range(index.behind(group[-1].key), high):
-            self._budget.steps += 1
+            self.budget.steps += 1
             group.append(index.entries[at])
             fits = self._rules.holds(self._bound, j)
             group.pop()
@@ -297,39 +287,39 @@ class Search:
 
     # -- what comes next ----------------------------------------------------------------------
 
-    def _begin(self, frame: Frame) -> None:
-        """What can be tried of the frame's next open component."""
-        last = frame.last
-        if not frame.open or last is None:
+    def _begin(self, branch: Branch) -> None:
+        """What can be tried of the branch's next open component."""
+        last = branch.last
+        if not branch.open or last is None:
             return
-        j = frame.open[-1]
+        j = branch.open[-1]
         index = self._indexes[j]
         edge = self._rules.edge(self._bound, j)
-        self._budget.steps += 1
-        frame.low = self._rules.begin(self._bound, j, index, last)
-        frame.high = self._high(j, index)
-        frame.once = edge != "any"
+        self.budget.steps += 1
+        branch.low = self._rules.begin(self._bound, j, index, last)
+        branch.high = self._high(j, index)
+        branch.once = edge != "any"
         if edge == "strict":
-            self._narrow_to_next(frame, index, last)
+            self._narrow_to_next(branch, index, last)
 
     def _high(self, j: int, index: Index) -> int:
         high_ns = self._ceilings[j]
         if self._start is not None:
-            high_ns = min(high_ns, self._start.time_ns + self._rules.within_ns)
+            high_ns = min(high_ns, self._start.time_ns + self.layout.within_ns)
         high = index.up_to_time(high_ns)
         if self._end is not None and high_ns >= self._end.time_ns:
             high = index.behind(self._end.key)
-        if self._rules.enders[j] is not None and self._bound[j]:
-            enders = self._place.enders[self._rules.number][j]
+        if self._rules.untils[j] is not None and self._bound[j]:
+            enders = self.place.enders[self.layout.number][j]
             if enders is None:
                 raise ValueError("UNTIL needs an index of all entries of the group's types")
             within = enders.up_to_time(high_ns)
-            ender = self._rules.end_of_group(self._bound, j, enders, within, self._budget)
+            ender = self._rules.end_of_group(self._bound, j, enders, within, self.budget)
             if ender is not None:
                 high = min(high, index.position(ender.key))
         return high
 
-    def _narrow_to_next(self, frame: Frame, index: Index, last: Entry) -> None:
+    def _narrow_to_next(self, branch: Branch, index: Index, last: Entry) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
         everything = self._everything
         if everything is None:
@@ -337,11 +327,11 @@ class Search:
         at = everything.behind(last.key)
         if at < len(everything):
             found = index.position(everything.entries[at].key)
-            if frame.low <= found < frame.high and index.entries[found] is everything.entries[at]:
-                frame.low = found
-                frame.high = found + 1
+            if branch.low <= found < branch.high and index.entries[found] is everything.entries[at]:
+                branch.low = found
+                branch.high = found + 1
                 return
-        frame.high = frame.low
+        branch.high = branch.low
 
 
 def _holds_entry(index: Index, entry: Entry) -> bool:

@@ -24,64 +24,57 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from topology.pattern.compile.scope import Environment
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.blockers import Gaps
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.cutting import Cutting, Line
 from topology.pattern.match.tactics.maximal import maximal
-from topology.pattern.match.tactics.rules import Rules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import Alternative, NormalForm
 
 MAX_OPTIONAL: Final = 4
 """Optional components of a sequence; with more the exhaustive search is no worse."""
 
 
-def can_slice(form: NormalForm, alternative: Alternative) -> bool:
+def can_slice(layout: Layout) -> bool:
     """Whether this finder is right for the alternative."""
-    parts = alternative.components
-    if form.query.strategy != "any" or form.query.matches == "one" or not alternative.is_linear:
+    parts = layout.components
+    if not layout.by_end or layout.matches == "one" or not layout.alternative.is_linear:
         return False
     if any(part.edge != "any" for part in parts):
         return False
     groups = [part for part in parts if part.is_group]
-    if groups and form.query.matches != "maximal":
+    if groups and layout.matches != "maximal":
         return False
     if sum(part.is_optional for part in parts) > MAX_OPTIONAL:
         return False
-    return all(is_free(alternative, part) for part in parts)
+    return all(is_free(layout.alternative, part) for part in parts)
 
 
-class Slices:
+class Slicing:
     """The finder."""
 
-    __slots__ = ("_lines", "_maximal", "_rules", "gaps")
+    __slots__ = ("_layout", "_lines", "_maximal", "blockers")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        self._rules = Rules(form, alternative, environment)
-        self.gaps = Gaps(self._rules, alternative, environment)
-        choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(self._rules.minimum)]
-        lines = [Line(self._rules, sum(chosen, ())) for chosen in product(*choices)]
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.blockers = Blockers(layout)
+        choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(layout.minimum)]
+        lines = [Line(layout, sum(chosen, ())) for chosen in product(*choices)]
         self._lines = [line for line in lines if line.is_possible]
-        self._maximal = len(lines) > 1 and form.query.matches == "maximal"
+        self._maximal = len(lines) > 1 and layout.matches == "maximal"
 
     def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
         found: list[Match] = []
-        indexes = place.components[self._rules.number]
+        indexes = place.components[self._layout.number]
         for line in self._lines:
             views = [indexes[j] for j in line.parts]
             some: list[Match] = []
             most = budget.most if self._maximal or line.is_sifted else wanted
-            cutting = Cutting(line, self.gaps, place, views, anchor, budget, most, some)
+            cutting = Cutting(line, self.blockers, place, views, anchor, budget, most, some)
             if not cutting.is_possible:
                 continue
             if line.is_sifted:
@@ -132,7 +125,7 @@ class Sifting:
         views = [self._sifted(at) for at in range(whole.line.count)]
         cutting = Cutting(
             whole.line,
-            whole.gaps,
+            whole.blockers,
             whole.place,
             views,
             whole.anchor,

@@ -15,20 +15,14 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
-from topology.pattern.compile.scope import Environment
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.tactics.blockers import Gaps
-from topology.pattern.match.tactics.budget import Budget
-from topology.pattern.match.tactics.rules import Clause, Rules
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
+from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.rules import Rules
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import Index
-from topology.pattern.tree.normal_form import Alternative, NormalForm
-
-GREEDY_LOOP: Final = 0
-SUCCESSOR: Final = 1
-LOOP: Final = 2
 
 
 class Route:
@@ -36,22 +30,17 @@ class Route:
     its entries in one cut; `depends[j]`: the components on which it hangs what is eligible for
     j, -1 among them where that is not known."""
 
-    __slots__ = ("cuts", "depends", "gaps", "number", "rules")
+    __slots__ = ("blockers", "cuts", "depends", "layout", "rules")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        rules = Rules(form, alternative, environment)
+    def __init__(self, layout: Layout) -> None:
+        rules = Rules(layout)
+        self.layout = layout
         self.rules = rules
-        self.number = rules.number
-        self.gaps = Gaps(rules, alternative, environment)
-        named = {j for clause in rules.clauses for j in clause.aliases}
+        self.blockers = Blockers(layout)
+        named = {j for clause in layout.clauses for j in clause.aliases}
         self.cuts = [
             part.is_group and part.until is None and j not in named and not rules.has_strict
-            for j, part in enumerate(rules.components)
+            for j, part in enumerate(layout.components)
         ]
         self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
 
@@ -88,10 +77,10 @@ class Walk:
         self.route = route
         self._rules = route.rules
         self._place = place
-        self._indexes = place.components[route.number]
+        self._indexes = place.components[route.layout.number]
         self._budget = budget
         self.start = start
-        self._until_ns = start.time_ns + route.rules.within_ns
+        self._until_ns = start.time_ns + route.layout.within_ns
         self._ahead = [0] * route.rules.count  # nothing before this position is eligible
         self.bound = route.rules.empty()
         self.open: list[int] = []
@@ -221,9 +210,9 @@ class Walk:
 
     def _is_ended(self, j: int, entry: Entry | None) -> bool:
         """By UNTIL, before this entry, or at all."""
-        if self._rules.enders[j] is None or not self.bound[j]:
+        if self._rules.untils[j] is None or not self.bound[j]:
             return False
-        enders = self._place.enders[self._rules.number][j]
+        enders = self._place.enders[self._rules.layout.number][j]
         if enders is None:
             raise ValueError("UNTIL needs an index of all entries of the group's types")
         if entry is None:

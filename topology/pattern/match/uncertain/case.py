@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
-from topology.pattern.match.uncertain.layout import Layout
 from topology.pattern.match.uncertain.order import (
     at_most,
     before,
@@ -189,7 +189,7 @@ class Case:
         bound = [*sure]
         bound[j] = [*sure[j], entry]
         for clause in layout.clauses:
-            if j not in clause.aliases and clause.aliases.isdisjoint(layout.before[j]):
+            if j not in clause.aliases and not any(a in layout.before[j] for a in clause.aliases):
                 continue
             if any(open_[a] for a in clause.aliases):
                 grade = min(grade, MAYBE)

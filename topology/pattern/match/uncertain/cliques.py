@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.budget import Budget
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: Budget) -> Iterator[list[int]]:

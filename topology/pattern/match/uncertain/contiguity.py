@@ -10,12 +10,10 @@ it could have had last.
 from __future__ import annotations
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.order import before, before_by_key, negated
 from topology.pattern.store.entry import Entry
-
-GREEDY_LOOP, SUCCESSOR, LOOP = 0, 1, 2
-"""Which component an event goes to that fits several: the lower."""
 
 
 def taken_otherwise(case: Case) -> int:

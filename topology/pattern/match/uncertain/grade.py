@@ -15,23 +15,21 @@ negation; for the rest O(members) for each event around that its components are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.compile.grading import MAYBE, NO, YES
-from topology.pattern.compile.scope import Environment
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.contiguity import taken_otherwise
 from topology.pattern.match.uncertain.endings import ended
 from topology.pattern.match.uncertain.joining import joined
-from topology.pattern.match.uncertain.layout import Layout
 from topology.pattern.match.uncertain.negations import blocked
 from topology.pattern.match.uncertain.order import at_most, before_by_key, is_settled, negated
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
-from topology.pattern.tree.normal_form import NormalForm
 
 
 class Grading:
@@ -39,12 +37,8 @@ class Grading:
 
     __slots__ = ("layouts",)
 
-    def __init__(
-        self,
-        form: NormalForm,
-        environment: Environment,
-    ) -> None:
-        self.layouts = [Layout(form, a, environment) for a in form.alternatives]
+    def __init__(self, layouts: Sequence[Layout]) -> None:
+        self.layouts = layouts
 
     def confidence(self, place: Place, match: Match, error_ns: int) -> str:
         """Of a match by reference times, or of one that is possible."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
+from topology.pattern.match.layout import NegationGap
 from topology.pattern.match.uncertain.case import Case
-from topology.pattern.match.uncertain.layout import Gap
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key, negated
 from topology.pattern.store.entry import Entry
 
@@ -21,7 +21,7 @@ def blocked(case: Case) -> int:
     return worst
 
 
-def _blocked(case: Case, number: int, gap: Gap) -> int:
+def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     low = [entry for j in gap.left for entry in case.bound[j]]
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
@@ -31,7 +31,7 @@ def _blocked(case: Case, number: int, gap: Gap) -> int:
         grade = _between(case, low, high, entry)
         if grade > worst and gap.strict:
             grade = min(grade, _is_next(case, low, high, entry))
-        if grade > worst and gap.clauses:
+        if grade > worst and (gap.ties or gap.own):
             grade = min(grade, _satisfies(case, gap, entry))
         worst = max(worst, grade)
         if worst == YES:
@@ -77,11 +77,11 @@ def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> i
     return grade
 
 
-def _satisfies(case: Case, gap: Gap, entry: Entry) -> int:
+def _satisfies(case: Case, gap: NegationGap, entry: Entry) -> int:
     binding = case.layout.binding(case.bound)
     binding[gap.slot] = [entry]
     grade = YES
-    for slots, asks_for_null, graded in gap.clauses:
-        if asks_for_null or all(binding[slot] for slot in slots):
-            grade = min(grade, graded(binding))
+    for tie in (*gap.own, *gap.ties):
+        if all(binding[slot] for slot in tie.needed):
+            grade = min(grade, tie.graded(binding))
     return grade

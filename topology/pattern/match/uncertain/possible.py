@@ -22,20 +22,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.compile.grading import NO, YES
-from topology.pattern.compile.scope import Environment
+from topology.pattern.match.budget import Budget
 from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.tactics.budget import Budget
+from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.cliques import cliques
 from topology.pattern.match.uncertain.grade import valid
-from topology.pattern.match.uncertain.layout import Clause, Layout
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import Index
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import Alternative, NormalForm
 
 Bound = list[tuple[Entry, ...]]
 
@@ -43,25 +42,23 @@ Bound = list[tuple[Entry, ...]]
 class Possible:
     __slots__ = ("_limit", "_plans", "_within_ns")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        environment: Environment,
-    ) -> None:
-        self._plans = [Plan(form, a, environment) for a in form.alternatives]
-        self._limit = form.query.limit
-        self._within_ns = form.query.within_ns
+    def __init__(self, layouts: Sequence[Layout]) -> None:
+        self._plans = [Plan(layout) for layout in layouts]
+        self._limit = layouts[0].query.limit
+        self._within_ns = layouts[0].within_ns
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
         budget = Budget(self._limit)
-        found: list[tuple[int, Match]] = []
+        found: list[Match] = []
+        sure: list[Match] = []
         for plan in self._plans:
-            search = Search(plan, place, anchor, error_ns, budget, self._limit)
+            search = SetSearch(plan, place, anchor, error_ns, budget)
             search.go()
-            found += search.maximal() if plan.takes_largest else search.found
+            found += maximal(search.found) if plan.takes_largest else search.found
+            sure += search.sure
         if self._plans[0].layout.matches == "one":
-            found = [(grade, match) for grade, match in found if not _is_beaten(match, found)]
-        matches = in_order([match for _, match in found])
+            found = [match for match in found if not _is_beaten(match, sure)]
+        matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
             overflow=len(matches) > self._limit or budget.is_spent,
@@ -71,14 +68,13 @@ class Possible:
         )
 
 
-def _is_beaten(match: Match, found: Sequence[tuple[int, Match]]) -> bool:
+def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
     """Is there for its start a sure walk of another alternative, which surely goes before?"""
     return any(
-        grade == YES
-        and other.alternative != match.alternative
+        other.alternative != match.alternative
         and other.first is match.first
         and _ends_before(other, match)
-        for grade, other in found
+        for other in sure
     )
 
 
@@ -96,75 +92,47 @@ class Plan:
 
     __slots__ = ("due", "free", "layout", "order", "prunes", "takes_largest")
 
-    def __init__(
-        self,
-        form: NormalForm,
-        alternative: Alternative,
-        environment: Environment,
-    ) -> None:
-        parts = alternative.components
-        self.layout = Layout(form, alternative, environment)
-        self.takes_largest = form.query.matches == "maximal"
+    def __init__(self, layout: Layout) -> None:
+        parts = layout.components
+        self.layout = layout
+        self.takes_largest = layout.matches == "maximal"
         self.free = [
             part.index
             for part in parts
-            if self.takes_largest and part.is_group and is_free(alternative, part)
+            if self.takes_largest and part.is_group and is_free(layout.alternative, part)
         ]
         self.order = [part.index for part in parts if part.index not in self.free]
-        self.prunes = alternative.is_linear and any(
+        self.prunes = layout.alternative.is_linear and any(
             "any" not in (part.edge, part.loop) for part in parts
         )
         self.due: list[list[Clause]] = [[] for _ in parts]
-        for clause in self.layout.clauses:
-            if clause.aliases.isdisjoint(self.free) and clause.aliases:
+        for clause in layout.clauses:
+            if clause.aliases and not any(j in self.free for j in clause.aliases):
                 self.due[max(clause.aliases, key=self.order.index)].append(clause)
 
 
-class Search:
-    """Of one unit and one alternative; `found` with the grade of each, whatever of MAXIMAL."""
+class SetSearch(Search):
+    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL."""
 
-    __slots__ = (
-        "_anchor",
-        "_bound",
-        "_budget",
-        "_error_ns",
-        "_most",
-        "_place",
-        "_plan",
-        "found",
-    )
+    __slots__ = ("_anchor", "_bound", "_error_ns", "_plan", "sure")
 
     def __init__(
-        self,
-        plan: Plan,
-        place: Place,
-        anchor: Entry,
-        error_ns: int,
-        budget: Budget,
-        limit: int,
+        self, plan: Plan, place: Place, anchor: Entry, error_ns: int, budget: Budget
     ) -> None:
+        most = budget.most if plan.takes_largest else plan.layout.query.limit
+        super().__init__(plan.layout, place, budget, most + 1)
         self._plan = plan
-        self._place = place
         self._anchor = anchor
         self._error_ns = error_ns
-        self._budget = budget
-        self._most = budget.most if plan.takes_largest else limit
         self._bound: Bound = [()] * plan.layout.count
-        self.found: list[tuple[int, Match]] = []
+        self.sure: list[Match] = []
 
     def go(self) -> None:
-        for owner in range(self._plan.layout.count):
-            index = self._place.components[self._plan.layout.number][owner]
+        for owner in range(self.layout.count):
+            index = self.place.components[self.layout.number][owner]
             at = index.position(self._anchor.key)
             if at < len(index) and index.entries[at] is self._anchor:
                 self._choose(0, owner)
-
-    def maximal(self) -> list[tuple[int, Match]]:
-        kept = {id(match) for match in maximal([match for _, match in self.found])}
-        return [(grade, match) for grade, match in self.found if id(match) in kept]
-
-    def _is_over(self) -> bool:
-        return len(self.found) > self._most or self._budget.is_spent
 
     # -- one component after the other ----------------------------------------------------------
 
@@ -176,7 +144,7 @@ class Search:
             return
         j = plan.order[at]
         for entries in self._choices(j, owner):
-            if self._is_over():
+            if self.is_over:
                 break
             self._bound[j] = entries
             if all(plan.layout.grade(clause, self._bound) for clause in plan.due[j]):
@@ -184,7 +152,7 @@ class Search:
         self._bound[j] = ()
 
     def _choices(self, j: int, owner: int) -> Iterator[tuple[Entry, ...]]:
-        layout = self._plan.layout
+        layout = self.layout
         if layout.minimum[j] == 0 and j != owner:
             yield ()
         candidates = self._candidates(j, owner)
@@ -202,12 +170,12 @@ class Search:
         self, j: int, owner: int, candidates: Sequence[Entry]
     ) -> Iterator[tuple[Entry, ...]]:
         """All subsets, in the order of keys, that go on to be possible."""
-        layout = self._plan.layout
+        layout = self.layout
         later_ns = [entry.low_ns for entry in candidates]
         for at in reversed(range(len(candidates) - 1)):
             later_ns[at] = min(later_ns[at : at + 2])
         waiting: list[tuple[tuple[Entry, ...], int]] = [((), 0)]
-        while waiting and not self._is_over():
+        while waiting and not self.is_over:
             group, since = waiting.pop()
             if len(group) >= max(1, layout.minimum[j]) and (j != owner or self._anchor in group):
                 yield group
@@ -220,13 +188,13 @@ class Search:
                     waiting.append((longer, at + 1))
 
     def _within(self, entry: Entry, group: Sequence[Entry]) -> bool:
-        within_ns = self._plan.layout.within_ns
+        within_ns = self.layout.within_ns
         return all(
             at_most(entry, one, within_ns) and at_most(one, entry, within_ns) for one in group
         )
 
     def _candidates(self, j: int, owner: int) -> list[Entry]:
-        if j == owner and self._plan.layout.maximum[j] == 1:
+        if j == owner and self.layout.maximum[j] == 1:
             cut = [self._anchor]
         else:
             cut = self._cut(j, owner)
@@ -235,18 +203,18 @@ class Search:
         return [entry for entry in cut if self._is_compatible(entry, j)]
 
     def _cut(self, j: int, owner: int) -> list[Entry]:
-        layout, anchor = self._plan.layout, self._anchor
-        index = self._place.components[layout.number][j]
+        layout, anchor = self.layout, self._anchor
+        index = self.place.components[layout.number][j]
         span_ns = layout.within_ns + 2 * self._error_ns
-        if layout.by_start:
-            low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
-        else:
+        if layout.by_end:
             low, high = index.before_time(anchor.time_ns - span_ns), index.behind(anchor.key)
+        else:
+            low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
         return [entry for entry in index.entries[low:high] if j == owner or entry is not anchor]
 
     def _is_compatible(self, entry: Entry, j: int) -> bool:
         """With all that is chosen: another event, in an order and a window that can be."""
-        self._budget.steps += 1
+        self.budget.steps += 1
         return all(
             self._goes_with(one, i, entry, j)
             for i, entries in enumerate(self._bound)
@@ -256,19 +224,19 @@ class Search:
     def _goes_with(self, one: Entry, i: int, entry: Entry, j: int) -> bool:
         if one is entry or not self._within(entry, (one,)):
             return False
-        return _may_follow(self._plan.layout, one, i, entry, j)
+        return _may_follow(self.layout, one, i, entry, j)
 
     def _skips(self, entries: tuple[Entry, ...], j: int, later_ns: int) -> Entry | None:
         """What the step into the last of these surely passes over though it must be taken. What
         is chosen after these is behind it, or at `later_ns` or later."""
-        layout = self._plan.layout
+        layout = self.layout
         if not self._plan.prunes:
             return None
         bound = [*self._bound]
         bound[j] = entries
         if sum(map(len, bound)) < 2:
             return None
-        case, newest = Case(layout, self._place, bound, self._error_ns), entries[-1]
+        case, newest = Case(layout, self.place, bound, self._error_ns), entries[-1]
         edges = case.edges(j, newest)
         if layout.matches == "one":
             ways = [k for k in range(j + 1) if not self._may_be_strict(k)]
@@ -285,13 +253,13 @@ class Search:
         return None
 
     def _may_be_strict(self, k: int) -> bool:
-        part = self._plan.layout.components[k]
+        part = self.layout.components[k]
         return "strict" in (part.edge, part.loop)
 
     def _passed(self, case: Case, index: Index, newest: Entry, later_ns: int) -> Iterator[Entry]:
         """Events, no members, that surely lie before the newest; no member can lie between."""
         for other in case.around(index, case.first.time_ns, newest.time_ns):
-            self._budget.steps += 1
+            self.budget.steps += 1
             before_all = other.high_ns < later_ns or other.high_ns == other.low_ns == later_ns
             if before_all and other not in case.slots_of and self._is_passed(other, newest, case):
                 yield other
@@ -317,7 +285,7 @@ class Search:
         if plan.layout.count == len(plan.free) and not nodes:
             return
         together = [[self._go_together(one, other) for other in nodes] for one in nodes]
-        for clique in cliques(together, self._budget):
+        for clique in cliques(together, self.budget):
             chosen = [nodes[at] for at in clique]
             if owner in plan.free and (owner, self._anchor) not in chosen:
                 continue
@@ -331,20 +299,23 @@ class Search:
     def _suits(self, entry: Entry, j: int) -> bool:
         bound: list[Sequence[Entry]] = [*self._bound]
         bound[j] = (entry,)
-        layout = self._plan.layout
+        layout = self.layout
         return all(layout.grade(clause, bound) for clause in layout.clauses if j in clause.aliases)
 
     def _go_together(self, one: tuple[int, Entry], other: tuple[int, Entry]) -> bool:
         return self._goes_with(one[1], one[0], other[1], other[0])
 
     def _finish(self) -> None:
-        layout = self._plan.layout
+        layout = self.layout
         if not any(self._bound):
             return
-        self._budget.steps += 1
-        grade = valid(Case(layout, self._place, self._bound, self._error_ns), is_nominal=False)
+        self.budget.steps += 1
+        grade = valid(Case(layout, self.place, self._bound, self._error_ns), is_nominal=False)
         if grade > NO:
-            self.found.append((grade, Match(layout.number, tuple(self._bound))))
+            match = Match(layout.number, tuple(self._bound))
+            self.found.append(match)
+            if grade == YES:
+                self.sure.append(match)
 
 
 def _may_follow(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:

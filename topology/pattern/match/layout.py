@@ -1,0 +1,214 @@
+"""An alternative laid out for whoever looks for its matches, or says how sure one is.
+
+Every condition is there twice: as it is by reference times, in two values that matter (it holds, or
+not), and graded, in three, for times that are known between two ends. An error of 0 is the special
+case in which both say the same; the first is what the tactics ask, as it costs a tenth.
+
+A binding has the slots of the components and then those of the negations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from topology.pattern.compile import expression
+from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.compile.grading import YES, grade
+from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree import syntax
+from topology.pattern.tree.normal_form import (
+    Alternative,
+    Blocker,
+    Component,
+    NormalForm,
+    Predicate,
+    asks_for_null,
+)
+from topology.pattern.tree.syntax import UNBOUNDED, Expr
+from topology.pattern.tree.timed import looks_at_time
+from topology.pattern.tree.walk import aliases, walk
+
+NO_MAXIMUM: Final = 1 << 62
+
+GREEDY_LOOP: Final = 0
+SUCCESSOR: Final = 1
+LOOP: Final = 2
+"""Which component an event goes to that fits several: the lower."""
+
+Graded = Callable[[Binding], int]
+
+
+class Clause:
+    """A predicate. `settled_at`: the one component whose every step tests it, or -1 if that
+    depends on the run. `in_doubt`: it looks at times, or at the order in a group, so that what
+    holds by reference times may not hold. `for_each`: it says something of each element, and what
+    fails it fails it in any larger match."""
+
+    __slots__ = (
+        "aliases",
+        "condition",
+        "for_each",
+        "graded",
+        "in_doubt",
+        "looks_at_time",
+        "names_optional",
+        "settled_at",
+        "skips_absent",
+        "whole",
+    )
+
+    def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
+        self.condition: Condition = expression.condition(predicate.expr, scope)
+        self.graded: Graded = grade(predicate.expr, scope)
+        self.aliases = tuple(sorted(predicate.aliases))
+        self.whole = tuple(sorted(predicate.whole))
+        self.skips_absent = predicate.skips_absent
+        self.names_optional = any(alternative.components[a].is_optional for a in self.aliases)
+        static = alternative.is_linear and not self.whole and not self.names_optional
+        self.settled_at = self.aliases[-1] if static and self.aliases else -1
+        self.looks_at_time = looks_at_time(predicate.expr)
+        over_groups = not scope.groups.isdisjoint(self.aliases)
+        by_order = over_groups and _looks_at_groups(predicate.expr)
+        self.in_doubt = self.looks_at_time or by_order
+        self.for_each = not by_order
+
+
+class Until:
+    """Of a group. `alone`: it says of an event whether it ends the group, whatever went before."""
+
+    __slots__ = ("alone", "condition", "looks_at_time")
+
+    def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
+        self.condition: Condition = expression.until(expr, scope)
+        self.looks_at_time = looks_at_time(expr)
+        plain = aliases(expr) == {part.alias} and not _looks_at_groups(expr)
+        self.alone: Graded | None = grade(expr, scope) if plain else None
+
+
+class Tie:
+    """A condition on a negated event. `needed`: the components that it must find there to be one;
+    none where it asks for NULL. `is_own`: it names no other, so the index has seen to it, by
+    reference times."""
+
+    __slots__ = ("condition", "graded", "is_own", "needed")
+
+    def __init__(self, expr: Expr, blocker: Blocker, scope: Scope) -> None:
+        others = aliases(expr) - {blocker.alias}
+        slots = () if asks_for_null(expr) else sorted(scope.slots[alias] for alias in others)
+        self.needed = tuple(slots)
+        self.is_own = not others
+        self.condition: Condition = expression.condition(expr, scope)
+        self.graded: Graded = grade(expr, scope)
+
+
+class NegationGap:
+    """A negation. `left` and `right`: all components on either side, not the nearest alone.
+    `ties` are the conditions that tie it to the match, `own` those on it alone; one that names an
+    alias the alternative lacks is none, unless it asks for NULL. `looks_at_time`: its index is
+    kept by a condition on its own time."""
+
+    __slots__ = ("left", "looks_at_time", "number", "own", "right", "slot", "strict", "ties")
+
+    def __init__(self, number: int, blocker: Blocker, layout: Layout, scope: Scope) -> None:
+        self.number = number
+        self.slot = layout.count + number
+        self.strict = blocker.strict
+        left = blocker.left.union(*(layout.before[j] for j in blocker.left))
+        right = blocker.right.union(*(layout.after[j] for j in blocker.right))
+        self.left = tuple(sorted(left))
+        self.right = tuple(sorted(right))
+        ties = [
+            Tie(expr, blocker, scope)
+            for expr in blocker.predicates
+            if asks_for_null(expr) or aliases(expr) <= scope.slots.keys()
+        ]
+        self.ties = [tie for tie in ties if not tie.is_own]
+        self.own = [tie for tie in ties if tie.is_own]
+        self.looks_at_time = any(
+            looks_at_time(expr) and aliases(expr) <= {blocker.alias} for expr in blocker.predicates
+        )
+
+
+class Layout:
+    """`before[j]` and `after[j]`: the components that stand before and behind component j."""
+
+    __slots__ = (
+        "after",
+        "alternative",
+        "before",
+        "by_key",
+        "clauses",
+        "components",
+        "count",
+        "gaps",
+        "matches",
+        "maximum",
+        "minimum",
+        "number",
+        "query",
+        "slots",
+        "splits_by_time",
+        "untils",
+        "within_ns",
+    )
+
+    def __init__(
+        self, form: NormalForm, alternative: Alternative, environment: Environment
+    ) -> None:
+        parts = alternative.components
+        scope = Scope.of(alternative, environment)
+        self.query = form.query
+        self.alternative = alternative
+        self.number = alternative.number
+        self.components = parts
+        self.count = len(parts)
+        self.slots = len(parts) + len(alternative.blockers)
+        self.matches = form.query.matches
+        self.by_key = form.query.ties == "key"
+        self.within_ns = form.query.within_ns
+        self.splits_by_time = ("time",) in form.same
+        self.minimum = [part.minimum for part in parts]
+        self.maximum = [NO_MAXIMUM if p.maximum == UNBOUNDED else p.maximum for p in parts]
+        self.before = [tuple(sorted(part.before)) for part in parts]
+        self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
+        self.clauses = [Clause(each, alternative, scope) for each in alternative.predicates]
+        self.untils = [None if p.until is None else Until(p, p.until, scope) for p in parts]
+        self.gaps = [
+            NegationGap(k, each, self, scope) for k, each in enumerate(alternative.blockers)
+        ]
+
+    @property
+    def by_end(self) -> bool:
+        """Its units are end events, else start events."""
+        return self.query.strategy == "any"
+
+    def binding(self, bound: Sequence[Sequence[Entry]]) -> Binding:
+        return [*bound, *[()] * (self.slots - self.count)]
+
+    def grade(self, clause: Clause, bound: Sequence[Sequence[Entry]]) -> int:
+        if clause.skips_absent and not all(bound[j] for j in clause.aliases):
+            return YES
+        return clause.graded(self.binding(bound))
+
+
+def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:
+    """Of its alternatives."""
+    return [Layout(form, alternative, environment) for alternative in form.alternatives]
+
+
+def _looks_at_groups(expr: Expr) -> bool:
+    """Is an index in it, an aggregate, or what sees a group as a whole?"""
+    for part in walk(expr):
+        match part:
+            case syntax.Ref(index=syntax.Each() | syntax.At()):
+                return True
+            case syntax.Aggregate() | syntax.Test() | syntax.Same():
+                return True
+    return False
+
+
+def as_binding(bound: Any) -> Binding:
+    """A list of lists is a list of sequences, as long as nobody puts others in."""
+    return bound  # type: ignore[no-any-return]
