@@ -27,7 +27,8 @@ COPY requirements-build.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-build.lock
 
 COPY . .
-RUN INORDER_COMPILE=1 pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /dist . \
+RUN INORDER_COMPILE=1 pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /dist \
+        ./inorder . \
     && /opt/inorder/bin/pip install --no-cache-dir --no-deps /dist/*.whl \
     && /opt/inorder/bin/pip uninstall --yes pip
 

@@ -17,7 +17,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled lock audit clean distclean
+.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +31,10 @@ $(PY):
 	echo "no Python 3.11 to 3.13 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
 	exit 1
 
-$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml setup.py | $(PY)
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py | $(PY)
 	@echo "installing what inorder needs"
 	@$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)
@@ -63,7 +63,7 @@ services: # Java, Maven, Redis and PostgreSQL, for the tests that need them
 	@infra/ensure.sh
 
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
-	@$(PY) -m infra.spark >/dev/null
+	@$(PY) -m cli.spark.jars >/dev/null
 
 spark-test: $(DEV) spark-setup ## the tests of the Spark room (ARGS=...)
 	@$(PY) -m pytest -m spark $(ARGS)
@@ -127,10 +127,13 @@ laws: $(DEV) ## patterns over ten thousand seeded streams and more, and what els
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)
 
+wheels: $(DEV) ## both distributions, inorder and inorder-engine, into dist/
+	@infra/wheels.sh $(PY)
+
 # Pins stay as they are where pyproject.toml allows; LOCK_ARGS=--upgrade renews them.
 LOCK_ARGS ?=
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
-    --python-version 3.11 --no-emit-index-url --no-emit-find-links \
+    --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-emit-package inorder \
     --custom-compile-command "make lock" $(LOCK_ARGS)
 
 lock: $(DEV) ## requirements*.lock anew from pyproject.toml

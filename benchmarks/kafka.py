@@ -27,7 +27,8 @@ from benchmarks.race import Program, Spent, run
 from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
-from infra.kafka import create_topic, missing, new_broker
+from cli.local.kafka import create_topic
+from infra.kafka import missing, new_broker
 
 QUICK_RECORDS: Final = 100_000
 FULL_RECORDS: Final = 300_000

@@ -19,7 +19,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from infra.process import NotReady, Process
+from cli.local.process import NotReady, Process
 
 SAMPLE_S: Final = 0.05
 ASK_TIMEOUT_S: Final = 10.0

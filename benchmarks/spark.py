@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-import infra.spark
+import cli.spark.jars
 from benchmarks.tables import Page
 from infra.kafka import missing, new_broker
 
@@ -39,7 +39,7 @@ PARTS: Final = ("crowd", "slow", "clock", "throughput")
 def command(full: bool, seconds: int | None, only: tuple[str, ...], markdown: Path | None) -> None:
     """Watermarks on the raw and the ordered topic; rows per second of each job."""
     page = Page(markdown)
-    absent = infra.spark.missing() or missing()
+    absent = cli.spark.jars.missing() or missing()
     if absent:
         page.say(f"left out: {absent}")
         return

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from benchmarks.tables import Page, Table, thousands
-from infra.embedded import EmbeddedBroker
+from cli.local.embedded import EmbeddedBroker
 from inorder.sync.keys import GivenKey, Key, KeyRing
 from inorder.sync.packet import KIND_AT, NO_SEAL, REPORT, REQ, RSP, SIZE, Packet, body, parse
 from inorder.sync.reason import Reason

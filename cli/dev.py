@@ -1,10 +1,10 @@
 """`inorder dev`: broker, topics and worker in one command, until Ctrl-C. To try things on.
 
 The broker is librdkafka's in this process (`--broker embedded`: no Java; its limits are in
-`infra.embedded`), or a real Kafka from Maven jars (`--broker kafka`: Java 17), on 127.0.0.1:9092
-where that is free. Either is empty at the start and gone at the end, and so is the worker's state.
-The worker is the one of `inorder worker`, with all stages. Without a file the topology is
-`TOPOLOGY`. Copies of topics are as many as one broker can have, whatever the file says.
+`cli.local.embedded`), or a real Kafka from Maven jars (`--broker kafka`: Java 17), on
+127.0.0.1:9092 where that is free. Either is empty at the start and gone at the end, and so is the
+worker's state. The worker is the one of `inorder worker`, with all stages. Without a file the
+topology is `TOPOLOGY`. Copies of topics are as many as one broker can have, whatever the file says.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from agents.kafka.declared import declared
 from agents.kafka.security import without_security
 from agents.kafka.topics import TopicsUnavailable, create
 from cli import worker
+from cli.local import kafka
+from cli.local.embedded import EmbeddedBroker
+from cli.local.kafka import KafkaBroker
+from cli.local.maven import JarsUnavailable
+from cli.local.ports import free_or_other, free_ports
+from cli.local.process import NotReady
 from cli.serving import http_option, listening
 from cli.topology_file import Refused, load
-from infra import kafka
-from infra.embedded import EmbeddedBroker
-from infra.kafka import KafkaBroker
-from infra.maven import JarsUnavailable
-from infra.ports import free_or_other, free_ports
-from infra.process import NotReady
 from topology.config import Topology
 
 TOPOLOGY: Final = """\

@@ -90,7 +90,7 @@ class Commands(click.Group):
             from cli.topology_file import Refused
 
             raise Refused(
-                f"{error.name} is not installed; pip install 'inorder[{extra}]'"
+                f"{error.name} is not installed; pip install 'inorder-engine[{extra}]'"
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -103,6 +103,6 @@ class Commands(click.Group):
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "INORDER"},
 )
-@click.version_option(package_name="inorder")
+@click.version_option(package_name="inorder-engine")
 def main() -> None:
     """Puts events of many machines back in order, and says how sure it is."""

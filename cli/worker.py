@@ -19,6 +19,7 @@ from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
+from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.program import PROGRAM
 from cli.serving import http_option, listening
@@ -30,7 +31,6 @@ from cli.topology_file import (
     redis_option,
     topology_option,
 )
-from infra.embedded import EmbeddedBroker
 from topology.config import Topology
 
 log = logging.getLogger("inorder.worker")

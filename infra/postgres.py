@@ -23,9 +23,9 @@ from typing import Final
 
 import psycopg
 
-from infra.ports import LOOPBACK, free_ports
-from infra.process import NotReady, Process
-from infra.server import Server
+from cli.local.ports import LOOPBACK, free_ports
+from cli.local.process import NotReady, Process
+from cli.local.server import Server
 
 SERVER_USER: Final = "postgres"
 """Whom Debian's package makes; any but root would do."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import redis
 
-from infra.ports import LOOPBACK, free_ports
-from infra.process import Process
-from infra.server import Server
+from cli.local.ports import LOOPBACK, free_ports
+from cli.local.process import Process
+from cli.local.server import Server
 
 START_TIMEOUT_S = 20.0
 MAX_MEMORY = "256mb"

@@ -9,6 +9,10 @@ fail() { echo "no release: $*" >&2; exit 1; }
 
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "pyproject.toml has no version like 1.2.3"
+for other in "inorder/pyproject.toml:^version = \"$version\"$" \
+    "inorder/__init__.py:^__version__ = \"$version\"$" "pyproject.toml:\"inorder==$version\""; do
+    grep --quiet "${other#*:}" "${other%%:*}" || fail "${other%%:*} is of another version than $version"
+done
 [[ -z $(git status --porcelain) ]] || fail "commit or stash first: the tree is not clean"
 [[ $(git branch --show-current) == main ]] || fail "releases are made from main"
 ! git rev-parse --quiet --verify "refs/tags/v$version" >/dev/null || fail "v$version is there already"
@@ -19,5 +23,6 @@ sections=$(sed -n "/^## \[Unreleased\]/,/^## \[$version\]/p" CHANGELOG.md | grep
 
 [[ ${1:-} != --dry-run ]] || { echo "v$version could be released"; exit 0; }
 make test
+make wheels
 git tag --annotate "v$version" --message "inorder $version"
-echo "tagged v$version; push it with: git push origin v$version"
+echo "tagged v$version, wheels are in dist/; push it with: git push origin v$version"

@@ -13,8 +13,8 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from cli.local.process import Process
 from cli.program import PROGRAM
-from infra.process import Process
 
 ROOT = Path(__file__).parents[1]
 ASK_TIMEOUT_S = 5.0

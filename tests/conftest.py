@@ -19,11 +19,12 @@ from hypothesis import settings
 import infra.kafka
 import infra.postgres
 import infra.redis
-from infra.embedded import EmbeddedBroker
-from infra.kafka import ContainerBroker, KafkaBroker
-from infra.lock import exclusive
+from cli.local.embedded import EmbeddedBroker
+from cli.local.kafka import KafkaBroker
+from cli.local.lock import exclusive
+from cli.local.process import sweep
+from infra.kafka import ContainerBroker
 from infra.postgres import PostgresServer
-from infra.process import sweep
 from infra.redis import RedisServer
 from tests import progress
 from tests.services import SharedKafka, UniqueName, require
@@ -128,7 +129,7 @@ def own_postgres(tmp_path: Path) -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """The Kafka inside the process; its limits are in infra/embedded.py."""
+    """The Kafka inside the process; its limits are in cli/local/embedded.py."""
     with EmbeddedBroker() as broker:
         yield broker
 

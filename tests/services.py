@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from infra.kafka import create_topic
+from cli.local.kafka import create_topic
 
 UniqueName = Callable[[str], str]
 """From a short word to a name that no other test uses, fit for a Kafka topic."""

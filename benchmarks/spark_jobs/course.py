@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-import infra.spark
+import cli.spark.jars
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from benchmarks.backlog import Setting, produce
 from benchmarks.race import ROOT
 from benchmarks.workloads import crowd
-from infra.process import NotReady, Process
+from cli.local.process import NotReady, Process
 from topology.config import parse
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def session(folder: Path, **settings: str) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    spark = new_session("inorder benchmarks", infra.spark.jars(), {**SETTINGS, **own, **settings})
+    spark = new_session(
+        "inorder benchmarks", cli.spark.jars.jars(), {**SETTINGS, **own, **settings}
+    )
     try:
         yield spark
     finally:

@@ -28,7 +28,7 @@ from confluent_kafka import Producer
 from benchmarks.race import cpu_seconds
 from benchmarks.spark_jobs.course import Course
 from benchmarks.tables import Table, count, thousands
-from infra.kafka import create_topic
+from cli.local.kafka import create_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

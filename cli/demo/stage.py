@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from agents.kafka.security import without_security
 from cli.demo.patience import STILL_S, Patience
+from cli.local.embedded import EmbeddedBroker
+from cli.local.ports import free_ports
 from cli.program import PROGRAM
-from infra.embedded import EmbeddedBroker
-from infra.ports import free_ports
 
 TOPOLOGY: Final = """\
 # Three brokers of a recorded cluster are the sources of one stream; two clocks are wrong.

@@ -16,9 +16,9 @@ import click
 from agents.kafka.brokers import BrokersUnavailable
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, security
+from cli.local.maven import JarsUnavailable
+from cli.spark import jars
 from cli.topology_file import Refused, brokers_option, load, topology_option
-from infra import spark as infra_spark
-from infra.maven import JarsUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,7 +171,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 
 
 def _require_spark() -> None:
-    absent = infra_spark.missing()
+    absent = jars.missing()
     if absent is not None:
         raise Refused(absent)
 

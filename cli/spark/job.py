@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.kafka_options import reached
+from cli.spark.jars import jars, postgres_jars
 from cli.spark.kafka import java_settings
 from cli.topology_file import Refused
-from infra.spark import jars, postgres_jars
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs import JOBS, Table, Wanted

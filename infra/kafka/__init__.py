@@ -1,8 +1,8 @@
-"""A real Kafka for tests, benchmarks and chaos.
+"""A real Kafka for tests, benchmarks and chaos, from what the machine has.
 
-`KafkaBroker` runs from Maven jars and needs Java 17; `ContainerBroker` is the same
-for a machine that has a Docker engine and no Java. `new_broker` takes what is
-there, `missing` says what is not.
+`KafkaBroker` runs from Maven jars and needs Java 17 (`cli.local.kafka`); `ContainerBroker` is the
+same for a machine that has a Docker engine and no Java. `new_broker` takes what is there,
+`missing` says what is not.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.kafka import container, jars
-from infra.kafka.broker import KafkaBroker
-from infra.kafka.client import create_topic
+from cli.local.kafka import KafkaBroker, jars
+from infra.kafka import container
 from infra.kafka.container import ContainerBroker
 
-__all__ = ["ContainerBroker", "KafkaBroker", "create_topic", "missing", "new_broker"]
+__all__ = ["ContainerBroker", "missing", "new_broker"]
 
 
 def missing() -> str | None:

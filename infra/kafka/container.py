@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
-from infra.kafka import settings
-from infra.kafka.client import answers, create_topic
-from infra.kafka.jars import VERSION
-from infra.poll import wait_until
-from infra.ports import LOOPBACK, free_ports
-from infra.server import Server
+from cli.local.kafka import settings
+from cli.local.kafka.client import answers, create_topic
+from cli.local.kafka.jars import VERSION
+from cli.local.poll import wait_until
+from cli.local.ports import LOOPBACK, free_ports
+from cli.local.server import Server
 
 IMAGE = f"apache/kafka:{VERSION}"
 START_TIMEOUT_S = 120.0

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from infra.maven import JarsUnavailable
-from infra.spark import jars, postgres_jars
+from cli.local.maven import JarsUnavailable
+from cli.spark.jars import jars, postgres_jars
 
 ROOT: Final = Path(__file__).parents[2]
 OUT: Final = Path("dist/spark")
-ROOMS: Final = ("topology", "agents", "spark_analytics", "infra", "cli")
+ROOMS: Final = ("inorder", "topology", "agents", "producers", "spark_analytics", "cli")
 NOT_FILES: Final = {".pyc", ".so"}
 """Made on this machine, for it."""
 
@@ -37,7 +37,7 @@ def build(folder: Path) -> list[Path]:
     """The files that were written."""
     folder.mkdir(parents=True, exist_ok=True)
     application = folder / APPLICATION
-    shutil.copyfile(ROOT / "cli" / "spark_application.py", application)
+    shutil.copyfile(ROOT / "cli" / "spark" / "application.py", application)
     zipped = folder / ZIPPED
     with ZipFile(zipped, "w", ZIP_DEFLATED) as archive:
         for file in _files():

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.partition_queue import Batch
-from infra.embedded import PARTITIONS
+from cli.local.embedded import PARTITIONS
 
 PATIENCE_S = 30.0
 

@@ -20,7 +20,7 @@ import pytest
 from agents import supervisor as supervising
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
-from infra.ports import free_ports
+from cli.local.ports import free_ports
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))
 PATIENCE_S = 30.0

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.kafka import BARE, CONTENDERS, FAUST, OURS, prepare, table_of
 from benchmarks.race import Spent, cpu_seconds
-from infra.process import Process
+from cli.local.process import Process
 from tests.services import SharedKafka
 
 BUSY_PARENT = """

@@ -11,8 +11,8 @@ import pytest
 
 import agents.kafka.brokers
 from agents.exits import Exit
+from cli.local.ports import LOOPBACK, free_ports
 from cli.main import COMMANDS, HIDDEN, Commands, main
-from infra.ports import LOOPBACK, free_ports
 from tests.cli.invoking import TOPOLOGY, inorder
 
 DOCS = Path(__file__).parents[2] / "docs"

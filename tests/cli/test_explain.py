@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.explain import told
-from infra.ports import free_ports
+from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 
 MS = 1_000_000

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.embedded import EmbeddedBroker
+from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import Answer, inorder
 from tests.services import UniqueName
 from topology.config import StreamConfig, parse

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.exits import Exit
-from infra.ports import LOOPBACK, free_ports
+from cli.local.ports import LOOPBACK, free_ports
 from tests.cli.invoking import TOPOLOGY, inorder
 from tests.command import Command
 

@@ -214,4 +214,4 @@ def test_a_command_whose_extra_is_not_installed_says_which(
     )
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.endswith(f" {absent} is not installed; pip install 'inorder[{extra}]'")
+    assert line.endswith(f" {absent} is not installed; pip install 'inorder-engine[{extra}]'")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import agents.kafka.brokers
+from cli.local.embedded import EmbeddedBroker
+from cli.local.ports import free_ports
 from cli.produce import MAX_TOLD
-from infra.embedded import EmbeddedBroker
-from infra.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.inorder.records import read_events
 from tests.services import UniqueName

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.embedded import EmbeddedBroker
+from cli.local.embedded import EmbeddedBroker
 from tests.cli.invoking import Answer, inorder
 from tests.inorder.records import headers_of, read_messages
 from tests.services import UniqueName

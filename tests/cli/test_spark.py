@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import infra.spark
+import cli.spark.jars
 from cli.main import main
 from tests.command import ROOT
 from tests.services import require
@@ -33,7 +33,7 @@ REFUSED = [
 @pytest.mark.spark
 @pytest.mark.parametrize(("words", "told"), REFUSED)
 def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) -> None:
-    require(infra.spark.missing())
+    require(cli.spark.jars.missing())
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
     options = ["--topology", str(file), "--brokers", "127.0.0.1:1", "--out", str(tmp_path)]

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import agents.kafka.brokers
+from cli.local.embedded import EmbeddedBroker
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
 from cli.main import MODULES
-from infra.embedded import EmbeddedBroker
-from infra.poll import wait_until
-from infra.ports import free_ports
 from inorder.sync.client import SyncClient
 from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from agents.dump import _event_line
+from cli.local.embedded import EmbeddedBroker
 from cli.recording.lines import LineReader, read_lines, reading_of
 from cli.recording.row import Row
-from infra.embedded import EmbeddedBroker
 from inorder.contract import MAX_INT64, UNIT_NS
 from tests.cli.invoking import inorder
 from tests.inorder.records import read_events

@@ -27,8 +27,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from infra.kafka import KafkaBroker, jars
-from infra.poll import wait_until
+from cli.local.kafka import KafkaBroker, jars
+from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.end_to_end.worker import Worker, running

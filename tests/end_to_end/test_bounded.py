@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads.rows import Row
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle

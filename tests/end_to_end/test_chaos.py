@@ -21,7 +21,8 @@ import pytest
 
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
-from infra.kafka import ContainerBroker, KafkaBroker
+from cli.local.kafka import KafkaBroker
+from infra.kafka import ContainerBroker
 from infra.redis import RedisServer
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-import infra.kafka
-from infra.poll import wait_until
+import cli.local.kafka
+from cli.local.poll import wait_until
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.services import require
@@ -75,7 +75,7 @@ def test_without_java(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_on_a_real_kafka_with_a_topology_of_ones_own(tmp_path: Path) -> None:
-    require(infra.kafka.jars.missing())
+    require(cli.local.kafka.jars.missing())
     (tmp_path / "t.yaml").write_text(
         "streams: {default: {input: mine}}\ntopics: {partitions: 2, replication: 3}\n"
     )
@@ -113,7 +113,7 @@ def readme_commands() -> tuple[str, list[str]]:
 @pytest.mark.kafka
 def test_the_first_minutes_of_the_readme(tmp_path: Path) -> None:
     """As written, but for the port where somebody else has it, and the folder of the programs."""
-    require(infra.kafka.jars.missing())
+    require(cli.local.kafka.jars.missing())
     serve, commands = readme_commands()
     program, *options = serve.split()
     assert program == ".venv/bin/inorder"

@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from benchmarks.workloads import crowd
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender
 from tests.end_to_end.replaying import run_cli

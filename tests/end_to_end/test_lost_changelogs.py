@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from agents.state.changelog import PROGRESS
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, wait_out, worker_of
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Reader

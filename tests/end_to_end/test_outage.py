@@ -16,7 +16,8 @@ from typing import Literal
 
 import pytest
 
-from infra.kafka import ContainerBroker, KafkaBroker
+from cli.local.kafka import KafkaBroker
+from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
 from tests.end_to_end.oracle import judge

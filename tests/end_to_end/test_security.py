@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from infra.kafka import KafkaBroker, jars
+from cli.local.kafka import KafkaBroker, jars
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import SPLIT, settle

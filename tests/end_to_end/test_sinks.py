@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.workloads import crowd
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from infra.kafka import KafkaBroker
-from infra.poll import wait_until
+from cli.local.kafka import KafkaBroker
+from cli.local.poll import wait_until
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.waiting import Emitted

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient
 import infra.kafka
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from infra.poll import wait_until
-from infra.ports import free_ports
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.replaying import run_cli

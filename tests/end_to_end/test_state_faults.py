@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from benchmarks.workloads import crowd
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from infra.redis import RedisServer
 from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, numbered, send_all, wait_out, worker_of
 from tests.end_to_end.oracle import judge

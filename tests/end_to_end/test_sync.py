@@ -17,8 +17,9 @@ import pytest
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from infra.kafka import ContainerBroker, KafkaBroker
-from infra.poll import wait_until
+from cli.local.kafka import KafkaBroker
+from cli.local.poll import wait_until
+from infra.kafka import ContainerBroker
 from inorder.anchored_clock import AnchoredClock
 from inorder.sequenced import SequencedProducer
 from inorder.sync.client import SyncClient

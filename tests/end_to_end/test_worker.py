@@ -14,8 +14,9 @@ import pytest
 
 from agents.exits import Exit
 from benchmarks.workloads import crowd
-from infra.kafka import ContainerBroker, KafkaBroker
-from infra.poll import wait_until
+from cli.local.kafka import KafkaBroker
+from cli.local.poll import wait_until
+from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import judge
 from tests.end_to_end.records import Sender, contract, read_all, send

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from tests.command import Command
 
 READY_TIMEOUT_S = 60.0

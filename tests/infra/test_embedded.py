@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from infra.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import UniqueName
 
 READ_TIMEOUT_S = 20.0

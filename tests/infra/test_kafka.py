@@ -17,10 +17,11 @@ from confluent_kafka import (
 )
 
 import infra.kafka
-from infra.kafka import ContainerBroker, KafkaBroker, jars, settings
-from infra.kafka.client import answers
-from infra.poll import wait_until
-from infra.process import NotReady
+from cli.local.kafka import KafkaBroker, jars, settings
+from cli.local.kafka.client import answers
+from cli.local.poll import wait_until
+from cli.local.process import NotReady
+from infra.kafka import ContainerBroker
 from tests.services import SharedKafka, UniqueName, require
 
 READ_TIMEOUT_S = 30.0
@@ -193,7 +194,7 @@ def test_without_java_and_docker_the_remedy_is_named(
     missing = infra.kafka.missing()
     infra.kafka.container.missing.cache_clear()
     assert missing is not None
-    assert "infra/ensure.sh" in missing
+    assert "install Java 17 and Maven" in missing
     assert "docker not found" in missing
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.lock import exclusive
-from infra.ports import FIRST, LAST, free_ports
-from infra.process import NotReady, Process, sweep
+from cli.local.lock import exclusive
+from cli.local.ports import FIRST, LAST, free_ports
+from cli.local.process import NotReady, Process, sweep
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import infra.spark
+import cli.spark.jars
 from tests.services import require
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_every_place_names_the_same_spark() -> None:
-    pom = (ROOT / "infra/spark/pom.xml").read_text()
+    pom = (ROOT / "cli/spark/kafka.xml").read_text()
     pins = re.findall(r"<groupId>org.apache.spark</groupId>.*?<version>(.*?)<", pom, re.DOTALL)
-    assert pins == [infra.spark.VERSION] * 2
-    assert f'"pyspark=={infra.spark.VERSION}"' in (ROOT / "pyproject.toml").read_text()
+    assert pins == [cli.spark.jars.VERSION] * 2
+    assert f'"pyspark=={cli.spark.jars.VERSION}"' in (ROOT / "pyproject.toml").read_text()
     lock = (ROOT / "requirements-spark.lock").read_text()
-    assert f"\npyspark=={infra.spark.VERSION} " in lock
+    assert f"\npyspark=={cli.spark.jars.VERSION} " in lock
 
 
 def test_the_jars_are_brought() -> None:
-    require(infra.spark.missing())
-    names = [Path(jar).name for jar in infra.spark.jars()]
+    require(cli.spark.jars.missing())
+    names = [Path(jar).name for jar in cli.spark.jars.jars()]
     assert len(names) == 4
     assert any(name.startswith("spark-sql-kafka") for name in names)

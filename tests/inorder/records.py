@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from infra.embedded import PARTITIONS
+from cli.local.embedded import PARTITIONS
 from topology.config import HeaderConfig
 from topology.model.event import Event
 from topology.wire.header_reader import HeaderReader

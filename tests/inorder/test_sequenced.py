@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from inorder.channel import ChannelLimits, Delivery
 from inorder.failure import (
     CallbackError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.embedded import EmbeddedBroker
+from cli.local.embedded import EmbeddedBroker
 from inorder.channel import ChannelLimits
 from inorder.failure import DeliveryFailed, QueueFull
 from producers.recorded import Malformed

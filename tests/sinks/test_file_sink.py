@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sinks.files as kind
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 import sinks.redis as kind
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from infra.redis import RedisServer
 from sinks import attempts
 from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
 from sinks.runner import Runner, RunnerLimits, consumer_of

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from sinks.files import Form

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import infra.spark
+import cli.spark.jars
 from tests.services import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    require(infra.spark.missing())
+    require(cli.spark.jars.missing())
     from spark_analytics.session import new_session
 
     folder = tmp_path_factory.mktemp("spark")
@@ -44,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    jars = [*infra.spark.jars(), *infra.spark.postgres_jars()]
+    jars = [*cli.spark.jars.jars(), *cli.spark.jars.postgres_jars()]
     session = new_session("inorder tests", jars, {**SETTINGS, **own})
     gateway: Any = session.sparkContext._gateway
     yield session

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from infra.poll import wait_until
-from infra.ports import free_ports
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
 from spark_analytics.outputs import read
 from tests.cli.invoking import Answer
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-import infra.spark
+import cli.spark.jars
 from agents.kafka.declared import declared
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.topics import create
@@ -85,8 +85,8 @@ def test_arguments_that_nobody_offers_are_noticed(spark: SparkSession) -> None:
 def test_every_place_of_the_image_agrees() -> None:
     dockerfile = (FOLDER / "Dockerfile").read_text()
     spec = yaml.safe_load(MANIFESTS[0].read_text())["spec"]
-    assert spec["sparkVersion"] == infra.spark.VERSION
-    assert f"ARG SPARK=apache/spark:{infra.spark.VERSION}-" in dockerfile
+    assert spec["sparkVersion"] == cli.spark.jars.VERSION
+    assert f"ARG SPARK=apache/spark:{cli.spark.jars.VERSION}-" in dockerfile
     assert spec["mainApplicationFile"] == f"local:///opt/inorder/{package.APPLICATION}"
     assert f"cli/spark/application.py {package.APPLICATION}" in dockerfile
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
@@ -95,8 +95,8 @@ def test_every_place_of_the_image_agrees() -> None:
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
     package.build(tmp_path)
-    modules = "cli.main, cli.spark.command, cli.spark.job, infra.spark, spark_analytics.running"
-    program = f"import {modules}; print(cli.spark.job.__file__, infra.spark.__file__)"
+    modules = "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.running"
+    program = f"import {modules}; print(cli.spark.job.__file__, cli.spark.jars.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,

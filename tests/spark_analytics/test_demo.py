@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+import cli.spark.jars
 import infra.kafka
-import infra.spark
 from cli.demo.clocks import WrongClock
 from cli.program import PROGRAM
 from cli.spark.demo import plots
@@ -122,7 +122,7 @@ class TestDemo:
     pytestmark = SPARK_LONG
 
     def test_it_ends_by_itself_and_agrees(self, tmp_path: Path) -> None:
-        require(infra.spark.missing())
+        require(cli.spark.jars.missing())
         require(infra.kafka.missing())
         done = subprocess.run(
             [*PROGRAM, "spark", "demo", "--speed", "20", "--out", str(tmp_path)],

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from agents.kafka.security import read_security
+from cli.local.kafka import create_topic
 from cli.spark.kafka import java_settings
 from cli.topology_file import Refused
-from infra.kafka import create_topic
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, settle

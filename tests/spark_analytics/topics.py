@@ -14,9 +14,9 @@ from pathlib import Path
 
 from benchmarks.workloads import to_events
 from benchmarks.workloads.rows import Row
+from cli.local.poll import wait_until
+from cli.local.process import Process
 from cli.program import PROGRAM
-from infra.poll import wait_until
-from infra.process import Process
 from tests.cli.invoking import Answer, inorder
 from tests.command import ROOT
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer

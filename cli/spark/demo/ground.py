@@ -17,7 +17,7 @@ from typing import Final
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.demo.stage import TOPOLOGY, Ground, worker_on
-from infra.kafka import KafkaBroker
+from cli.local.kafka import KafkaBroker
 from topology.config import Topology, parse
 
 ONE_PARTITION: Final = TOPOLOGY.replace("partitions: 4", "partitions: 1")

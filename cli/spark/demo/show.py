@@ -22,8 +22,8 @@ import click
 from rich.console import Console, RenderableType
 from rich.live import Live as LiveTable
 
-import infra.kafka
-import infra.spark
+import cli.local.kafka
+import cli.spark.jars
 from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
@@ -31,11 +31,11 @@ from cli.demo.show import LEAD_NS, LOOK_S, Publisher
 from cli.demo.stage import DemoFailed, Ground
 from cli.demo.trouble import Injected, with_trouble
 from cli.demo.watching import Watcher
+from cli.local.maven import JarsUnavailable
+from cli.local.process import NotReady
 from cli.spark.demo import tables
 from cli.spark.demo.ground import ground, topology
 from cli.topology_file import Refused
-from infra.maven import JarsUnavailable
-from infra.process import NotReady
 from inorder.failure import ProducerError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ SETTINGS: Final = {
 @click.option("--out", default=OUT, show_default=True, metavar="DIR", help="For the plots.")
 def command(speed: float, seed: int, out: str) -> None:
     """Analyse the demo's topics live with Spark (two minutes; needs Java 17)."""
-    absent = infra.spark.missing() or infra.kafka.missing() or _no_plots()
+    absent = cli.spark.jars.missing() or cli.local.kafka.missing() or _no_plots()
     if absent is not None:
         raise Refused(absent)
     from spark_analytics.running import JobFailed
@@ -124,7 +124,7 @@ def _session(folder: Path) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    spark = new_session("inorder demo", infra.spark.jars(), {**SETTINGS, **own})
+    spark = new_session("inorder demo", cli.spark.jars.jars(), {**SETTINGS, **own})
     try:
         yield spark
     finally:

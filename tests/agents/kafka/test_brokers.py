@@ -10,8 +10,8 @@ import pytest
 import agents.kafka.brokers
 from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 from agents.kafka.security import PLAINTEXT
-from infra.embedded import EmbeddedBroker
-from infra.ports import free_ports
+from cli.local.embedded import EmbeddedBroker
+from cli.local.ports import free_ports
 
 
 @pytest.fixture(autouse=True)

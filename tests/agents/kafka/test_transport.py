@@ -21,7 +21,7 @@ from agents.kafka.application import Application, StartFailed, build_app, run
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, Batch
 from agents.kafka.transport import MAX_RESETS, PartitionReset
-from infra.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.agents.recorder import (
     PATIENCE_S,
     Recorder,

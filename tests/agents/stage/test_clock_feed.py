@@ -19,7 +19,7 @@ from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.open import open_store
 from agents.state.stores.store import StoreName
-from infra.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import SharedKafka, UniqueName
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.clock.sample import Declared, Sample

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from inorder.sync.keys import KeyRing
 from inorder.sync.packet import REPORT, REQ, SIZE, UNKNOWN_MONO, Packet, body, parse
 from producers.sync_server.server import ServerLimits, SyncServer

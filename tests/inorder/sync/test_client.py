@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from inorder.anchored_clock import AnchoredClock
 from inorder.sync import stamps
 from inorder.sync.client import SyncClient, _Talk

@@ -24,8 +24,8 @@ from typing import Any
 
 import pytest
 
+from cli.local.process import Process
 from cli.program import PROGRAM
-from infra.process import Process
 from tests.inorder.sync.far_end import truth_ns
 from tests.inorder.sync.relay import Relay
 from tests.inorder.sync.sockets import serving

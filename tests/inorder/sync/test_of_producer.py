@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from infra.embedded import EmbeddedBroker
-from infra.poll import wait_until
+from cli.local.embedded import EmbeddedBroker
+from cli.local.poll import wait_until
 from inorder.anchored_clock import AnchoredClock
 from inorder.sequenced import SequencedProducer
 from inorder.sync.client import SyncClient

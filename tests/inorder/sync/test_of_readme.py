@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import inorder.sync
-from infra.embedded import EmbeddedBroker
+from cli.local.embedded import EmbeddedBroker
 from inorder.sync.keys import KeyRing
 from tests.inorder.records import read_events
 from tests.inorder.sync.key_file import key_table

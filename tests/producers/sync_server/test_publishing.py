@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from infra.embedded import EmbeddedBroker
-from infra.poll import wait_until
+from cli.local.embedded import EmbeddedBroker
+from cli.local.poll import wait_until
 from inorder.sync.packet import REPORT, UNKNOWN_MONO, Packet
 from producers.sync_server import publishing as module
 from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 from inorder.sync import stamps
 from inorder.sync.keys import KeyRing
 from inorder.sync.packet import ACK, RSP, SIZE, TAKEN, Packet, parse

@@ -1,9 +1,9 @@
 """Spark for tests, benchmarks and the command line: pyspark and the connector's jars.
 
 pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
-(`pom.xml` beside this file) into `.cache/spark-<version>/`, about 10 MB. Spark's own
+(`kafka.xml` beside this file) into `.cache/spark-<version>/`, about 10 MB. Spark's own
 resolver (`spark.jars.packages`) is not used: it looks in places that need not be
-reachable. `python -m infra.spark` brings them and prints their paths. PostgreSQL's JDBC
+reachable. `python -m cli.spark.jars` brings them and prints their paths. PostgreSQL's JDBC
 driver (`postgres.xml`) comes the same way into `.cache/spark-postgres/`, 1 MB.
 
 Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
@@ -13,14 +13,15 @@ nothing is brought, and Maven need not be there.
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from infra.maven import Jars, JarsUnavailable
+from cli.local.maven import Jars, JarsUnavailable
 
 VERSION = "4.0.0"
 
-_JARS = Jars(Path(__file__).parent / "pom.xml", f"spark-{VERSION}")
+_JARS = Jars(Path(__file__).parent / "kafka.xml", f"spark-{VERSION}")
 _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
 
 LAUNCHED = "PYSPARK_GATEWAY_PORT"
@@ -57,3 +58,18 @@ def postgres_jars() -> list[str]:
     if absent is not None:
         raise JarsUnavailable(f"no JDBC driver of PostgreSQL: {absent}")
     return sorted(str(path) for path in _POSTGRES.brought().glob("*.jar"))
+
+
+def main() -> None:
+    """Bring the jars, and print the connector's paths by commas, as `spark.jars` wants them."""
+    absent = missing()
+    if absent is None:
+        postgres_jars()
+        print(",".join(jars()))
+    else:
+        print(absent, file=sys.stderr)
+        sys.exit(os.environ.get("CI") == "true")
+
+
+if __name__ == "__main__":
+    main()

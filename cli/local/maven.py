@@ -1,8 +1,8 @@
 """Jars from Maven, resolved once into the project's cache.
 
-A `pom.xml` names them. They land in `.cache/<name>/` at the project's root (or below
-`$INORDER_CACHE`); processes that ask at the same time wait for the first. A changed
-`pom.xml` resolves them anew.
+A `pom.xml` names them. They land in `<name>/` below `$INORDER_CACHE`; where that is not set, below
+`.cache` in a checkout and below the user's own cache elsewhere. Processes that ask at the same time
+wait for the first. A changed `pom.xml` resolves them anew.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from infra.lock import exclusive
+from cli.local.lock import exclusive
 
 RESOLVE_TIMEOUT_S = 600.0
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class JarsUnavailable(RuntimeError):
@@ -34,11 +34,10 @@ class Jars:
         absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
         if not absent or (absent == ["mvn"] and self._is_resolved()):
             return None
-        return f"{' and '.join(absent)} not found; run infra/ensure.sh or install Java 17 and Maven"
+        return f"{' and '.join(absent)} not found; install Java 17 and Maven"
 
     def folder(self) -> Path:
-        root = os.environ.get("INORDER_CACHE")
-        return (Path(root) if root else ROOT / ".cache") / self._name
+        return _cache() / self._name
 
     def brought(self) -> Path:
         """The folder that holds them; brings them first where they are not there yet."""
@@ -73,3 +72,12 @@ class Jars:
                 f"Maven could not resolve {self._pom}:\n{done.stdout}{done.stderr}"
             )
         shutil.copyfile(self._pom, folder / "pom.xml")  # last: it says that all is there
+
+
+def _cache() -> Path:
+    if named := os.environ.get("INORDER_CACHE"):
+        return Path(named)
+    if (ROOT / "Makefile").exists():
+        return ROOT / ".cache"
+    users = os.environ.get("XDG_CACHE_HOME")
+    return (Path(users) if users else Path.home() / ".cache") / "inorder"

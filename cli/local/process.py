@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 
 STOP_TIMEOUT_S = 30.0
 PAUSE_TIMEOUT_S = 10.0

@@ -1,4 +1,4 @@
-"""The broker's jars, from Maven (`infra.maven`); `pom.xml` beside this file names them.
+"""The broker's jars, from Maven (`cli.local.maven`); `pom.xml` beside this file names them.
 
 They land in `.cache/kafka-<version>/`, about 55 MB.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.maven import Jars
+from cli.local.maven import Jars
 
 VERSION = "4.1.0"
 HERE = Path(__file__).parent

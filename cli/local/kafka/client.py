@@ -9,14 +9,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from infra.poll import wait_until
+from cli.local.poll import wait_until
 
 ASK_TIMEOUT_S = 2.0
 CREATE_TIMEOUT_S = 30.0
 BROKERS_DEFAULT = -1
 """As many copies of a topic as the brokers' own setting says."""
 
-_silent = logging.getLogger("infra.kafka.client")
+_silent = logging.getLogger("cli.local.kafka.client")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False  # a broker that is not up yet is no news
 

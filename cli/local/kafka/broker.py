@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from infra.kafka import jars, settings
-from infra.kafka.client import answers, create_topic
-from infra.ports import LOOPBACK, free_ports
-from infra.process import NotReady, Process
-from infra.server import Server
+from cli.local.kafka import jars, settings
+from cli.local.kafka.client import answers, create_topic
+from cli.local.ports import LOOPBACK, free_ports
+from cli.local.process import NotReady, Process
+from cli.local.server import Server
 
 HEAP_MIB = 512
 START_TIMEOUT_S = 60.0

@@ -1,0 +1,1 @@
+"""What commands start beside themselves on this machine: brokers, their jars and ports."""

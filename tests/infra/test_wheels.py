@@ -1,0 +1,137 @@
+"""End to end: both wheels, in empty environments away from the checkout, hold what they promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT
+
+CLIENT = {"inorder"}
+ENGINE = {
+    *("agents", "cli", "producers", "sinks", "spark_analytics", "topology"),
+    "inorder_engine.py",
+}
+BUILD_S = 200.0
+INSTALL_S = 300.0
+RUN_S = 120.0
+EVERY_COMMAND = """\
+from cli.main import COMMANDS, Commands
+for name in COMMANDS:
+    try:
+        assert Commands().get_command(None, name)
+    except ModuleNotFoundError as error:
+        assert error.name in ("pyspark", "psycopg", "redis", "pyarrow"), error
+"""
+
+OTHERS = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "somebody-elses"
+version = "1.0"
+[tool.setuptools]
+packages = ["agents"]
+"""
+
+PUBLISH = """\
+import agents, sys
+from confluent_kafka import Producer
+from inorder import HeaderContract, SequencedProducer, SyncSettings
+
+assert agents.OWNER == "somebody else"
+host = Producer({"bootstrap.servers": "embedded", "test.mock.num.brokers": 1, "log_level": 3})
+(broker,) = host.list_topics(timeout=10).brokers.values()
+host.list_topics("events.raw", timeout=10)
+address = f"{broker.host}:{broker.port}"
+with SequencedProducer(address, "events.raw", "press-7", headers=HeaderContract()) as producer:
+    numbers = [producer.send(b"{}") for _ in range(3)]
+    producer.flush()
+assert not {"topology", "pydantic", "faust", "msgspec"} & set(sys.modules)
+print(numbers)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By the name of the distribution."""
+    folder = tmp_path_factory.mktemp("wheels")
+    build = [str(ROOT / "infra" / "wheels.sh"), sys.executable, str(folder)]
+    subprocess.run(build, check=True, timeout=BUILD_S)
+    return {wheel.name.split("-")[0]: wheel for wheel in folder.glob("*.whl")}
+
+
+class Empty:
+    """An environment with nothing in it but what is installed here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._uv("venv", "--quiet", "--python", sys.executable, str(folder))
+
+    def install(self, *what: Path | str) -> None:
+        self._uv("pip", "install", "--quiet", "--python", str(self.folder), *map(str, what))
+
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.folder / "bin" / program), *arguments],
+            cwd=self.folder,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+
+    def _uv(self, *arguments: str) -> None:
+        uv = str(Path(sys.executable).with_name("uv"))
+        subprocess.run([uv, *arguments], cwd="/", check=True, timeout=INSTALL_S)
+
+
+def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
+    held = {}
+    for name, wheel in wheels.items():
+        with zipfile.ZipFile(wheel) as file:
+            tops = {entry.partition("/")[0] for entry in file.namelist()}
+            held[name] = {top for top in tops if not top.endswith(".dist-info")}
+    assert held == {"inorder": CLIENT, "inorder_engine": ENGINE}
+
+
+def test_the_client_lives_beside_another_package_named_agents(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "others" / "agents").mkdir(parents=True)
+    (tmp_path / "others" / "pyproject.toml").write_text(OTHERS)
+    (tmp_path / "others" / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
+    there = Empty(tmp_path / "client")
+    there.install(wheels["inorder"], tmp_path / "others")
+    done = there.run("python", "-c", PUBLISH)
+    assert done.stdout == "[0, 1, 2]\n", done.stderr
+
+
+@pytest.mark.slow
+def test_the_engine_runs_its_commands(wheels: dict[str, Path], tmp_path: Path) -> None:
+    there = Empty(tmp_path / "engine")
+    there.install(wheels["inorder"], wheels["inorder_engine"])
+    done = there.run("python", "-P", "-c", EVERY_COMMAND)
+    assert done.returncode == 0, done.stderr
+    topology = tmp_path / "t.yaml"
+    topology.write_text(
+        'streams: {default: {}}\nqueries:\n  pair: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}\n'
+    )
+    events = tmp_path / "events.jsonl"
+    events.write_text(
+        '{"source": "s", "seq": 0, "ts": 1, "type": "A"}\n'
+        '{"source": "s", "seq": 1, "ts": 2, "type": "B"}\n'
+    )
+    replay = ("replay", "--topology", str(topology), "--show", "event,match", str(events))
+    done = there.run("inorder", *replay)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"kind":"match"') == 1
+    demo = there.run("inorder", "demo")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
