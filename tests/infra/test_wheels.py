@@ -133,5 +133,5 @@ def test_the_engine_runs_its_commands(wheels: dict[str, Path], tmp_path: Path) -
     done = there.run("inorder", *replay)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"kind":"match"') == 1
-    demo = there.run("inorder", "demo")
+    demo = there.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
