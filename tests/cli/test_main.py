@@ -11,7 +11,7 @@ import click
 import pytest
 
 from cli.main import COMMANDS, HIDDEN, main
-from tests.cli.invoking import TOPOLOGY, inorder
+from tests.cli.invoking import TOPOLOGY, inorder_engine
 
 ROOT = Path(__file__).parents[2]
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
@@ -60,7 +60,7 @@ def test_help_and_replay_import_no_kafka_client() -> None:
 
 
 TOLD_MEANWHILE = """
-import os, sys, inorder
+import os, sys, inorder_engine
 class ToldMeanwhile:
     @staticmethod
     def find_spec(name, *_):
@@ -68,7 +68,7 @@ class ToldMeanwhile:
             os.kill(os.getpid(), {number})
             raise AssertionError("it went on")
 sys.meta_path.insert(0, ToldMeanwhile)
-inorder.main()
+inorder_engine.main()
 """
 
 
