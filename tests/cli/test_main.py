@@ -11,7 +11,7 @@ import click
 import pytest
 
 from cli.main import COMMANDS, HIDDEN, main
-from tests.cli.invoking import TOPOLOGY, inorder_engine
+from tests.cli.invoking import TOPOLOGY, inorder
 
 ROOT = Path(__file__).parents[2]
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
