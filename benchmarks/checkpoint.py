@@ -31,7 +31,8 @@ from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
 from topology.config import parse
-from topology.flow.stage import MERGE, REORDER, Stage
+from topology.config.stages import MERGE, REORDER
+from topology.flow.stage import Stage
 from topology.model.event import Event
 
 TOPOLOGY: Final = """\

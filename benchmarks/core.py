@@ -31,7 +31,9 @@ from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd, to_events
 from benchmarks.workloads.rows import Row
 from topology.config import Topology, parse
-from topology.flow.stage import CLOCK, MERGE, REORDER, Stage, chain_of
+from topology.config.stages import MERGE, REORDER
+from topology.flow.registry import CLOCK, chain_of
+from topology.flow.stage import Stage
 from topology.model.event import Event
 
 ROOT: Final = Path(__file__).absolute().parents[1]

@@ -114,8 +114,8 @@ class Pipeline:
         self._stage = arrangement.operators(SOURCE)
         self._stage.keep_moved()
         for chain in self._stage.chains.values():
-            named = zip(chain.names, chain._operators, strict=True)
-            chain._operators = [Timed(name, operator, watch) for name, operator in named]
+            for node in chain.nodes:
+                node.operator = Timed(node.name, node.operator, watch)
         self._inlet = arrangement.inlet(SOURCE)
         self._outlet = arrangement.outlet(SOURCE)
         self._side = arrangement.side_outlet(SOURCE)

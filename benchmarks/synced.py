@@ -20,7 +20,8 @@ from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Sample
 from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
-from topology.flow.stage import MERGE, REORDER, Stage
+from topology.config.stages import MERGE, REORDER
+from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Step
 

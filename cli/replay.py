@@ -29,7 +29,6 @@ from cli.topology_file import Refused, load, topology_option
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
-from topology.config.stages import OPERATORS
 from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
@@ -121,8 +120,7 @@ def replayed(
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
     table = DriftTable()
-    operators = [name for name in OPERATORS if topology.has_work(name)]
-    stage = Stage(topology, operators, table=table)
+    stage = Stage(topology, topology.operators, table=table)
     now_ns = None
     for batch in batches(lines):
         advance(len(batch))

@@ -9,7 +9,6 @@ from typing import Final
 
 from topology.config import Stage as StageDescription
 from topology.config import Topology
-from topology.config.stages import MERGE, PATTERN, REORDER, WINDOW
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
@@ -23,13 +22,7 @@ def works(topology: Topology, stage: StageDescription) -> bool:
 
 def reads(topology: Topology, stage: StageDescription) -> str:
     """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
-    first = stage.operators[0]
-    if first == REORDER:
-        return RAW
-    if first == MERGE:
-        return SEQUENCED
-    found = {PATTERN: topology.patterns_read, WINDOW: topology.windows_read}
-    return found.get(first, topology.joins_read)
+    return topology.reads_of(stage.operators[0])
 
 
 def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:

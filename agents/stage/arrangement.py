@@ -34,9 +34,9 @@ from agents.state.changelog import StateRefused
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StreamConfig, Topology
 from topology.config import Stage as StageDescription
-from topology.config.stages import JOIN, PATTERN
-from topology.flow.meeting import JOIN_PLACE
-from topology.flow.stage import CHAIN_PLACE, MERGE, REORDER, Stage, in_chain
+from topology.config.stages import MERGE, PATTERN, REORDER
+from topology.flow.registry import in_chain, places_of
+from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
@@ -74,18 +74,16 @@ class Arrangement:
     @property
     def only_looks(self) -> bool:
         """It lets no event go into a topic."""
-        return self.operator_names[0] not in (REORDER, MERGE)
+        return not {REORDER, MERGE} & set(self.operator_names)
 
     @property
     def retains_from(self) -> int | None:
         """The place in the chains from which operators want events that they have let pass; None
         if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""
-        names = in_chain(self.topology, self.operator_names)
-        looking = [at for at, name in enumerate(names) if name not in (REORDER, MERGE, JOIN)]
-        behind = [at for at in looking if MERGE not in names[at:]]
-        if not behind:
-            return JOIN_PLACE if JOIN in names else None
-        return CHAIN_PLACE + behind[0] + (REORDER in names)
+        places = places_of(self.topology, self.operator_names)
+        names = list(places)
+        behind = names[names.index(MERGE) + 1 :] if MERGE in names else names
+        return None if not behind or REORDER in behind else places[behind[0]]
 
     @property
     def inputs(self) -> list[str]:

@@ -56,7 +56,7 @@ from agents.state.stores.seal import Tally
 from agents.state.stores.store import Store
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
-from topology.flow.stage import CHAIN_PLACE
+from topology.flow.registry import FIRST_PLACE
 from topology.model.outcome import Step
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ PIECE: Final = 500
 LONG_S: Final = 0.5
 """After so long others have their turn."""
 
-STAMPED_FROM: Final = CHAIN_PLACE + 1
+STAMPED_FROM: Final = FIRST_PLACE + 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
 
 
@@ -426,17 +426,9 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
-            "alignment": self._alignment(),
-            "streams": {name: chain.explain() for name, chain in self.stage.chains.items()},
-            "joins": [meeting.explain() for meeting in self.stage.meetings],
+            **self.stage.explain(),
             "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
         }
-
-    def _alignment(self) -> dict[str, Any] | None:
-        alignment = self.stage.alignment
-        if alignment is None:
-            return None
-        return {"waiting_for_lanes": alignment.waiting_for(), "waivers": alignment.waivers}
 
     def observe(self) -> None:
         """Bring the gauges up to date."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from topology.flow.registry import FIGURES
+from topology.flow.registry import figures as figures_of_all
 from topology.model.operator import Figures
 
 NS_PER_S: Final = 1_000_000_000
@@ -28,7 +28,7 @@ class OperatorMetrics:
     def __init__(self, registry: CollectorRegistry, labels: tuple[str, ...]) -> None:
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
-        for figure, (text, is_total) in FIGURES.items():
+        for figure, (text, is_total) in figures_of_all().items():
             name = f"inorder_{figure}"
             if is_total:
                 self._counters[figure] = Counter(name, text, labels, registry=registry)

@@ -19,7 +19,8 @@ from typing import Any, cast
 import faust
 
 from topology.config import Topology, parse
-from topology.flow.stage import MERGE, REORDER, Stage
+from topology.config.stages import MERGE, REORDER
+from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter

@@ -26,7 +26,8 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from topology.config import parse
-from topology.flow.stage import MERGE, REORDER, Stage
+from topology.config.stages import MERGE, REORDER
+from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
 

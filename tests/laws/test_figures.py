@@ -14,7 +14,7 @@ from tests.laws.cases import CASES, Case
 from tests.laws.cases_by_time import BY_TIME
 from tests.laws.told import copies, held_again, over_the_wire
 from topology.flow.chain import Chain
-from topology.flow.registry import FIGURES
+from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.merge.source import BEHIND, OUT
@@ -22,7 +22,7 @@ from topology.model.operator import Figures
 from topology.reorder.operator import Reorder
 
 SEEDS = range(8)
-TOTALS = {name for name, figure in FIGURES.items() if figure.is_total}
+TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}
 
 
 def counted(operator: object) -> Figures:

@@ -24,13 +24,15 @@ from topology.config.spelling import (
     whole,
 )
 from topology.config.stages import (
-    DEFAULT_STAGES,
     JOIN,
     MERGE,
     PATTERN,
     REORDER,
     WINDOW,
     Stage,
+    default_stages,
+    link_of,
+    operators,
     read_stages,
 )
 from topology.config.stream import HeaderConfig, Section, StreamConfig
@@ -126,7 +128,7 @@ class TopologyFile(Section):
         Mapping[Name, StreamConfig],
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
-    stages: Annotated[tuple[Stage, ...], given(read_stages, _STAGES)] = DEFAULT_STAGES
+    stages: Annotated[tuple[Stage, ...], given(read_stages, _STAGES)] = default_stages()
     queries: Annotated[
         Mapping[Name, QueryConfig],
         BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
@@ -199,11 +201,28 @@ class TopologyFile(Section):
 
     def has_work(self, operator: str) -> bool:
         """Windows, patterns and joins have none without a query of theirs."""
-        if operator in (REORDER, MERGE):
-            return True
-        if operator == PATTERN and self.live_queries:
-            return True
-        return any(query.kind == operator for query in self.queries.values())
+        link = link_of(operator)
+        if link.is_asked:
+            is_live = operator == PATTERN and self.live_queries
+            return is_live or any(query.kind == operator for query in self.queries.values())
+        return link.is_needed or any(operator in stage.operators for stage in self.stages)
+
+    @property
+    def operators(self) -> list[str]:
+        """All that have work, in the order of the chain."""
+        return [name for name in operators() if self.has_work(name)]
+
+    def reads_of(self, operator: str) -> str:
+        """Which topics a stage reads that begins with it: raw, sequenced or ordered."""
+        if operator == REORDER:
+            return "raw"
+        looking: dict[str, str] = {
+            WINDOW: self.windows_read,
+            PATTERN: self.patterns_read,
+            JOIN: self.joins_read,
+        }
+        is_merging = operators().index(operator) <= operators().index(MERGE)
+        return looking.get(operator, "sequenced" if is_merging else "ordered")
 
     @property
     def result_topics(self) -> dict[str, str]:

@@ -4,11 +4,14 @@ A stage reads one topic, runs its operators one after the other without a topic
 between, and writes one topic. A valid cut, read from left to right, names the
 operators of the chain `reorder, merge, window, pattern, join` in this order, each at
 most once, `reorder` and `merge` always; a cut may lie between any two. `+` joins
-operators into one stage, and this spelling is the stage's name.
+operators into one stage, and this spelling is the stage's name. An operator that lets
+events pass, as `reorder` and `merge` do, stands in one stage with the last of these
+before it or the first behind it: no other stage writes events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
@@ -20,8 +23,25 @@ MERGE: Final = "merge"
 WINDOW: Final = "window"
 PATTERN: Final = "pattern"
 JOIN: Final = "join"
-OPERATORS: Final = (REORDER, MERGE, WINDOW, PATTERN, JOIN)
-NEEDED: Final = (REORDER, MERGE)
+
+
+class Link(NamedTuple):
+    """An operator of the chain. `is_needed`: each topology has it. `is_asked`: it only looks at
+    events, for the queries of its kind. One that is neither works where a stage names it."""
+
+    name: str
+    is_needed: bool = False
+    is_asked: bool = False
+
+
+CHAIN = (
+    Link(REORDER, is_needed=True),
+    Link(MERGE, is_needed=True),
+    Link(WINDOW, is_asked=True),
+    Link(PATTERN, is_asked=True),
+    Link(JOIN, is_asked=True),
+)
+"""All that a stage can name, in order; `topology.flow.registry` says how each is made."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
 
@@ -33,7 +53,19 @@ class Stage(NamedTuple):
     operators: tuple[str, ...]
 
 
-DEFAULT_STAGES: Final = tuple(Stage(each, (each,)) for each in OPERATORS)
+def operators() -> list[str]:
+    return [link.name for link in CHAIN]
+
+
+def link_of(operator: str) -> Link:
+    """StopIteration for a name that is none."""
+    return next(link for link in CHAIN if link.name == operator)
+
+
+def default_stages() -> tuple[Stage, ...]:
+    return tuple(
+        Stage(link.name, (link.name,)) for link in CHAIN if link.is_needed or link.is_asked
+    )
 
 
 def read_stages(value: Any, _: ValidationInfo) -> tuple[Stage, ...]:
@@ -54,30 +86,43 @@ def _stage(at: int, entry: Any, faults: list[Fault]) -> Stage:
     if not isinstance(entry, str):
         faults.append(Fault((at,), f"{shown(entry)} is not the name of a stage", _EXAMPLE))
         return Stage("", ())
-    operators = tuple(part.strip() for part in entry.split("+"))
-    for operator in operators:
-        if operator not in OPERATORS:
+    named = tuple(part.strip() for part in entry.split("+"))
+    for operator in named:
+        if operator not in operators():
             message = f"{shown(operator)} is not an operator"
-            faults.append(Fault((at,), message, meant(operator, OPERATORS)))
-    return Stage("+".join(operators), operators)
+            faults.append(Fault((at,), message, meant(operator, tuple(operators()))))
+    return Stage("+".join(named), named)
 
 
 def _cut_faults(stages: list[Stage]) -> list[Fault]:
     faults = []
+    chain = operators()
     furthest = -1
     for at, stage in enumerate(stages):
         for operator in stage.operators:
-            place = OPERATORS.index(operator)
+            place = chain.index(operator)
             if place == furthest:
                 faults.append(Fault((at,), f"`{operator}` stands here twice", "name it once"))
             elif place < furthest:
-                message = f"`{operator}` stands after `{OPERATORS[furthest]}`"
-                faults.append(Fault((at,), message, f"keep the order {', '.join(OPERATORS)}"))
+                message = f"`{operator}` stands after `{chain[furthest]}`"
+                faults.append(Fault((at,), message, f"keep the order {', '.join(chain)}"))
             furthest = max(furthest, place)
     named = {operator for stage in stages for operator in stage.operators}
     faults.extend(
         Fault((), f"`{operator}` is missing", _EXAMPLE)
-        for operator in NEEDED
+        for operator in (link.name for link in CHAIN if link.is_needed)
         if operator not in named
     )
-    return faults
+    return faults or [fault for at, stage in enumerate(stages) for fault in _unwritten(at, stage)]
+
+
+def _unwritten(at: int, stage: Stage) -> Iterator[Fault]:
+    """Events that a stage lets pass are written where REORDER or MERGE lets them go."""
+    chain = operators()
+    for operator in stage.operators:
+        is_behind = chain.index(operator) > chain.index(MERGE)
+        writes = {MERGE} if is_behind else {REORDER, MERGE}
+        if not link_of(operator).is_asked and not writes & set(stage.operators):
+            message = f"`{operator}` lets events pass, and `{stage.name}` writes them nowhere"
+            remedy = f"join them: merge+{operator}" if is_behind else f"write {operator}+merge"
+            yield Fault((at,), message, remedy)

@@ -24,7 +24,7 @@ from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
 
 from topology.model.event import PROGRESS, Event
-from topology.model.operator import Changes, Operator, State
+from topology.model.operator import Changes, Operator, Plain, State
 from topology.model.outcome import Step
 from topology.reorder.settings import size_of
 
@@ -77,6 +77,9 @@ class Alignment(Operator):
         if released:
             self._now_ns = max(self._now_ns, released[-1].at_ns)
         return Step(self._now_ns, released)
+
+    def explain(self) -> dict[str, Plain]:
+        return {"waiting_for_lanes": self.waiting_for(), "waivers": self.waivers}
 
     def waiting_for(self) -> list[int]:
         """The lanes that hold the others up, for people: those at the frontier."""

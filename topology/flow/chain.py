@@ -1,7 +1,8 @@
-"""Operators one behind the other: a chain is an operator itself.
+"""Operators one behind the other: the short path of a flow graph, and an operator itself.
 
 What one operator lets go is the batch of the next, at the time up to which the first
-has spoken. Outcomes stand in the order of their instant, then of the chain.
+has spoken. Outcomes stand in the order of their instant, then of the chain. What leaves a node
+also goes into its edges, to nodes that have several inputs (`topology.flow.graph`).
 """
 
 from __future__ import annotations
@@ -9,142 +10,148 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from topology.flow.join_input import JoinInput
+from topology.flow.node import Node, changes_of, restoring_nodes, snapshot_of
 from topology.model.event import Event
-from topology.model.operator import TURN, Changes, Figures, Operator, State, StepByStep
+from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
 from topology.model.outcome import Report, Step
 from topology.model.result import Finding
 
 
 class Chain(StepByStep):
-    """`operators`: (name, operator) in order; the names prefix the keys of the state.
+    """`operators`: (name, operator) in order; the names prefix the keys of the state, behind
+    `prefix`. Their places are `places`, or 1, 2, 3 and so on."""
 
-    The operators mark the events they hold with their place, counted from `first_place`.
-    """
-
-    def __init__(self, operators: Sequence[tuple[str, Operator]], first_place: int = 1) -> None:
-        self._first_place = first_place
-        self._names = [name for name, _ in operators]
-        self._operators = [operator for _, operator in operators]
+    def __init__(
+        self,
+        operators: Sequence[tuple[str, Operator]],
+        places: Sequence[int] | None = None,
+        prefix: str = "",
+    ) -> None:
+        if places is None:
+            places = range(1, len(operators) + 1)
+        self.nodes = [
+            Node(name, operator, place, f"{prefix}{name}/")
+            for (name, operator), place in zip(operators, places, strict=True)
+        ]
+        self.edges: list[JoinInput] = []
+        """Where events go that have not met a node."""
         self.moved: list[Event] | None = None
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
 
     def operator(self, name: str) -> Any:
         """The operator of that name, for its figures; KeyError if there is none."""
-        if name not in self._names:
-            raise KeyError(name)
-        return self._operators[self._names.index(name)]
+        for node in self.nodes:
+            if node.name == name:
+                return node.operator
+        raise KeyError(name)
 
     @property
     def names(self) -> list[str]:
-        return list(self._names)
+        return [node.name for node in self.nodes]
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         reports: list[Report] = []
         results: list[Finding] = []
-        for operator in self._operators:
-            if self.moved is not None and operator is not self._operators[0]:
+        for edge in self.edges:
+            edge.put(events, now_ns)
+        is_first = True
+        for node in self.nodes:
+            if self.moved is not None and not is_first:
                 self.moved += events
-            step = operator.on_batch(events, now_ns)
+            is_first = False
+            step = node.operator.on_batch(events, now_ns)
             reports += step.reports
             results += step.results
             events, now_ns = step.released, step.now_ns
+            for edge in node.edges:
+                edge.put(events, now_ns)
         reports.sort(key=instant)
         results.sort(key=instant)
         return Step(now_ns, list(events), reports, results)
 
     def on_time(self, now_ns: int) -> Step:
-        first = self._operators[0].on_time(now_ns)
-        return self._pass_on(first, end=False)
+        return self._pass_time(now_ns, is_end=False)
 
     def on_end(self, now_ns: int) -> Step:
-        first = self._operators[0].on_end(now_ns)
-        return self._pass_on(first, end=True)
+        return self._pass_time(now_ns, is_end=True)
 
-    def _pass_on(self, step: Step, end: bool) -> Step:
-        reports = step.reports
-        results = step.results
-        released = step.released
-        now_ns = step.now_ns
-        for operator in self._operators[1:]:
-            if self.moved is not None:
-                self.moved += released
-            taken = operator.on_batch(released, now_ns)
-            then = operator.on_end(now_ns) if end else operator.on_time(now_ns)
-            reports = reports + taken.reports + then.reports
-            results = results + taken.results + then.results
-            released = taken.released + then.released
-            now_ns = then.now_ns
+    def _pass_time(self, now_ns: int, *, is_end: bool) -> Step:
+        reports: list[Report] = []
+        results: list[Finding] = []
+        released: list[Event] = []
+        for edge in self.edges:
+            edge.put(released, now_ns)
+        is_first = True
+        for node in self.nodes:
+            steps = []
+            if not is_first:
+                if self.moved is not None:
+                    self.moved += released
+                steps.append(node.operator.on_batch(released, now_ns))
+            is_first = False
+            steps.append(node.operator.on_end(now_ns) if is_end else node.operator.on_time(now_ns))
+            released = []
+            for step in steps:
+                reports += step.reports
+                results += step.results
+                released += step.released
+                now_ns = step.now_ns
+            for edge in node.edges:
+                edge.put(released, now_ns)
         reports.sort(key=instant)
         results.sort(key=instant)
         return Step(now_ns, released, reports, results)
 
     def next_deadline_ns(self) -> int | None:
-        due = [operator.next_deadline_ns() for operator in self._operators]
+        due = [node.operator.next_deadline_ns() for node in self.nodes]
         return min((ns for ns in due if ns is not None), default=None)
 
     def explain(self) -> dict[str, Any]:
         """What each operator that holds events waits for, for people."""
         return {
-            name: explained
-            for name, operator in zip(self._names, self._operators, strict=True)
-            if (explained := operator.explain()) is not None
+            node.name: explained
+            for node in self.nodes
+            if (explained := node.operator.explain()) is not None
         }
 
     def figures(self) -> Figures:
         """Those of all operators that have some, as `<operator>_<figure>`."""
         return {
-            f"{name}_{figure}": value
-            for name, operator in zip(self._names, self._operators, strict=True)
-            for figure, value in operator.figures().items()
+            f"{node.name}_{figure}": value
+            for node in self.nodes
+            for figure, value in node.operator.figures().items()
         }
 
     def let_go(self) -> list[Event]:
         gone: list[Event] = []
-        for operator in self._operators:
-            gone += operator.let_go()
+        for node in self.nodes:
+            gone += node.operator.let_go()
         return gone
 
     def close(self) -> None:
-        for operator in self._operators:
-            operator.close()
+        for node in self.nodes:
+            node.operator.close()
 
     def snapshot(self) -> State:
-        return self._prefixed([operator.snapshot() for operator in self._operators])
+        return snapshot_of(self.nodes)
 
     def changes(self) -> Changes:
-        return self._prefixed([operator.changes() for operator in self._operators])
-
-    def _prefixed(self, states: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            f"{name}/{key}": value
-            for name, state in zip(self._names, states, strict=True)
-            for key, value in state.items()
-        }
+        return changes_of(self.nodes)
 
     def held(self) -> Iterable[Event]:
-        for operator in self._operators:
-            yield from operator.held()
+        for node in self.nodes:
+            yield from node.operator.held()
 
     def waiting(self) -> Iterable[Event]:
-        for operator in self._operators:
-            yield from operator.waiting()
+        for node in self.nodes:
+            yield from node.operator.waiting()
 
-    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         """See `topology.model.operator`."""
-        states: dict[str, dict[str, Any]] = {name: {} for name in self._names}
-        for key, value in state.items():
-            name, _, rest = key.partition("/")
-            states[name][rest] = value
-        by_place: dict[int, list[Event]] = {}
-        for number, event in enumerate(held):
-            by_place.setdefault(event.held_by, []).append(event)
-            if not number % TURN:
-                yield 0
-        for place, (name, operator) in enumerate(
-            zip(self._names, self._operators, strict=True), start=self._first_place
-        ):
-            yield from operator.restoring(states[name], by_place.get(place, []))
+        at = {node.place: node for node in self.nodes}
+        yield from restoring_nodes(self.nodes, state, held, lambda event: at[event.held_by], {})
 
 
 def instant(told: Report | Finding) -> int:

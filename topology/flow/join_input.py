@@ -1,55 +1,33 @@
-"""TAP: where an operator that looks at several streams at once hears of one of them.
+"""JOIN INPUT: one of the edges that lead into a node with several inputs.
 
-Everything passes unchanged. Whoever owns the chains takes what has passed all taps, in the order
-of `at_ns`, up to the earliest time up to which one of them has spoken.
+What passes the node before it goes in, with the time up to which that one has spoken; the node
+behind takes it when all its inputs can be put in one order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from topology.model.event import Event, twin
-from topology.model.operator import NEVER, Changes, Operator, Plain, State
-from topology.model.outcome import Step
+from topology.model.operator import NEVER
 
 
-class Tap(Operator):
-    """`now_ns`: all before it has passed. `is_alone`: nobody behind it changes what has passed;
-    else it takes copies."""
+class JoinInput:
+    """`now_ns`: all before it has passed. `copies`: another node takes the same events and
+    changes them, so twins go in."""
 
-    def __init__(self, *, is_alone: bool = True) -> None:
-        self._is_alone = is_alone
-        self._passed: list[Event] = []
+    __slots__ = ("_copies", "_events", "now_ns")
+
+    def __init__(self, *, copies: bool) -> None:
+        self._copies = copies
+        self._events: list[Event] = []
         self.now_ns = -NEVER
+
+    def put(self, events: Sequence[Event], now_ns: int) -> None:
+        self._events += [twin(event) for event in events] if self._copies else events
+        self.now_ns = max(self.now_ns, now_ns)
 
     def take(self) -> list[Event]:
         """What has passed since this was last asked."""
-        passed, self._passed = self._passed, []
-        return passed
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        self._passed += events if self._is_alone else [twin(event) for event in events]
-        self.now_ns = max(self.now_ns, now_ns)
-        return Step(now_ns, list(events))
-
-    def on_time(self, now_ns: int) -> Step:
-        self.now_ns = max(self.now_ns, now_ns)
-        return Step(now_ns)
-
-    def on_end(self, now_ns: int) -> Step:
-        return self.on_time(now_ns)
-
-    def next_deadline_ns(self) -> int | None:
-        return None
-
-    def snapshot(self) -> State:
-        return {}
-
-    def changes(self) -> Changes:
-        return {}
-
-    def held(self) -> Iterable[Event]:
-        return ()
-
-    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """Nothing stays here between two calls."""
+        events, self._events = self._events, []
+        return events

@@ -1,28 +1,137 @@
-"""The operators that a stage can have, and what the figures of each mean."""
+"""REGISTRY: a row for each operator that a stage can have, and the graph that is made of them.
+
+The order of the chain is that of `topology.config.stages.CHAIN`; a row here says how an
+operator is made and what its figures mean. CLOCK has a row, but no name in the topology file: it
+comes with REORDER.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from topology.clock.figures import FIGURES as CLOCK
-from topology.join.figures import FIGURES as JOIN
-from topology.merge.figures import FIGURES as MERGE
-from topology.model.operator import Figure
-from topology.pattern.figures import FIGURES as PATTERN
-from topology.reorder.figures import FIGURES as REORDER
-from topology.window.figures import FIGURES as WINDOW
+from topology.clock.drift_table import DriftTable
+from topology.clock.figures import FIGURES as CLOCK_FIGURES
+from topology.config import Topology
+from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
+from topology.flow import build
+from topology.flow.build import Site
+from topology.flow.chain import Chain
+from topology.flow.graph import Graph, Junction
+from topology.flow.join_input import JoinInput
+from topology.flow.node import SEPARATOR
+from topology.join.figures import FIGURES as JOIN_FIGURES
+from topology.merge.figures import FIGURES as MERGE_FIGURES
+from topology.model.operator import Figure, Operator
+from topology.pattern.figures import FIGURES as PATTERN_FIGURES
+from topology.reorder.figures import FIGURES as REORDER_FIGURES
+from topology.window.figures import FIGURES as WINDOW_FIGURES
 
-FIGURES: Final[Mapping[str, Figure]] = {
-    f"{operator}_{name}": figure
-    for operator, figures in (
-        ("reorder", REORDER),
-        ("clock", CLOCK),
-        ("merge", MERGE),
-        ("window", WINDOW),
-        ("pattern", PATTERN),
-        ("join", JOIN),
-    )
-    for name, figure in figures.items()
-}
-"""By `<operator>_<figure>`, as a stage tells them."""
+CLOCK: Final = "clock"
+FIRST_PLACE: Final = 2
+"""`Event.held_by` of the first operator; 1 is the alignment in front of all."""
+
+
+class Row(NamedTuple):
+    """`build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
+    joined with it; None: there it has no work."""
+
+    name: str
+    figures: Mapping[str, Figure]
+    build: Callable[[Site], Operator | None]
+    takes_several: bool = False
+
+
+ROWS: Final = (
+    Row(REORDER, REORDER_FIGURES, build.reorder),
+    Row(CLOCK, CLOCK_FIGURES, build.clock),
+    Row(MERGE, MERGE_FIGURES, build.merge),
+    Row(WINDOW, WINDOW_FIGURES, build.windows),
+    Row(PATTERN, PATTERN_FIGURES, build.pattern),
+    Row(JOIN, JOIN_FIGURES, build.joins, takes_several=True),
+)
+
+
+def figures() -> dict[str, Figure]:
+    """By `<operator>_<figure>`, as a stage tells them."""
+    return {f"{row.name}_{name}": figure for row in ROWS for name, figure in row.figures.items()}
+
+
+def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:
+    """The operators of a stage as events meet them: windows and joins that do not wait for the
+    merge stand before it."""
+    names = list(operators)
+    for name in (WINDOW, JOIN):
+        if MERGE in names and name in names and topology.reads_of(name) == "sequenced":
+            names.remove(name)
+            names.insert(names.index(MERGE), name)
+    return names
+
+
+def places_of(topology: Topology, operators: Sequence[str]) -> dict[str, int]:
+    """The place of each (`Event.held_by`), the same for all streams."""
+    names: list[str] = []
+    for name in in_chain(topology, operators):
+        names += [REORDER, CLOCK] if name == REORDER else [name]
+    return {name: place for place, name in enumerate(names, start=FIRST_PLACE)}
+
+
+def chain_of(
+    topology: Topology, stream: str, operators: Sequence[str], table: DriftTable | None = None
+) -> Chain:
+    """The operators of one stream that have one input."""
+    rows = {row.name: row for row in ROWS}
+    found: list[tuple[str, Operator]] = []
+    places: list[int] = []
+    for name, place in places_of(topology, operators).items():
+        if rows[name].takes_several:
+            continue
+        operator = rows[name].build(Site(topology, [stream], place, table))
+        if operator is not None:
+            found.append((name, operator))
+            places.append(place)
+    return Chain(found, places, f"{stream}{SEPARATOR}")
+
+
+def graph_of(
+    topology: Topology,
+    streams: Sequence[str],
+    operators: Sequence[str],
+    table: DriftTable | None = None,
+    *,
+    begins_ordered: bool = False,
+) -> Graph:
+    """`begins_ordered`: the input is the ordered topic."""
+    chains = {stream: chain_of(topology, stream, operators, table) for stream in streams}
+    places = places_of(topology, operators)
+    junctions: list[Junction] = []
+    for row in ROWS:
+        if not row.takes_several or row.name not in places:
+            continue
+        place = places[row.name]
+        for met in _meeting(topology, streams):
+            operator = row.build(Site(topology, met, place))
+            if operator is not None:
+                inputs = {stream: _edge(chains[stream], place) for stream in met}
+                junctions.append(
+                    Junction(row.name, operator, place, inputs, keeps_log_order=begins_ordered)
+                )
+    return Graph(chains, junctions, own_clocks=begins_ordered)
+
+
+def _meeting(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
+    """The streams of each group that joins bring together; where all of one join are here."""
+    groups: dict[str, list[str]] = {}
+    for joined in topology.joined_streams:
+        if joined <= set(streams):
+            first = topology.meeting_of(min(joined))
+            groups[first] = [each for each in streams if topology.meeting_of(each) == first]
+    return list(groups.values())
+
+
+def _edge(chain: Chain, place: int) -> JoinInput:
+    """Out of the node before that place. A node behind would change the events, too."""
+    edge = JoinInput(copies=any(node.place > place for node in chain.nodes))
+    before = [node for node in chain.nodes if node.place < place]
+    (before[-1].edges if before else chain.edges).append(edge)
+    return edge

@@ -12,7 +12,7 @@ from typing import Any
 from topology.join.operator import Join
 from topology.model.event import Event
 from topology.model.outcome import Step
-from topology.model.ramp import climb
+from topology.model.ramp import climb, is_ramp, side_by_side
 from topology.model.result import Finding
 from topology.window.several import SeveralWindows
 
@@ -29,23 +29,29 @@ class SeveralJoins(SeveralWindows):
         """How often an event is kept beyond once, by its identity."""
         self._gone: list[Event] = []
 
-    def climb(self, ramps: Sequence[Event]) -> list[Finding]:
-        """Of several streams, over the same time (`topology.model.ramp`)."""
-        found: list[Finding] = []
-        for watermarks in climb(ramps, self.is_due):
-            found += self.on_batch(watermarks, watermarks[0].at_ns).results
-        return found
-
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Event by event where there are several queries, for each tells rows at once."""
+        """Ramps (topology.model.ramp) of several streams are climbed side by side."""
         step = Step(now_ns, list(events))
+        if any(map(is_ramp, events)):
+            for ramps, between in side_by_side(events):
+                for watermarks in climb(ramps, self.is_due) if ramps else ():
+                    step.results += self._take(watermarks, watermarks[0].at_ns)
+                if between:
+                    step.results += self._take(between, between[-1].at_ns)
+            events = ()
+        step.results += self._take(events, now_ns)
+        return step
+
+    def _take(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        """Event by event where there are several queries, for each tells rows at once."""
+        found: list[Finding] = []
         if len(self._joins) > 1:
             for event in events:
-                step.results += super().on_batch([event], event.at_ns).results
+                found += super().on_batch([event], event.at_ns).results
             events = ()
-        step.results += super().on_batch(events, now_ns).results
+        found += super().on_batch(events, now_ns).results
         self._hold()
-        return step
+        return found
 
     def on_time(self, now_ns: int) -> Step:
         step = super().on_time(now_ns)

@@ -21,7 +21,7 @@ from agents.stage.outbox import Headers
 from agents.state.held import Note, apply_note, note_of
 from tests.agents.records import SOUND, FakeRecord
 from topology.config import HeaderConfig
-from topology.flow.stage import CHAIN_PLACE
+from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DEAD, PROGRESS, Event
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -70,13 +70,13 @@ def test_a_held_record_by_time_is_read_again_with_the_same_number() -> None:
     inlet = RawInlet(HeaderReader(HeaderConfig(), ["default"]), MAX)
     record = FakeRecord(31, SOUND[:1])
     (event,) = inlet.read([record], ArrivalClock(0)).events
-    event.held_by = CHAIN_PLACE
+    event.held_by = FIRST_PLACE
     again = inlet.read_again(record)
     assert again is not None
     apply_note(again, msgspec.convert(note_of(event, stamped=False), Note))
-    assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, CHAIN_PLACE)
+    assert (again.seq, again.epoch, again.held_by) == (31, event.epoch, FIRST_PLACE)
     assert (again.ts_ns, again.ref_time_ns, again.at_ns) == (event.ts_ns, event.ts_ns, event.at_ns)
-    again.seq, again.epoch, again.held_by = 7, 0, CHAIN_PLACE + 2  # it left, and waits in the merge
+    again.seq, again.epoch, again.held_by = 7, 0, FIRST_PLACE + 2  # it left, and waits in the merge
     later = inlet.read_again(record)
     assert later is not None
     apply_note(later, msgspec.convert(note_of(again, stamped=True), Note))

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
 from topology.config import parse
-from topology.config.stages import OPERATORS
-from topology.flow.registry import FIGURES
+from topology.config.stages import operators
+from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -52,12 +52,12 @@ def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> Non
 
 
 def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
-    stage = Stage(parse(TOPOLOGY), OPERATORS)
+    stage = Stage(parse(TOPOLOGY), operators())
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)
     figures = stage.figures_of("default")
-    assert FIGURES.keys() == figures.keys(), "name it in the figures.py of its operator"
+    assert figures_of_all().keys() == figures.keys(), "name it in the figures.py of its operator"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
     partition.stands({"default": Standing(0, figures)}, 0, ShellTotals(0, 0))

@@ -11,7 +11,7 @@ from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics
 from agents.watch.two_producers import TOLD_EVERY_S, TwoProducers
 from topology.config import parse
-from topology.config.stages import OPERATORS
+from topology.config.stages import operators
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import GAP, OLD_EPOCH, Duplicate, Late, Report
@@ -77,7 +77,7 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
     """Two hosts send in turn, each with an epoch of its own; the higher one counts."""
     registry = CollectorRegistry()
     metrics = PartitionMetrics(Metrics(registry), "reorder+merge", 0, ["default"])
-    stage = Stage(parse(ONE_STREAM), OPERATORS)
+    stage = Stage(parse(ONE_STREAM), operators())
     with caplog.at_level(logging.WARNING):
         for seq in range(20):
             for epoch in (41, 40):

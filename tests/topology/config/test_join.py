@@ -7,7 +7,7 @@ import pytest
 from tests.topology.config.test_problem import refusal
 from topology.config import parse
 from topology.config.join import JoinedValue, Meeting
-from topology.flow.meeting import config_of
+from topology.flow.build import join_config
 from topology.query.quality import Quality
 
 S = 1_000_000_000
@@ -52,7 +52,7 @@ def test_what_the_operator_gets() -> None:
         "speed": JoinedValue("shot", ("payload", "v")),
         "all": JoinedValue("frame", ("payload",)),
     }
-    config = config_of(topology, "seen", query)
+    config = join_config(topology, "seen", query)
     assert [(side.alias, side.stream, side.type, side.key) for side in config.sides] == [
         ("shot", "pitch", "Shot", ("ball",)),
         ("frame", "video", "", ("ball",)),
@@ -75,7 +75,7 @@ def test_a_side_has_its_own_key_and_the_only_stream() -> None:
         "streams: {only: {}}\nqueries:\n  q: {join: tumbling 1s, key: payload.x,"
         " sides: {a: {type: A}, b: {type: B, key: payload.y}}}"
     )
-    config = config_of(topology, "q", topology.queries["q"])
+    config = join_config(topology, "q", topology.queries["q"])
     assert [(side.stream, side.key) for side in config.sides] == [
         ("only", ("x",)),
         ("only", ("y",)),

@@ -19,7 +19,7 @@ from topology.config import (
     Window,
     parse,
 )
-from topology.config.stages import OPERATORS
+from topology.config.stages import operators
 
 MINIMAL = "streams: {default: {}}\n"
 
@@ -101,7 +101,7 @@ def test_defaults() -> None:
         "newcomers_ns": None,
     }
     assert topology.model_dump(exclude={"streams"}) == {
-        "stages": tuple(Stage(name, (name,)) for name in OPERATORS),
+        "stages": tuple(Stage(name, (name,)) for name in operators()),
         "queries": {},
         "functions": "",
         "delivery": "exactly_once",

@@ -1,0 +1,67 @@
+"""An operator as somebody would add it: it drops events outside of an area.
+
+What CONTRIBUTING says about a new operator is done here once, so that it stays true: `operator.py`
+would hold `Area`, `figures.py` its table; its link in the chain and its row are all that is written
+elsewhere. An event that is dropped is a dead letter, so that every input still ends as one of
+emitted, late, duplicate, dead, held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from topology.config.stages import CHAIN, MERGE, Link
+from topology.flow.build import Site
+from topology.flow.registry import ROWS, Row
+from topology.model.event import DATA, Event
+from topology.model.operator import Figure, Figures, Operator
+from topology.model.outcome import Step, dead_letter
+from topology.model.payload import read_payload
+
+AREA: Final = "area"
+OUTSIDE: Final = "outside_area"
+
+FIGURES: Final = {"outside": Figure("Events outside of the area", is_total=True)}
+
+
+class Area(Operator):
+    """Lets pass whose payload says `low` <= x < `high`, and all control events."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self._low, self._high = low, high
+        self._outside = 0
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = Step(now_ns)
+        for event in events:
+            if event.kind != DATA or self._low <= self._x_of(event) < self._high:
+                step.released.append(event)
+            else:
+                self._outside += 1
+                detail = f"x is not in [{self._low}, {self._high})"
+                step.reports.append(dead_letter(event, event.at_ns, OUTSIDE, detail))
+        return step
+
+    def figures(self) -> Figures:
+        return {"outside": self._outside}
+
+    def _x_of(self, event: Event) -> float:
+        payload = read_payload(event.value)
+        return float(payload["x"]) if isinstance(payload, dict) and "x" in payload else 0.0
+
+
+def build(site: Site) -> Operator:
+    return Area(0, 50)
+
+
+def with_area() -> tuple[tuple[Link, ...], tuple[Row, ...]]:
+    """The chain with the operator behind MERGE, and its row."""
+    behind = [link.name for link in CHAIN].index(MERGE) + 1
+    return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (*ROWS, Row(AREA, FIGURES, build))
+
+
+def payload(x: float) -> bytes:
+    return orjson.dumps({"x": x})

@@ -1,0 +1,182 @@
+"""Examples: how events, places and state go through a flow graph, and what of an older state it
+reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.laws.told import copies, over_the_wire
+from topology.config import Topology, parse
+from topology.flow.chain import Chain
+from topology.flow.graph import Graph, Junction
+from topology.flow.join_input import JoinInput
+from topology.flow.stage import Stage
+from topology.model.event import NO_EPOCH, Event
+from topology.model.operator import Operator
+from topology.model.outcome import Step
+
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+TWO = "streams: {a: {clock: {unsynced: trust}}, b: {clock: {unsynced: trust}}, c: {}}\n"
+JOIN = "join: interval 40ms, sides: {x: {stream: a}, y: {stream: b}}, outer: left"
+QUALITY = "quality: {accuracy: 90%, max_wait: 300ms}"
+WINDOW = "window: tumbling 100ms, aggregate: {n: count()}"
+PATTERN = "pattern: 'PATTERN SEQ(A x, B y) WITHIN 1 s'"
+
+
+def topology(*queries: str, more: str = "") -> Topology:
+    named = "".join(f"  q{at}: {{{query}}}\n" for at, query in enumerate(queries))
+    return parse(f"{TWO}{more}\nqueries:\n{named}")
+
+
+def event(stream: str, seq: int, ms: int, offset: int, kind: str = "A") -> Event:
+    at_ns = START + ms * MS
+    made = Event(stream, f"s{stream}", NO_EPOCH, seq, at_ns, at_ns + MS, offset, None, b"{}", kind)
+    made.epoch = 0
+    return made
+
+
+def alternating(streams: str, n: int = 20) -> list[Event]:
+    count = len(streams)
+    return [
+        event(streams[at % count], at // count, at * 5, at, "AB"[at // count % 2])
+        for at in range(n)
+    ]
+
+
+class Noting(Operator):
+    """Notes what it is given, and until when."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[list[int], int]] = []
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        self.given.append(([event.offset for event in events], now_ns))
+        return Step(now_ns, list(events))
+
+
+def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
+    """Streams a and b, which meet behind no node at all."""
+    chains = {stream: Chain([], prefix=f"{stream}\n") for stream in "ab"}
+    inputs = {stream: JoinInput(copies=False) for stream in "ab"}
+    for stream, chain in chains.items():
+        chain.edges.append(inputs[stream])
+    noting = Noting()
+    junction = Junction("noting", noting, 2, inputs, keeps_log_order=keeps_log_order)
+    return Graph(chains, [junction], own_clocks=keeps_log_order), noting
+
+
+def test_what_meets_is_in_the_order_of_time_up_to_which_all_have_spoken() -> None:
+    graph, noting = two_chains(keeps_log_order=False)
+    graph.on_batches({"a": [event("a", 0, 9, 0)], "b": [event("b", 0, 5, 1)]}, START + 20 * MS)
+    assert noting.given == [([1, 0], START + 20 * MS)]
+
+
+def test_behind_the_ordered_topic_it_is_in_the_order_of_the_log() -> None:
+    """There each stream has a clock of its own."""
+    graph, noting = two_chains(keeps_log_order=True)
+    graph.on_batches({"b": [event("b", 0, 5, 1)], "a": [event("a", 0, 9, 0)]}, START + 20 * MS)
+    assert noting.given == [([0, 1], START + 6 * MS)]
+
+
+def test_no_more_is_let_pass_than_came() -> None:
+    graph, _ = two_chains(keeps_log_order=False)
+    step = graph.on_batches({"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
+    assert [one.offset for one in step.released] == [0]
+    assert graph.on_end(START + 20 * MS).released == []
+
+
+def test_a_join_holds_the_very_events_that_came() -> None:
+    """So that whoever keeps book of the input knows which are held, wherever joins read."""
+    for reads in ("ordered", "sequenced"):
+        asked = topology(f"{JOIN}, {QUALITY}", more=f"joins_read: {reads}")
+        stage = Stage(asked, ["join"], lanes=1)
+        events = alternating("ab")
+        stage.on_batch(events, events[-1].at_ns)
+        held = {one.offset for one in stage.held()}
+        assert held
+        assert {one.offset for one in events if one.held_by} == held, reads
+
+
+def test_a_stream_that_no_join_names_leaves_nothing_behind() -> None:
+    stage = Stage(topology(JOIN), ["join"])
+    assert stage.chains["a"].edges
+    assert not stage.chains["c"].edges
+
+
+def started(asked: Topology, operators: Sequence[str], events: list[Event]) -> Stage:
+    stage = Stage(asked, operators)
+    stage.on_batch(events, events[-1].at_ns)
+    return stage
+
+
+def restarted(stage: Stage, asked: Topology, operators: Sequence[str], **older: int) -> Stage:
+    """As a worker does it; `older`: the places that an older version noted, by stream."""
+    held = copies(stage.held())
+    for kept, one in zip(held, stage.held(), strict=True):
+        kept.held_by = older.get(one.stream, one.held_by)
+    again = Stage(asked, operators)
+    again.restore(over_the_wire(stage.snapshot()), held)
+    return again
+
+
+def test_one_stream_may_lose_its_last_query_and_nothing_of_it_stays() -> None:
+    both = topology(f"stream: a, {WINDOW}", f"stream: b, {WINDOW}")
+    one = topology(f"stream: a, {WINDOW}")
+    stage = started(both, ["window"], alternating("ab"))
+    table: dict[str, Any] = stage.snapshot()
+    again = restarted(stage, one, ["window"])
+    table |= again.changes()
+    assert {key for key, value in table.items() if value is not None} == set(again.snapshot())
+    assert all(key.startswith("a\n") for key in again.snapshot())
+    assert not any(value is None for value in again.changes().values()), "it is said once"
+
+
+def test_events_of_a_query_that_is_no_more_are_held_no_longer() -> None:
+    both = topology(f"stream: a, {PATTERN}", f"stream: b, {PATTERN}")
+    stage = started(both, ["pattern"], alternating("ab"))
+    held = list(stage.held())
+    assert {one.stream for one in held} == {"a", "b"}
+    again = Stage(topology(f"stream: a, {PATTERN}"), ["pattern"])
+    again.restore(stage.snapshot(), held)
+    assert {one.stream for one in held if one.held_by} == {one.stream for one in again.held()}
+    assert {one.stream for one in again.held()} == {"a"}
+
+
+def test_a_query_that_is_added_takes_no_held_event_from_another() -> None:
+    """The windows of stream a have a place in the chain of b, with windows there or without."""
+    queries = [f"stream: a, {WINDOW}", f"stream: b, {PATTERN}"]
+    operators = ["window", "pattern"]
+    stage = started(topology(*queries), operators, alternating("b", 5))
+    again = restarted(stage, topology(*queries, f"stream: b, {WINDOW}"), operators)
+    assert [one.offset for one in again.held()] == [one.offset for one in stage.held()] != []
+
+
+def test_the_places_of_an_older_version_are_understood() -> None:
+    """Places were counted in each stream, without operators that it has no work for; joins stood
+    behind all, at 1000."""
+    queries = [f"stream: a, {WINDOW}", f"stream: b, {PATTERN}"]
+    stage = started(topology(*queries), ["window", "pattern"], alternating("b", 5))
+    again = restarted(stage, topology(*queries), ["window", "pattern"], b=2)
+    assert [(one.offset, one.held_by) for one in again.held()] == [(at, 3) for at in range(5)]
+
+    asked = topology(f"stream: a, {WINDOW}", JOIN)
+    stage = started(asked, ["window", "join"], alternating("ab"))
+    again = restarted(stage, asked, ["window", "join"], a=1_000, b=1_000)
+    offsets = [one.offset for one in stage.held()]
+    assert [(one.offset, one.held_by) for one in again.held()] == [(at, 3) for at in offsets] != []
+
+
+def test_an_older_state_of_joins_goes_on_as_if_nothing_had_been() -> None:
+    asked = topology(JOIN)
+    events = alternating("ab", 60)
+    steady, shaken = Stage(asked, ["join"]), Stage(asked, ["join"])
+    told = []
+    for stage in (steady, shaken):
+        found = list(stage.on_batch(copies(events[:30]), events[29].at_ns).results)
+        if stage is shaken:
+            stage = restarted(stage, asked, ["join"], a=1_000, b=1_000)
+        found += stage.on_batch(copies(events[30:]), events[-1].at_ns).results
+        told.append(found + stage.on_end(events[-1].at_ns).results)
+    assert told[0] == told[1] != []

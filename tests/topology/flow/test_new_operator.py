@@ -1,0 +1,124 @@
+"""Examples and laws: an operator that is new in a row of the registry runs like all others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agents.kafka.stage_topics import inputs_of
+from agents.stage.arrangement import arrange, topics_of
+from agents.watch.metrics import Metrics
+from tests.cli.invoking import inorder
+from tests.laws import test_laws as laws
+from tests.laws.cases import Case
+from tests.laws.streams import raw
+from tests.topology.flow.area import AREA, OUTSIDE, Area, payload, with_area
+from topology.config import TopologyError, parse, stages
+from topology.flow import registry
+from topology.flow.stage import Stage
+from topology.model.event import Event
+
+SEEDS = range(4)
+STAGES = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder, merge+area, window]\n"
+COUNTED = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, rows = with_area()
+    monkeypatch.setattr(stages, "CHAIN", chain)
+    monkeypatch.setattr(registry, "ROWS", rows)
+
+
+def placed(seed: int) -> list[Event]:
+    rng = Random(seed)
+    events = raw(seed, n=120, sources=4)
+    for event in events:
+        event.value = payload(rng.randrange(100))
+    return events
+
+
+STAGE = Case(
+    "stage with an area",
+    lambda: Stage(parse(STAGES), ("reorder", "merge", AREA)),
+    placed,
+    stamped_from=4,
+    several_operators=True,
+)
+ALONE = Case("area", lambda: Area(0, 50), placed, replays=False, reorders=False)
+
+
+LAWS = {name: law for name, law in sorted(vars(laws).items()) if name.startswith("test_")}
+OF_REORDER = {
+    "test_each_source_leaves_in_sequence",
+    "test_what_was_heard_before_gives_only_duplicates_and_late",
+}
+
+
+@pytest.mark.parametrize("case", [STAGE, ALONE], ids=repr)
+@pytest.mark.parametrize("law", LAWS)
+def test_law(law: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case is ALONE and law in OF_REORDER:
+        return
+    monkeypatch.setattr(laws, "SEEDS", SEEDS)
+    LAWS[law](case)
+
+
+def test_both_sides_of_the_area_are_met() -> None:
+    """Else the laws above would say nothing of it."""
+    run = laws.Run(STAGE, 0).to_end()
+    assert len(run.reports) > 20
+    assert len(run.released) > 20
+
+
+def test_a_replay_counts_only_what_is_inside(tmp_path: Path) -> None:
+    file, events = tmp_path / "topology.yaml", tmp_path / "events.jsonl"
+    file.write_text(STAGES + COUNTED, encoding="utf-8")
+    at_ns = 1_700_000_000_000_000_000
+    lines = [
+        {"source": "s", "seq": seq, "ts": at_ns + seq, "arrival": at_ns + seq, "payload": {"x": x}}
+        for seq, x in enumerate((10, 90, 20, 49, 50))
+    ]
+    events.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    done = inorder("replay", "--topology", str(file), "--json", str(events))
+    assert done.code == 0, done.err
+    said = [(line["kind"], line.get("seq"), line.get("reason")) for line in done.lines]
+    assert [seq for kind, seq, _ in said if kind == "event"] == [0, 2, 3]
+    assert [(seq, reason) for kind, seq, reason in said if kind == "dead"] == [
+        (1, OUTSIDE),
+        (4, OUTSIDE),
+    ]
+    (window,) = [line for line in done.lines if line["kind"] == "window"]
+    assert window["values"] == {"n": 3}
+    assert (done.summary["event"], done.summary["dead"]) == (3, 2)
+
+
+def test_its_figures_are_metrics() -> None:
+    registered = CollectorRegistry()
+    Metrics(registered)
+    families = {family.name: family.documentation for family in registered.collect()}
+    assert families["inorder_area_outside"] == "Events outside of the area"
+
+
+def test_a_worker_runs_it_where_the_stage_writes() -> None:
+    topology = parse(STAGES)
+    stage = topology.stages[1]
+    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    assert arrangement.operator_names == ["merge", AREA]
+    assert not arrangement.only_looks
+    assert inputs_of(topology, stage) == [topology.topics.sequenced]
+
+
+@pytest.mark.parametrize("cut", ["[reorder, merge, area]", "[reorder, merge, area+window]"])
+def test_a_stage_that_would_write_its_events_nowhere_is_refused(cut: str) -> None:
+    with pytest.raises(TopologyError, match="lets events pass.*write merge\\+area|join them"):
+        parse(f"streams: {{default: {{}}}}\nstages: {cut}\n{COUNTED}")
+
+
+def test_without_a_stage_that_names_it_nothing_is_dropped() -> None:
+    assert AREA not in parse("streams: {default: {}}").operators
+    assert AREA in parse(STAGES).operators

@@ -1,0 +1,204 @@
+"""How each operator is made from the topology file: one function for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from topology.clock import Clock
+from topology.clock.drift_table import DriftTable
+from topology.config import QueryConfig, StreamConfig, Topology
+from topology.join.config import Field, JoinConfig, Side
+from topology.join.operator import Join
+from topology.join.several import SeveralJoins
+from topology.merge.by_time import MergeByTime
+from topology.merge.operator import Merge
+from topology.model.operator import Operator
+from topology.pattern.compile.scope import Environment
+from topology.pattern.operator import Pattern
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.query.quality import Quality, quality_of
+from topology.reorder.by_time import SourcesByTime
+from topology.reorder.operator import Reorder
+from topology.waiting.strategy import strategy_of
+from topology.window import Windows
+from topology.window import of as window_config
+from topology.window.config import path_of
+from topology.window.several import SeveralWindows
+
+PPB_PER_PPM: Final = 1_000
+
+
+class Site(NamedTuple):
+    """Where an operator is to stand. `streams`: the one whose chain it is in, or those that meet
+    there. `place`: with it the operator marks the events it holds. `table`: what is heard about
+    the clocks of sources."""
+
+    topology: Topology
+    streams: Sequence[str]
+    place: int
+    table: DriftTable | None = None
+
+    @property
+    def stream(self) -> str:
+        return self.streams[0]
+
+    @property
+    def config(self) -> StreamConfig:
+        return self.topology.streams[self.stream]
+
+
+def reorder(site: Site) -> Operator:
+    """Each source in order: by its numbers, or by its own time. There a stamp far ahead makes dead,
+    as in CLOCK, where sources are taken at their word."""
+    config = site.config
+    if config.reorder.numbered:
+        return Reorder(site.stream, config.reorder, site.place)
+    trusted = config.clock.unsynced == "trust"
+    max_ahead_ns = config.clock.max_ahead_ns if trusted else None
+    strategy = strategy_of(config.reorder)
+    return SourcesByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+
+
+def clock(site: Site) -> Operator:
+    return Clock(site.config.clock, site.config.reorder.max_sources, site.table)
+
+
+def merge(site: Site) -> Operator:
+    topology, config = site.topology, site.config
+    return (Merge if config.reorder.numbered else MergeByTime)(
+        site.stream,
+        config.merge,
+        late=config.reorder.late,
+        position=site.place,
+        max_sources=config.reorder.max_sources,
+        heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
+        correct_for_ns=topology.correct_for_ns,
+    )
+
+
+def windows(site: Site) -> Operator | None:
+    topology, stream, config = site.topology, site.stream, site.config
+    configs = [
+        window_config(
+            name,
+            query,
+            early_ns=query.early_ns,
+            finals=query.finals,
+            correct_for_ns=topology.corrects_for_ns(query),
+            newcomers_ns=topology.newcomers_ns(stream),
+            max_error_ns=config.clock.max_error_ns,
+            max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
+            max_windows=query.max_windows,
+            quality=quality_of(query.quality, [config]),
+        )
+        for name, query in topology.queries_of(stream).items()
+        if query.window is not None
+    ]
+    if not configs:
+        return None
+    own = topology.own.aggregates
+    ordered = topology.windows_read == "ordered"
+    return SeveralWindows(
+        [(each, Windows(stream, each, functions=own, ordered=ordered)) for each in configs]
+    )
+
+
+def pattern(site: Site) -> Operator | None:
+    topology, stream, config = site.topology, site.stream, site.config
+    queries = topology.queries_of(stream)
+    if not topology.live_queries and all(query.pattern is None for query in queries.values()):
+        return None
+    return Pattern(
+        engine_of(stream, queries, Environment(functions=topology.own.functions)),
+        topology.correct_for_ns,
+        site.place,
+        newcomers_ns=topology.newcomers_ns(stream),
+        max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
+        qualities=qualities_of(queries, config),
+    )
+
+
+def engine_of(
+    stream: str,
+    queries: Mapping[str, QueryConfig],
+    environment: Environment,
+    known: Mapping[str, Compiled] | None = None,
+) -> Engine:
+    """The patterns among the queries. What is `known` and the same is not compiled again."""
+    compiled = []
+    tells_final = []
+    for name, query in queries.items():
+        if query.pattern is None:
+            continue
+        wanted = replace(query.pattern, name=name)
+        before = (known or {}).get(name)
+        if before is None or before.query != wanted:
+            before = Compiled(wanted, environment)
+        compiled.append(before)
+        if query.finals:
+            tells_final.append(name)
+    return Engine(compiled, stream, tells_final=tells_final)
+
+
+def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:
+    """What the patterns that wait are to keep to, by name."""
+    return {
+        name: quality
+        for name, query in queries.items()
+        if query.pattern is not None
+        and (quality := quality_of(query.quality, [config])) is not None
+    }
+
+
+def joins(site: Site) -> Operator | None:
+    """All whose streams meet here."""
+    configs = [
+        join_config(site.topology, name, query)
+        for name, query in site.topology.queries.items()
+        if query.join is not None
+    ]
+    ordered = site.topology.joins_read == "ordered"
+    found = [
+        Join(config, ordered=ordered)
+        for config in configs
+        if {side.stream for side in config.sides} <= set(site.streams)
+    ]
+    return SeveralJoins(found, site.place) if found else None
+
+
+def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig:
+    """`query` is one with a join."""
+    assert query.join is not None
+    assert query.sides is not None
+    only = next(iter(topology.streams))
+    sides = tuple(
+        Side(alias, side.stream or only, side.type or "", _path(side.key or query.key))
+        for alias, side in query.sides.items()
+    )
+    aliases = list(query.sides)
+    values = query.values or {}
+    streams = [topology.streams[side.stream] for side in sides]
+    return JoinConfig(
+        query=name,
+        sides=sides,
+        fields=tuple(
+            Field(value_name, aliases.index(value.side), path_of(value.path))
+            for value_name, value in values.items()
+        ),
+        **query.join._asdict(),
+        outer=query.outer or "inner",
+        uncertainty=query.uncertainty or "expected",
+        finals=query.finals,
+        correct_for_ns=topology.corrects_for_ns(query),
+        newcomers_ns=max(topology.newcomers_ns(side.stream) for side in sides),
+        max_events=query.max_events,
+        max_rows=query.max_rows,
+        quality=quality_of(query.quality, streams),
+    )
+
+
+def _path(key: str | None) -> tuple[str, ...] | None:
+    return None if key is None else path_of(tuple(key.split(".")))

@@ -1,0 +1,238 @@
+"""GRAPH: the nodes of a stage, and how batches and marks of time pass along its edges.
+
+Each stream has a chain of nodes with one input (`topology.flow.chain`). Where streams are joined,
+an edge leads from each of their chains into one node with several inputs, a *junction*. Its
+operator gets what has come by all edges as one batch, in the order of `at_ns`, up to the time up to
+which all have spoken. Behind the ordered topic that is the order of the log: streams that meet lie
+in one partition, and one merge has written them in the order of `at_ns`. What a junction lets pass
+goes nowhere: it finds results.
+
+    stream a   reorder - clock - merge -+->
+                                        +- join
+    stream b   reorder - clock - merge -+->
+
+State, held events, deadlines and figures are asked of all nodes alike. A held event goes back to
+the node at its place on the way of its stream, or else to the next behind: in states of older
+versions places did not count operators that a stream has no work for, and joins stood behind all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from topology.flow.chain import Chain, instant
+from topology.flow.join_input import JoinInput
+from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, snapshot_of
+from topology.model.event import Event
+from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
+from topology.model.outcome import Step
+from topology.model.result import Finding
+
+
+class Junction:
+    """`inputs` by stream. `keeps_log_order`: what comes is in one order by its offsets already."""
+
+    def __init__(
+        self,
+        name: str,
+        operator: Operator,
+        place: int,
+        inputs: Mapping[str, JoinInput],
+        *,
+        keeps_log_order: bool,
+    ) -> None:
+        self.streams = sorted(inputs)
+        self.node = Node(name, operator, place, f"{SEPARATOR}{self.streams[0]}{SEPARATOR}")
+        self._inputs = list(inputs.values())
+        self._keeps_log_order = keeps_log_order
+
+    def on_batch(self) -> list[Finding]:
+        """What has come since this was last called."""
+        events: list[Event] = []
+        for each in self._inputs:
+            events += each.take()
+        now_ns = self._spoken_ns()
+        if not self._keeps_log_order:
+            events.sort(key=at_ns)
+        elif events:
+            events.sort(key=_offset)
+            now_ns = events[-1].at_ns
+        return self.node.operator.on_batch(events, now_ns).results
+
+    def on_time(self) -> list[Finding]:
+        found = self.on_batch()
+        return found + self.node.operator.on_time(self._spoken_ns()).results
+
+    def on_end(self) -> list[Finding]:
+        found = self.on_batch()
+        return found + self.node.operator.on_end(self._spoken_ns()).results
+
+    def _spoken_ns(self) -> int:
+        spoken = [each.now_ns for each in self._inputs]
+        return max(spoken) if self._keeps_log_order else min(spoken)
+
+
+class Graph(StepByStep):
+    """`chains` by stream, with their edges into the junctions. `own_clocks`: each stream bears its
+    own clock, as those of an ordered topic do."""
+
+    def __init__(
+        self,
+        chains: Mapping[str, Chain],
+        junctions: Sequence[Junction],
+        *,
+        own_clocks: bool = False,
+    ) -> None:
+        self.chains = chains
+        self.junctions = junctions
+        self._own_clocks = own_clocks
+        self._nodes = [node for chain in chains.values() for node in chain.nodes]
+        self._nodes += [junction.node for junction in junctions]
+        self._gone: Changes = {}
+
+    # -- batches and time --------------------------------------------------------------------------
+
+    def on_batches(self, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
+        """The events of each stream, in log order."""
+        step = Step(now_ns)
+        for stream, chain in self.chains.items():
+            batch = batches.get(stream, ())
+            if not self._own_clocks:
+                add(step, chain.on_batch(batch, now_ns))
+            elif batch:
+                add(step, chain.on_batch(batch, batch[-1].at_ns))
+        for junction in self.junctions:
+            step.results += junction.on_batch()
+        return self.in_order(step)
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
+        for event in events:
+            batches[event.stream].append(event)
+        return self.on_batches(batches, now_ns)
+
+    def on_time(self, now_ns: int) -> Step:
+        step = Step(now_ns)
+        for chain in self.chains.values():
+            add(step, chain.on_time(now_ns))
+        for junction in self.junctions:
+            step.results += junction.on_time()
+        return self.in_order(step)
+
+    def on_end(self, now_ns: int) -> Step:
+        step = Step(now_ns)
+        for chain in self.chains.values():
+            add(step, chain.on_end(now_ns))
+        for junction in self.junctions:
+            step.results += junction.on_end()
+        return self.in_order(step)
+
+    def next_deadline_ns(self) -> int | None:
+        due = [node.operator.next_deadline_ns() for node in self._nodes]
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def in_order(self, step: Step) -> Step:
+        if len(self.chains) > 1:
+            step.released.sort(key=at_ns)
+        if len(self.chains) > 1 or self.junctions:
+            step.results.sort(key=instant)
+        step.reports.sort(key=instant)
+        return step
+
+    # -- for people and drivers --------------------------------------------------------------------
+
+    def figures_of(self, stream: str) -> Figures:
+        """How the stream's operators stand; those of a junction are told with its first stream."""
+        figures = self.chains[stream].figures()
+        for junction in self.junctions:
+            if stream == junction.streams[0]:
+                node = junction.node
+                for name, value in node.operator.figures().items():
+                    figures[f"{node.name}_{name}"] = value
+        return figures
+
+    def explain(self) -> dict[str, Plain]:
+        return {
+            "streams": {stream: chain.explain() for stream, chain in self.chains.items()},
+            "joins": [junction.node.operator.explain() for junction in self.junctions],
+        }
+
+    def keep_moved(self) -> None:
+        """From now on `take_moved` says what passed from one operator to the next."""
+        for chain in self.chains.values():
+            chain.moved = []
+
+    def take_moved(self) -> list[Event]:
+        moved: list[Event] = []
+        for chain in self.chains.values():
+            if chain.moved:
+                moved += chain.moved
+                chain.moved = []
+        return moved
+
+    def let_go(self) -> list[Event]:
+        gone: list[Event] = []
+        for node in self._nodes:
+            gone += node.operator.let_go()
+        return gone
+
+    def close(self) -> None:
+        for node in self._nodes:
+            node.operator.close()
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        return snapshot_of(self._nodes)
+
+    def changes(self) -> Changes:
+        changes = self._gone | changes_of(self._nodes)
+        self._gone = {}
+        return changes
+
+    def held(self) -> Iterable[Event]:
+        for node in self._nodes:
+            yield from node.operator.held()
+
+    def waiting(self) -> Iterable[Event]:
+        for node in self._nodes:
+            yield from node.operator.waiting()
+
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+        """See `topology.model.operator`. What belongs to a node that the graph no longer has goes
+        with the next changes."""
+        ways = {stream: self._way_of(stream) for stream in self.chains}
+
+        def node_of(event: Event) -> Node | None:
+            way = ways.get(event.stream)
+            if not way:
+                return None
+            at = bisect_left(way, event.held_by, key=_place)
+            return way[min(at, len(way) - 1)]
+
+        yield from restoring_nodes(self._nodes, state, held, node_of, self._gone)
+
+    def _way_of(self, stream: str) -> list[Node]:
+        """All nodes that events of the stream come by, in the order of their places."""
+        met = [junction.node for junction in self.junctions if stream in junction.streams]
+        return sorted([*self.chains[stream].nodes, *met], key=_place)
+
+
+def add(step: Step, part: Step) -> None:
+    step.released += part.released
+    step.reports += part.reports
+    step.results += part.results
+    step.now_ns = min(step.now_ns, part.now_ns)
+
+
+def at_ns(event: Event) -> int:
+    return event.at_ns
+
+
+def _offset(event: Event) -> int:
+    return event.offset
+
+
+def _place(node: Node) -> int:
+    return node.place
