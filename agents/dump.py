@@ -4,7 +4,7 @@ Where the stream syncs, `clock.offsets` is dumped with it: a clock line stands b
 events that arrived when it did or later, and bears its own arrival.
 
 Each partition has its own arrival clock, the running maximum of append time, as in a
-stage. Of several partitions the lines come in the order (arrival, partition, offset), and
+stage. The lines of several partitions come in the order (arrival, partition, offset), and
 end where each partition ended at the start. A replay of them gives what a worker gives,
 wherever the answer does not depend on how sources lie in partitions: with one partition,
 or with `rule: fixed` and a known start (the pooled fill times of `rule: miss`, the first
@@ -14,7 +14,7 @@ A payload is JSON where the value is; else `{"base64": …}`, which replays as w
 bytes do, as payloads are only compared. A record that a stage would refuse becomes a line
 that a replay refuses, at the same place of the same source: `type` is no text there, and
 says why. `ts` is in the unit of the header, as a replay with the same topology reads it; what is
-no whole number of it is told as RFC 3339.
+no whole number of it is written as RFC 3339.
 
 Memory: one fetch of each partition.
 """

@@ -47,8 +47,7 @@ from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
-from topology.config import Stage as StageDescription
-from topology.config import Topology
+from topology.config import StageConfig, Topology
 from topology.config.stages import PATTERN
 
 log = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ class ProcessSettings:
     session_s: float = SESSION_TIMEOUT_S
 
 
-async def run_stage(topology: Topology, stage: StageDescription, settings: ProcessSettings) -> None:
+async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
     """Runs until told to stop; raises what ended it otherwise."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -26,7 +26,7 @@ from agents.process import GC_THRESHOLDS
 from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
 from agents.state.held import HeldPages
-from agents.state.stores.seal import Tally
+from agents.state.stores.seal import StateTally
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
@@ -69,7 +69,7 @@ class Checkpointing:
         self._stage = Stage(config, [REORDER, MERGE])
         self._stage.keep_moved()
         self._held = HeldPages(config.spill_after_ns, STAMPED_FROM)
-        self._tally = Tally()
+        self._tally = StateTally()
         self._now_ns = 0
         self._offset = 0
 

@@ -48,7 +48,7 @@ STOP_TIMEOUT_S = 8.0
 """For Faust to leave the group and stop, after the handler has finished."""
 
 QUIET = ("faust", "mode", "aiokafka")
-"""Libraries that tell every step at level info."""
+"""Libraries that log every step at level info."""
 
 TELLS_WHY = "aiokafka.producer.sender"
 """Warns of what it tries again without end, which is all that is heard of a checkpoint that hangs:

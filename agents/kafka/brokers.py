@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 30.0
 TRY_S: Final = 5.0
-"""For one answer while brokers are waited for; each try is told."""
+"""For one answer while brokers are waited for; each try is logged."""
 
 PAUSE_S: Final = 1.0
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -121,7 +121,7 @@ def brokers_at(
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
-    """As `brokers_at`, again and again for `wait_s` (once at least); each try is told, so
+    """As `brokers_at`, again and again for `wait_s` (once at least); each try is logged, so
     that a name which cannot be resolved is seen at once."""
     deadline_s = time.monotonic() + wait_s
     while True:

@@ -59,7 +59,7 @@ MAX_POLL_INTERVAL_S = 300.0
 REQUEST_TIMEOUT_S = 40.0
 
 FAUST_LOG = logging.getLogger("faust.inorder")
-"""For what Faust tells of its services, which would otherwise bear our modules' names."""
+"""For what Faust logs of its services, which would otherwise bear our modules' names."""
 
 T = TypeVar("T")
 

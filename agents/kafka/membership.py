@@ -40,13 +40,13 @@ class _Replaced(KafkaError):  # type: ignore[misc]
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Of the client's log: it says it will try again, when `InstanceFenced` has said why not."""
+    """The client's log says it will try again, when `InstanceFenced` has said why not."""
     told = record.args
     return not (isinstance(told, tuple) and any(isinstance(each, _Replaced) for each in told))
 
 
 class Membership:
-    """Of a consumer that has been started. `fenced` is called in the consumer's thread."""
+    """For a consumer that has been started. `fenced` is called in the consumer's thread."""
 
     def __init__(
         self,

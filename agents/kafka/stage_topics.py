@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.config import Stage as StageDescription
-from topology.config import Topology
+from topology.config import StageConfig, Topology
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
 ORDERED: Final = "ordered"
 
 
-def works(topology: Topology, stage: StageDescription) -> bool:
+def works(topology: Topology, stage: StageConfig) -> bool:
     """Whether the stage has anything to do: one that only looks has not without queries."""
     return any(topology.has_work(name) for name in stage.operators)
 
 
-def reads(topology: Topology, stage: StageDescription) -> str:
+def reads(topology: Topology, stage: StageConfig) -> str:
     """Which topics the stage reads: RAW, SEQUENCED or ORDERED."""
     return topology.reads_of(stage.operators[0])
 
 
-def inputs_of(topology: Topology, stage: StageDescription) -> list[str]:
+def inputs_of(topology: Topology, stage: StageConfig) -> list[str]:
     match reads(topology, stage):
         case "raw":
             return sorted({stream.input for stream in topology.streams.values()})

@@ -1,7 +1,7 @@
 """The making of the topics a topology needs (`agents.kafka.declared`).
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
-declaration is told. When it returns, every topic has its leaders.
+declaration is reported. When it returns, every topic has its leaders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TopicsUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `create` did to a topic: `differences` are told, not mended. `copies`: on as many of
+    """What `create` did to a topic: `differences` are reported, not mended. `copies`: on as many of
     the `brokers` it lies."""
 
     name: str

@@ -75,7 +75,7 @@ class InputLost(Exception):
 
 
 RESETS_TOLD_AFTER_S = 0.5
-"""Those of so long are told together, a line for each reason."""
+"""Those of so long are logged together, a line for each reason."""
 
 
 class PartitionReset(Exception):

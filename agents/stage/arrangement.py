@@ -32,8 +32,7 @@ from agents.stage.outlet import (
 )
 from agents.state.changelog import StateRefused
 from topology.clock.drift_table import DriftTable
-from topology.config import ClockConfig, StreamConfig, Topology
-from topology.config import Stage as StageDescription
+from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, PATTERN, REORDER
 from topology.flow.registry import in_chain, places_of
 from topology.flow.stage import Stage
@@ -53,7 +52,7 @@ class Arrangement:
     """
 
     topology: Topology
-    stage: StageDescription
+    stage: StageConfig
     partitions: Mapping[str, int]
     lanes: int
 
@@ -129,9 +128,11 @@ class Arrangement:
         moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
         by_time = [f"{s} by time" for s in streams if not self.topology.streams[s].reorder.numbered]
         written = [f"{s} to {t}/{p}" for s, (t, p) in sorted(self._written(source).items())]
-        told = [f"{name} to {topic}" for name, (topic, _) in sorted(self._told().items())]
+        found = [
+            f"{name} to {topic}" for name, (topic, _) in sorted(self._result_targets().items())
+        ]
         by_time = by_time if REORDER in names else []
-        return [*names, *streams, *moved, *by_time, *written, *told]
+        return [*names, *streams, *moved, *by_time, *written, *found]
 
     def accept(self, source: TopicPartition, fingerprint: list[str]) -> None:
         """StateRefused if the state that was found is another arrangement's."""
@@ -148,7 +149,7 @@ class Arrangement:
 
     @property
     def clocks(self) -> list[ClockConfig]:
-        """Of the streams that this stage stamps and that sync; they need the drift table."""
+        """The clocks of streams that this stage stamps and that sync; they need the drift table."""
         stamps = REORDER in self.operator_names
         streams = self.topology.streams.values() if stamps else ()
         return [stream.clock for stream in streams if stream.clock.sync != "none"]
@@ -186,9 +187,9 @@ class Arrangement:
         return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
 
     def result_outlet(self) -> ResultOutlet:
-        return ResultOutlet(self._told())
+        return ResultOutlet(self._result_targets())
 
-    def _told(self) -> dict[str, tuple[str, int]]:
+    def _result_targets(self) -> dict[str, tuple[str, int]]:
         """Where the results of each operator go, and over how many partitions."""
         topics = self.topology.result_topics
         return {
@@ -219,7 +220,7 @@ def input_reader(topology: Topology, topic: str) -> RawInlet:
     return RawInlet(reader, topology.topics.max_record_bytes)
 
 
-def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
+def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
     """Every topic whose number of partitions the stage needs to know."""
     topics = topology.topics
     wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
@@ -243,9 +244,7 @@ def topics_of(topology: Topology, stage: StageDescription) -> list[str]:
     return sorted(wanted)
 
 
-def arrange(
-    topology: Topology, stage: StageDescription, partitions: Mapping[str, int]
-) -> Arrangement:
+def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> Arrangement:
     """ArrangementError where a changelog does not have its input's partitions."""
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)

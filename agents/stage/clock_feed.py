@@ -21,7 +21,7 @@ the others wait.
 
 The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so
 that a restart need not read the topic from its beginning. A record that is no word about a
-clock is counted and told, never more.
+clock is counted and logged, never more.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FORGOTTEN: Final = b"\nforgotten"
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
 TOLD_REFUSALS: Final = 10
-"""Refused records that are told one by one; the rest are counted."""
+"""Refused records that are logged one by one; the rest are counted."""
 
 Word = Sample | Declared
 

@@ -22,7 +22,7 @@ FEWEST: Final = 1_000
 """Records that may wait at least; a transaction has a cost of its own."""
 
 
-class Cutting:
+class CutSize:
     """`records` may wait for the next checkpoint."""
 
     def __init__(self, max_batch: int) -> None:

@@ -28,7 +28,7 @@ HEADER_FRAMING_BYTES: Final = 16
 """At most, in a Kafka record and in a changelog's msgpack alike."""
 
 MAX_CHARACTER_BYTES: Final = 4
-"""Of a header's name, in UTF-8."""
+"""A character of a header's name, in UTF-8."""
 
 
 @dataclass(slots=True)

@@ -88,11 +88,11 @@ class OrderedOutlet:
         outbox.add(target, record.key, record.value, timestamp_ms, headers)
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Time is told by watermarks here."""
+        """Watermarks say here how far time is."""
 
 
 class NoOutlet:
-    """Of a stage that only looks: what it lets go stands in its input already."""
+    """For a stage that only looks: what it lets go stands in its input already."""
 
     def put(self, event: Event, outbox: Outbox) -> None:
         """Nothing to write."""
@@ -111,7 +111,7 @@ class ResultOutlet:
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
         value = line_json(result_line(finding))
-        topic, partitions = self._topics[finding.told_by]
+        topic, partitions = self._topics[finding.found_by]
         headers: Written = []
         key = finding.query if isinstance(finding, Overflow) else finding.id
         if isinstance(finding, Overflow):

@@ -40,22 +40,22 @@ from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.clock_feed import ClockFeed
-from agents.stage.cutting import Cutting
+from agents.stage.cutting import CutSize
 from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.stage.inlet import Read
 from agents.stage.outbox import Outbox
 from agents.stage.query_feed import QueryFeed
 from agents.stage.rebuilding import Rebuilding
-from agents.stage.restoring import Found, Restoring
+from agents.stage.restoring import FoundState, Restoring
 from agents.state import changelog
 from agents.state.changelog import Progress
 from agents.state.copy_writer import CopyWriter
 from agents.state.held import HeldPages
 from agents.state.local_copy import LocalCopy
-from agents.state.stores.seal import Tally
+from agents.state.stores.seal import StateTally
 from agents.state.stores.store import Store
 from agents.watch.metrics import Metrics
-from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from topology.flow.registry import FIRST_PLACE
 from topology.model.outcome import Step
 
@@ -134,8 +134,8 @@ class Partition:
         self._copying = CopyWriter(self._copy, self._metrics.store_failed)
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
-        self._cutting = Cutting(topology.max_batch)
-        self._tally = Tally()  # of the state as it was last cut
+        self._cutting = CutSize(topology.max_batch)
+        self._tally = StateTally()  # of the state as it was last cut
         self._log_end = 0  # of the changelog, as we know it
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
@@ -189,7 +189,7 @@ class Partition:
         await self._copying.close()
         self._metrics.forget()
 
-    async def _find(self) -> Found:
+    async def _find(self) -> FoundState:
         """The state, from the local copy as far as it goes, then from the changelog."""
         found = await self._restoring.find(self._copy, self._tell)
         self._copying.note(found.changes, found.position)
@@ -434,10 +434,10 @@ class Partition:
         """Bring the gauges up to date."""
         self._metrics.stands(self._standings(), self.lag, self._totals())
 
-    def _standings(self) -> dict[str, Standing]:
+    def _standings(self) -> dict[str, StreamFigures]:
         chains = self.stage.chains
         held = self._held.by_stream(chains)
-        return {name: Standing(held[name], self.stage.figures_of(name)) for name in chains}
+        return {name: StreamFigures(held[name], self.stage.figures_of(name)) for name in chains}
 
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment

@@ -3,7 +3,7 @@
 A record's key is the query's name, its value what would stand under that name in the
 topology file, as JSON (`{"pattern": "PATTERN …", "stream": "pitch", "finals": true}`); without a
 value the query is removed. A query of the file cannot be taken away or replaced from here. What
-is no query is counted and told, and the one before it goes on: it is *set aside* under its name,
+is no query is counted and logged, and the one before it goes on: it is *set aside* under its name,
 with the reason (`set_aside`, `/explain`), until another record of that name comes. Nothing that
 somebody writes there keeps a stage from starting, or its records waiting: of each name only the
 newest record is read, its text has bounds (`topology.pattern.language.affordable`), and it is read

@@ -36,7 +36,7 @@ from agents.state.changelog import (
     read_changelog,
 )
 from agents.state.local_copy import LocalCopy, same_log
-from agents.state.stores.seal import Tally
+from agents.state.stores.seal import StateTally
 
 COMMITTED_TIMEOUT_S: Final = 60.0
 
@@ -48,13 +48,13 @@ WAYS_OUT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundState:
     """The state by its keys, empty at the first start, and where in its changelog it stands:
     `changes` lead there from where the local copy stands. `tally` is of all but its progress."""
 
     state: Mapping[bytes, bytes]
     progress: Progress | None
-    tally: Tally
+    tally: StateTally
     changes: Mapping[bytes, bytes | None]
     position: int
 
@@ -76,7 +76,7 @@ class Restoring:
         self._where = TopicPartition(*arrangement.changelog(source))
         self._input_id = topic_ids.get(source.topic, "")
 
-    async def find(self, copy: LocalCopy, tell: Tell) -> Found:
+    async def find(self, copy: LocalCopy, tell: Tell) -> FoundState:
         """StateRefused where the changelog is not what it was. The caller has fenced the former
         owner."""
         copied, committed = await asyncio.gather(asyncio.to_thread(copy.load), self._committed())
@@ -93,7 +93,7 @@ class Restoring:
         self._look_for_later(progress, committed, known)
         if unfit is not None:  # not before all else is found to be in order
             await asyncio.to_thread(copy.discard, unfit)
-        return Found(state, progress, tally, read.changes, read.end)
+        return FoundState(state, progress, tally, read.changes, read.end)
 
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
@@ -112,7 +112,7 @@ class Restoring:
 
     # -- is it sound? --------------------------------------------------------------------------
 
-    def _accepted(self, state: Mapping[bytes, bytes], tally: Tally) -> Progress | None:
+    def _accepted(self, state: Mapping[bytes, bytes], tally: StateTally) -> Progress | None:
         """StateRefused where the state is not whole, was made in another way, or from another
         input; None where there is none."""
         if not state:
@@ -185,16 +185,16 @@ class Restoring:
 
 def _joined(
     copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
-) -> tuple[dict[bytes, bytes], Tally]:
+) -> tuple[dict[bytes, bytes], StateTally]:
     """The state, and the tally of all of it but its progress."""
     merged = {**copied, **changes}
     state = {key: value for key, value in merged.items() if value is not None}
-    tally = Tally()
+    tally = StateTally()
     tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
     return state, tally
 
 
-def _is_whole(state: Mapping[bytes, bytes], tally: Tally) -> bool:
+def _is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
     claim = claim_of(state)
     if claim is None:
         return not state

@@ -11,13 +11,13 @@ or writes. What is found differs in weight:
   all of them;
 * **no broker answers**: not ready;
 * **a topic that it writes has more partitions**: until a restart nothing changes, so this
-  is told in the log and no more; and so is that one was **made anew**;
+  is logged and no more; and so is that one was **made anew**;
 * **one of its own changelogs, or of its inputs, was made anew**: the state is no longer in the
   one, its offsets mean nothing in the other. Nothing that it would do from here on is right at the
   next start, so it ends, with StateRefused.
 
 A fault counts when two looks in a row have seen it, for a broker that has just come back
-may not know its topics yet. Each is told in the log once, and its end too. A changelog may
+may not know its topics yet. Each is logged once, and its end too. A changelog may
 grow: it is then ready for a restart. The embedded broker makes any topic that it is asked
 about, and is not asked.
 """
@@ -50,12 +50,12 @@ UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._A
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A topic as the brokers tell it; one that is gone has no partitions."""
+    """A topic as the brokers describe it; one that is gone has no partitions."""
 
     partitions: int
     leaderless: tuple[int, ...] = ()
     refused: str = ""
-    """Why they do not tell of it."""
+    """Why they do not describe it."""
 
     topic_id: str = ""
     """What a topic of the same name made anew does not have; "" where brokers give none."""

@@ -80,7 +80,7 @@ class Claim(msgspec.Struct):
 
 
 def instant_of(state: Claim | Progress) -> tuple[int, ...]:
-    """Of two states of one partition the later one has the greater: each checkpoint has gone on
+    """The later of two states of one partition has the greater one: each checkpoint has gone on
     in the input, or in time."""
     return (state.next_offset, *state.arrival[:1])
 

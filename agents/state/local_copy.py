@@ -1,11 +1,11 @@
 """A partition's local copy of its state, which may fail without harm.
 
 The changelog has the truth, so whatever goes wrong with a copy (`agents.state.stores.store`) is
-told and counted, and the partition goes on without one. Nothing that a store raises
+logged and counted, and the partition goes on without one. Nothing that a store raises
 gets out of here.
 
 What is read is held against its seal (`agents.state.stores.seal`). On any doubt the copy is
-damaged: it is put aside, told with its place, counted, and made anew from the changelog.
+damaged: it is put aside, logged with its place, counted, and made anew from the changelog.
 
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
 one waits for the other.
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agents.state.stores import seal as sealing
-from agents.state.stores.seal import Tally
+from agents.state.stores.seal import StateTally
 from agents.state.stores.store import Store, StoreDamaged, why_discard
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class LocalCopy:
         self._failed = failed
         self._log_id = log_id
         self._store: Store | None = None
-        self._tally = Tally()
+        self._tally = StateTally()
         self._found_log_id = ""
         self._position: int | None = None
         self._lock = threading.RLock()  # a cancelled await leaves its thread at work
@@ -82,7 +82,7 @@ class LocalCopy:
             return self._read(store)
         except StoreDamaged as damage:
             self._failed(type(damage).__name__)
-            self._tally = Tally()
+            self._tally = StateTally()
             log.error(
                 "%s: the local copy is damaged and is made anew from the changelog; %s: %s",
                 self.name,
@@ -131,7 +131,7 @@ class LocalCopy:
                 return
             log.warning("%s: the local copy %s; it is made anew", self.name, why)
             self._position = None
-            self._tally = Tally()
+            self._tally = StateTally()
             try:
                 self._store.clear()
             except Exception as unusable:  # noqa: BLE001 - whatever a store raises
@@ -167,7 +167,7 @@ class LocalCopy:
                 self._tell("could not be closed", failed)
 
     def _give_up(self, why: Exception) -> None:
-        self._tally = Tally()
+        self._tally = StateTally()
         self._tell("is given up", why)
         self.close()
 

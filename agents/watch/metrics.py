@@ -14,7 +14,7 @@ Control records (heartbeat, bye, what stages say to each other) are counted apar
 event that comes late and is passed on counts as late, not as emitted.
 
 Counters live as long as the worker; the gauges of a partition go with it (`forget`),
-for the new owner tells them from then on.
+for the new owner has them from then on.
 """
 
 from __future__ import annotations

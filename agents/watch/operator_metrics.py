@@ -2,10 +2,10 @@
 
 A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is the family
 `inorder_<operator>_<name>`: a counter where it only grows, else a gauge; one that ends in
-`_ns` is told in seconds, an instant as seconds since 1970.
+`_ns` is given in seconds, an instant as seconds since 1970.
 
 Labels are stage, stream and partition. Streams beyond those that stand for themselves are
-told together: their counts summed, their times left out.
+taken together: their counts summed, their times left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one partition of a stage tells the worker's metrics."""
+"""What one partition of a stage adds to the worker's metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_STREAM = ""
 """Dead letters whose stream could not be read."""
 
 
-class Standing(NamedTuple):
+class StreamFigures(NamedTuple):
     """How one stream stands: events held, and the figures of its operators."""
 
     held: int
@@ -44,7 +44,7 @@ class PartitionMetrics:
         self._streams = list(streams)
         self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
         self._shell = ShellTotals(0, 0)
-        self._figures: dict[str, Figures] = {}  # by stream, as they were told last
+        self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
     def _place(self, stream: str) -> PlaceMetrics:
         return self._metrics.place(self._stage, stream, self._partition)
@@ -73,9 +73,9 @@ class PartitionMetrics:
         for stream, part in parts.items():
             self._place(stream).observe(part)
 
-    def stands(self, streams: Mapping[str, Standing], lag: int, shell: ShellTotals) -> None:
+    def stands(self, streams: Mapping[str, StreamFigures], lag: int, shell: ShellTotals) -> None:
         """How the partition stands now: its streams, and how many records are not read."""
-        places: dict[PlaceMetrics, list[Standing]] = {}
+        places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, standing in streams.items():
             place = self._place(stream)
             places.setdefault(place, []).append(standing)
@@ -115,7 +115,7 @@ class PartitionMetrics:
         """Held records that retention took before they were read again."""
         self._metrics.store_error(self._stage, "held_record_gone", records)
 
-    def begins(self, streams: Mapping[str, Standing], shell: ShellTotals) -> None:
+    def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
         """Totals found in the state were counted by an earlier owner."""
         for stream, standing in streams.items():
             self._figures[stream] = standing.figures

@@ -1,4 +1,4 @@
-"""What a stage tells in its log of its own accord: how it starts, how it stands, a line a minute.
+"""What a stage logs of its own accord: how it starts, how it stands, a line a minute.
 
     owns        the partitions it has been given
     restore     how far it is, every `PROGRESS_S` while it lasts
@@ -6,7 +6,7 @@
     minute      rate, lag, late by cause, dead, held, the last checkpoint
 
 The figures are those of `/metrics`, as differences over the minute. A state that lasts for
-less than two looks, which are a second apart, is not told: a rebalance passes through "not
+less than two looks, which are a second apart, is not logged: a rebalance passes through "not
 ready" each time. Each line bears its values as `fields` too, for a log in JSON.
 """
 
@@ -32,8 +32,8 @@ STARTS_S: Final = 10.0
 
 
 class StageLog:
-    """Of one stage's process. The methods are cheap but `minute`, which reads the counters once
-    in `MINUTE_S`; `clock` is monotonic, in seconds."""
+    """The log of one stage's process. The methods are cheap but `minute`, which reads the counters
+    once in `MINUTE_S`; `clock` is monotonic, in seconds."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
@@ -50,7 +50,7 @@ class StageLog:
         _say("owns %s", ", ".join(places) or "no partition", partitions=places)
 
     def restoring(self, source: TopicPartition, position: int, end: int) -> None:
-        """Tell how far it is, if it was not told lately."""
+        """Log how far it is, if that was not logged lately."""
         now_s = self._clock()
         if now_s - self._restore_told_s.setdefault(source, now_s) < PROGRESS_S:
             return
@@ -111,7 +111,7 @@ class StageLog:
         _say("%s", _minute_line(fields, elapsed_s), **fields)
 
     def _counted(self) -> Counter[tuple[str, str]]:
-        """Of all streams and partitions, by kind and cause."""
+        """In all streams and partitions, by kind and cause."""
         metrics = self._metrics
         families = {
             "in": metrics.records_in,

@@ -1,6 +1,6 @@
 """A word in the log when it looks as if two producers sent under one source's name.
 
-Of two epochs the higher counts, so the other producer's events are late, reason
+The higher of two epochs counts, so the other producer's events are late, reason
 `old_epoch`; two producers in one epoch use the same numbers, so what differs from what is
 held is a duplicate that says something else. Both are counted
 (`inorder_records_late_total{reason="old_epoch"}`, `inorder_records_conflict_total`), and told
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class TwoProducers:
-    """Of one partition of a stage. `now_s` only rises. O(reports)."""
+    """For one partition of a stage. `now_s` only rises. O(reports)."""
 
     def __init__(self, place: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._place = place

@@ -22,7 +22,7 @@ _EDGES_NS: Final = tuple(edge * 1_000_000 for edge in EDGES_MS)
 _BOUNDS: Final = (*(str(edge / 1000) for edge in EDGES_MS), "+Inf")
 
 
-class Waits:
+class WaitCounts:
     """The counts of one set of labels."""
 
     __slots__ = ("counts", "sum_ns")
@@ -43,7 +43,7 @@ class Waits:
 
 
 class WaitHistogram(Collector):
-    """A histogram family whose children are `Waits`."""
+    """A histogram family whose children are `WaitCounts`."""
 
     def __init__(
         self, name: str, text: str, labels: tuple[str, ...], registry: CollectorRegistry
@@ -51,14 +51,14 @@ class WaitHistogram(Collector):
         self._name = name
         self._text = text
         self._labels = labels
-        self._children: dict[tuple[str, ...], Waits] = {}
+        self._children: dict[tuple[str, ...], WaitCounts] = {}
         registry.register(self)
 
-    def child(self, *values: str) -> Waits:
+    def child(self, *values: str) -> WaitCounts:
         """The counts under these label values, one for each label."""
         if len(values) != len(self._labels):
             raise ValueError(f"{self._name} has labels {self._labels}, not {values}")
-        return self._children.setdefault(values, Waits())
+        return self._children.setdefault(values, WaitCounts())
 
     def describe(self) -> Iterable[HistogramMetricFamily]:
         """What `collect` will yield, without the counts."""

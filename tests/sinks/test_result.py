@@ -30,7 +30,7 @@ def test_a_result_is_read_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.told_by)
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
 def test_every_kind_that_stages_write_is_one(written: topology.model.result.Result) -> None:
     value = line_json(result_line(written))
     assert parse(value, written.id.encode()) == Result(

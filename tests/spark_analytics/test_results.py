@@ -144,7 +144,7 @@ def test_control_records_are_told_apart(spark: SparkSession) -> None:
 AS_TEXT = ("key", "values", "low", "high")
 
 
-@pytest.mark.parametrize("result", WRITTEN, ids=lambda result: result.told_by)
+@pytest.mark.parametrize("result", WRITTEN, ids=lambda result: result.found_by)
 def test_every_field_that_stages_write_is_read(spark: SparkSession, result: Result) -> None:
     line = result_line(result)
     record = Record(result.id.encode(), line_json(line), [], 0, 0)

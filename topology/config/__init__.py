@@ -16,7 +16,7 @@ from topology.config.file import TopicsConfig
 from topology.config.problem import Problem, TopologyError
 from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window
 from topology.config.reading import parse, query_of
-from topology.config.stages import Stage
+from topology.config.stages import StageConfig
 from topology.config.stream import (
     ClockConfig,
     HeaderConfig,
@@ -35,7 +35,7 @@ __all__ = [
     "QualityConfig",
     "QueryConfig",
     "ReorderConfig",
-    "Stage",
+    "StageConfig",
     "StreamConfig",
     "TopicsConfig",
     "Topology",

@@ -29,7 +29,7 @@ from topology.config.stages import (
     PATTERN,
     REORDER,
     WINDOW,
-    Stage,
+    StageConfig,
     default_stages,
     link_of,
     operators,
@@ -128,7 +128,7 @@ class TopologyFile(Section):
         Mapping[Name, StreamConfig],
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
-    stages: Annotated[tuple[Stage, ...], given(read_stages, _STAGES)] = default_stages()
+    stages: Annotated[tuple[StageConfig, ...], given(read_stages, _STAGES)] = default_stages()
     queries: Annotated[
         Mapping[Name, QueryConfig],
         BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),

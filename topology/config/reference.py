@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from topology.config.problem import Path, TopologyError
 from topology.config.reading import parse, sections
 from topology.config.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
-from topology.config.stages import Stage
+from topology.config.stages import StageConfig
 from topology.config.stream import Section
 from topology.config.words import WORDS
 from topology.model.user_functions import Bring
@@ -58,7 +58,7 @@ def _spelled(name: str, value: Any) -> Any:
     if isinstance(value, Section):
         return _all_of(type(value))
     if isinstance(value, tuple):
-        return [each.name if isinstance(each, Stage) else each for each in value]
+        return [each.name if isinstance(each, StageConfig) else each for each in value]
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, bool) or not isinstance(value, int):

@@ -46,7 +46,7 @@ CHAIN = (
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
 
 
-class Stage(NamedTuple):
+class StageConfig(NamedTuple):
     """`name` is what `--stage` takes: the operators joined by `+`."""
 
     name: str
@@ -62,14 +62,14 @@ def link_of(operator: str) -> Link:
     return next(link for link in CHAIN if link.name == operator)
 
 
-def default_stages() -> tuple[Stage, ...]:
+def default_stages() -> tuple[StageConfig, ...]:
     return tuple(
-        Stage(link.name, (link.name,)) for link in CHAIN if link.is_needed or link.is_asked
+        StageConfig(link.name, (link.name,)) for link in CHAIN if link.is_needed or link.is_asked
     )
 
 
-def read_stages(value: Any, _: ValidationInfo) -> tuple[Stage, ...]:
-    if isinstance(value, tuple) and all(isinstance(each, Stage) for each in value):
+def read_stages(value: Any, _: ValidationInfo) -> tuple[StageConfig, ...]:
+    if isinstance(value, tuple) and all(isinstance(each, StageConfig) for each in value):
         value = [each.name for each in value]
     if not isinstance(value, list | tuple):
         raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
@@ -82,19 +82,19 @@ def read_stages(value: Any, _: ValidationInfo) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def _stage(at: int, entry: Any, faults: list[Fault]) -> Stage:
+def _stage(at: int, entry: Any, faults: list[Fault]) -> StageConfig:
     if not isinstance(entry, str):
         faults.append(Fault((at,), f"{shown(entry)} is not the name of a stage", _EXAMPLE))
-        return Stage("", ())
+        return StageConfig("", ())
     named = tuple(part.strip() for part in entry.split("+"))
     for operator in named:
         if operator not in operators():
             message = f"{shown(operator)} is not an operator"
             faults.append(Fault((at,), message, meant(operator, tuple(operators()))))
-    return Stage("+".join(named), named)
+    return StageConfig("+".join(named), named)
 
 
-def _cut_faults(stages: list[Stage]) -> list[Fault]:
+def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
     faults = []
     chain = operators()
     furthest = -1
@@ -116,7 +116,7 @@ def _cut_faults(stages: list[Stage]) -> list[Fault]:
     return faults or [fault for at, stage in enumerate(stages) for fault in _unwritten(at, stage)]
 
 
-def _unwritten(at: int, stage: Stage) -> Iterator[Fault]:
+def _unwritten(at: int, stage: StageConfig) -> Iterator[Fault]:
     """Events that a stage lets pass are written where REORDER or MERGE lets them go."""
     chain = operators()
     for operator in stage.operators:

@@ -1,6 +1,6 @@
 """ALIGNMENT: the lanes that meet in one partition of a derived topic, in one order.
 
-The append time of a topic that a stage writes tells when a worker ran, not when things
+The append time of a topic that a stage writes says when a worker ran, not when things
 happened. So every record there bears `at`, the instant of the decision, and `lane`, the
 upstream partition, and is taken in the order (at, lane, offset). A record may be taken
 when no lane can still bring an earlier one: at or below the smallest (newest at, lane)

@@ -154,5 +154,5 @@ class Chain(StepByStep):
         yield from restoring_nodes(self.nodes, state, held, lambda event: at[event.held_by], {})
 
 
-def instant(told: Report | Finding) -> int:
-    return told.at_ns
+def instant(outcome: Report | Finding) -> int:
+    return outcome.at_ns

@@ -143,7 +143,7 @@ class Graph(StepByStep):
     # -- for people and drivers --------------------------------------------------------------------
 
     def figures_of(self, stream: str) -> Figures:
-        """How the stream's operators stand; those of a junction are told with its first stream."""
+        """How the stream's operators stand; those of a junction stand with its first stream."""
         figures = self.chains[stream].figures()
         for junction in self.junctions:
             if stream == junction.streams[0]:

@@ -32,7 +32,7 @@ FIRST_PLACE: Final = 2
 """`Event.held_by` of the first operator; 1 is the alignment in front of all."""
 
 
-class Row(NamedTuple):
+class OperatorRow(NamedTuple):
     """`build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
     joined with it; None: there it has no work."""
 
@@ -43,17 +43,17 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    Row(REORDER, REORDER_FIGURES, build.reorder),
-    Row(CLOCK, CLOCK_FIGURES, build.clock),
-    Row(MERGE, MERGE_FIGURES, build.merge),
-    Row(WINDOW, WINDOW_FIGURES, build.windows),
-    Row(PATTERN, PATTERN_FIGURES, build.pattern),
-    Row(JOIN, JOIN_FIGURES, build.joins, takes_several=True),
+    OperatorRow(REORDER, REORDER_FIGURES, build.reorder),
+    OperatorRow(CLOCK, CLOCK_FIGURES, build.clock),
+    OperatorRow(MERGE, MERGE_FIGURES, build.merge),
+    OperatorRow(WINDOW, WINDOW_FIGURES, build.windows),
+    OperatorRow(PATTERN, PATTERN_FIGURES, build.pattern),
+    OperatorRow(JOIN, JOIN_FIGURES, build.joins, takes_several=True),
 )
 
 
 def figures() -> dict[str, Figure]:
-    """By `<operator>_<figure>`, as a stage tells them."""
+    """By `<operator>_<figure>`, as a stage has them."""
     return {f"{row.name}_{name}": figure for row in ROWS for name, figure in row.figures.items()}
 
 

@@ -1,8 +1,8 @@
-"""Which entry of a table has been quiet longest, without touching it per event.
+"""Which entry of a table has been idle longest, without touching it per event.
 
 A heap with one note per entry, (last heard or earlier, name). A note that is out of
 date is put right only when it comes up, so hearing from an entry costs nothing here
-and finding the longest quiet one is O(log n) amortised. The answer depends on the
+and finding the longest idle one is O(log n) amortised. The answer depends on the
 entries alone, not on when the notes were made.
 """
 
@@ -25,7 +25,7 @@ class Quiet:
         heappush(self._notes, (heard_ns, name))
 
     def longest(self, table: dict[str, Any], keep: str, before_ns: int) -> str | None:
-        """The longest quiet entry but `keep`, if it was last heard before `before_ns`;
+        """The longest idle entry but `keep`, if it was last heard before `before_ns`;
         its note is taken away. Ties go by name."""
         notes = self._notes
         passed_over: list[tuple[int, str]] = []

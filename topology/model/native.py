@@ -1,4 +1,4 @@
-"""What the compiled build is told about a class; in plain Python it says nothing.
+"""What the compiled build needs to know about a class; in plain Python it does nothing.
 
 mypyc reads `mypyc_attr` of mypy_extensions where types are checked. This module itself is not
 compiled, and so needs nothing installed when the code runs.

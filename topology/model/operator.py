@@ -4,7 +4,7 @@ An operator belongs to one stream in one input partition. It does no I/O and has
 no clock: time comes in as an argument and never goes back.
 
 * `on_batch(events, now_ns)` takes events in log order, `at_ns` non-decreasing and
-  not below the last time it was told. Before each event the deadlines < its
+  not below the last time it was given. Before each event the deadlines < its
   `at_ns` fire, each at its own time; after the last one those < `now_ns`. An event
   that arrives in the very instant of a deadline is thus in time, and how a
   stretch of input is cut into batches changes nothing.
@@ -26,10 +26,10 @@ No part of the state:
 * `waiting()` are those held that it has not let pass: the `held` of the balance. An operator
   may keep an event beyond letting it pass, for what may still come; `let_go()` names such
   events that it keeps no longer.
-* `figures()` tells how the operator stands, in O(1): integers by name, a duration or an
+* `figures()` says how the operator stands, in O(1): integers by name, a duration or an
   instant ending in `_ns`; one that is not known yet is left out. Its room says in a table of
   `Figure` what each means and which are totals.
-* `explain()` tells in nested plain values what waits, for what and until when. It may
+* `explain()` says in nested plain values what waits, for what and until when. It may
   take as long as there are sources.
 
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
@@ -97,7 +97,7 @@ class Operator:
         return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """Of an operator without a state there is nothing to restore."""
+        """An operator without a state has nothing to restore."""
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         """`restore` as a generator of how many events each step has taken; the operator is whole
@@ -117,7 +117,7 @@ class Operator:
         return {}
 
     def explain(self) -> dict[str, Plain] | None:
-        """None: there is nothing to tell, ever."""
+        """None: the operator never has anything to explain."""
         return None
 
     def close(self) -> None:

@@ -108,7 +108,7 @@ class Malformed:
     seq: int | None = None
     record: Any = None
     kind: str = ""
-    """Of a control event that cannot be used; empty for all others."""
+    """What a control event says of itself if it cannot be used; empty for all others."""
 
 
 def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed:

@@ -1,15 +1,15 @@
-"""Watermarks of a quiet stream: one record for many beats.
+"""Watermarks of an idle stream: one record for many beats.
 
 Where no source is live and nothing waits, W follows the clock at one distance, at each multiple of
-`heartbeat` (and where all live ones are ahead of the clock): five records a second that say nothing
-to nobody, for days. So MERGE tells those up to
-which time passes at once by one record, a *ramp*: the watermark of its last beat, with
+`heartbeat` (and where all live ones are ahead of the clock): five records a second that are of use
+to nobody, for days. So MERGE emits one record for all beats that pass at once, a *ramp*: the
+watermark of its last beat, with
 
 * `arrival_ns` the first beat it stands for, and `seq` how many there are besides the last;
 * `ts_ns` C at the first beat. From there it rises with the clock, at most to `complete_ns`.
 
-Whoever decides by watermarks has to be as if all had come, each at its own instant; else what is
-told, and when, would depend on how far time was passed in one go. `climb` gives the beats at
+Whoever decides by watermarks has to act as if all had come, each at its own instant; else what is
+emitted, and when, would depend on how far time was passed in one go. `climb` gives the beats at
 which something is to be decided. Beats between them change nothing, so that there may be more.
 
 A record on a topic is a watermark of one beat: how many are written there is nobody's business.

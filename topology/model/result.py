@@ -41,14 +41,14 @@ class Result:
     values: dict[str, Any]
 
     @property
-    def told_by(self) -> str:
-        """The operator that finds such."""
+    def found_by(self) -> str:
+        """The operator that finds results of this kind."""
         raise NotImplementedError
 
 
 @dataclass(slots=True)
 class WindowResult(Result):
-    """Of the window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
+    """A window [start_ns, end_ns) of `key` (None: the query has none). `low` and `high`
     bound the values that the true times allow, `expected` is their mean; where times are sure all
     three equal `values`."""
 
@@ -58,7 +58,7 @@ class WindowResult(Result):
     expected: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def told_by(self) -> str:
+    def found_by(self) -> str:
         return "window"
 
 
@@ -83,7 +83,7 @@ class MatchResult(Result):
     amended: bool = False
 
     @property
-    def told_by(self) -> str:
+    def found_by(self) -> str:
         return "pattern"
 
 
@@ -110,21 +110,21 @@ class JoinResult(Result):
     probability: float = 1.0
 
     @property
-    def told_by(self) -> str:
+    def found_by(self) -> str:
         return "join"
 
 
 @dataclass(slots=True)
 class Overflow:
     """A query has more to say about the event `member` than its LIMIT or `max_rows`, or looking for
-    it took too many steps: the `shown` results are not all. Told once for each such event."""
+    it took too many steps: the `shown` results are not all. There is one for each such event."""
 
     at_ns: int
     stream: str
     query: str
     member: Member
     shown: int
-    told_by: str = "pattern"
+    found_by: str = "pattern"
 
 
 Finding = Result | Overflow

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 KEY: Final = b"\nseal"
-"""Of the seal among the entries; no key of a state begins so."""
+"""The key of the seal among the entries; no key of a state begins so."""
 
 _DIGEST_BYTES: Final = 8
 _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
@@ -36,9 +36,9 @@ class Seal(msgspec.Struct, array_like=True, frozen=True):
     log_id: str
 
 
-class Tally:
-    """Of the entries of one copy, or of one state, kept up with its changes: two that say the same
-    are of the same entries. 1.1 us for each change."""
+class StateTally:
+    """The entries of one copy, or of one state, counted and digested, and kept up with its changes:
+    two that are equal are of the same entries. 1.1 us for each change."""
 
     def __init__(self) -> None:
         self._digests: dict[bytes, int] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.stage.cutting import CUT_S, FEWEST, Cutting
+from agents.stage.cutting import CUT_S, FEWEST, CutSize
 
 MAX_BATCH = 20_000
 
@@ -20,13 +20,13 @@ MAX_BATCH = 20_000
     ],
 )
 def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
-    cutting = Cutting(MAX_BATCH)
+    cutting = CutSize(MAX_BATCH)
     cutting.took(seconds, records)
     assert cutting.records == then
 
 
 def test_quick_cuts_lead_back_step_by_step() -> None:
-    cutting = Cutting(MAX_BATCH)
+    cutting = CutSize(MAX_BATCH)
     cutting.took(0.6, 20_000)
     seen = []
     for _ in range(4):
@@ -38,6 +38,6 @@ def test_quick_cuts_lead_back_step_by_step() -> None:
 
 
 def test_a_small_setting_is_kept() -> None:
-    cutting = Cutting(500)
+    cutting = CutSize(500)
     cutting.took(3.0, 500)
     assert cutting.records == 500

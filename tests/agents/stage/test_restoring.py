@@ -17,7 +17,7 @@ from agents.state import changelog
 from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.memory import MemoryStore
-from agents.state.stores.seal import Tally
+from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
 from topology.config import parse
 
@@ -60,7 +60,7 @@ def arrangement() -> Any:
 def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
     """Of a state with these `OTHERS`."""
     fingerprint = arrangement().fingerprint(SOURCE)
-    tally = Tally()
+    tally = StateTally()
     tally.change(OTHERS)
     arrival = [now_ns, 2, 0]
     whole = (tally.entries, tally.digest)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
-from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, Standing
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from topology.config import parse
 from topology.config.stages import operators
 from topology.flow.registry import figures as figures_of_all
@@ -48,7 +48,7 @@ def told() -> Told:
 
 
 def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> None:
-    partition.stands({"pitch": Standing(held, figures)}, 0, ShellTotals(0, 0))
+    partition.stands({"pitch": StreamFigures(held, figures)}, 0, ShellTotals(0, 0))
 
 
 def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
@@ -60,7 +60,7 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
     assert figures_of_all().keys() == figures.keys(), "name it in the figures.py of its operator"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
-    partition.stands({"default": Standing(0, figures)}, 0, ShellTotals(0, 0))
+    partition.stands({"default": StreamFigures(0, figures)}, 0, ShellTotals(0, 0))
     assert told("merge_sources", "default") == 1
     assert told("merge_watermark_seconds", "default") == 5
     assert told("merge_watermark_lag_seconds", "default") == 3
@@ -70,7 +70,7 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
 def test_totals_found_in_the_state_were_counted_before(told: Told) -> None:
     partition = told.partition("pitch")
     found = {"reorder_forgotten": 7, "reorder_sources": 2}
-    partition.begins({"pitch": Standing(0, found)}, ShellTotals(0, 0))
+    partition.begins({"pitch": StreamFigures(0, found)}, ShellTotals(0, 0))
     assert told("reorder_forgotten_total") == 0
     for forgotten in (7, 9, 9, 10):
         stands(partition, reorder_forgotten=forgotten, reorder_sources=5)
@@ -82,7 +82,7 @@ def test_a_total_that_begins_anew_takes_nothing_back(told: Told) -> None:
     first = told.partition("pitch")
     stands(first, merge_forgotten=4)
     second = told.partition("pitch")
-    second.begins({"pitch": Standing(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
+    second.begins({"pitch": StreamFigures(0, {"merge_forgotten": 0})}, ShellTotals(0, 0))
     stands(second, merge_forgotten=2)
     assert told("merge_forgotten_total") == 6
 
@@ -100,7 +100,7 @@ def test_streams_beyond_the_bound_are_told_together(told: Told) -> None:
     streams = [f"s{number}" for number in range(MAX_STREAMS + 3)]
     partition = told.partition(*streams)
     figures = {"merge_queued": 2, "merge_overflows": 1, "merge_watermark_ns": 5 * S}
-    standings = dict.fromkeys(streams, Standing(2, figures))
+    standings = dict.fromkeys(streams, StreamFigures(2, figures))
     for _ in range(2):
         partition.stands(standings, 0, ShellTotals(0, 0))
     assert (told("merge_queued", "s0"), told("merge_watermark_seconds", "s0")) == (2, 5)

@@ -13,7 +13,7 @@ from topology.config import (
     MergeConfig,
     QueryConfig,
     ReorderConfig,
-    Stage,
+    StageConfig,
     StreamConfig,
     Topology,
     Window,
@@ -101,7 +101,7 @@ def test_defaults() -> None:
         "newcomers_ns": None,
     }
     assert topology.model_dump(exclude={"streams"}) == {
-        "stages": tuple(Stage(name, (name,)) for name in operators()),
+        "stages": tuple(StageConfig(name, (name,)) for name in operators()),
         "queries": {},
         "functions": "",
         "delivery": "exactly_once",
@@ -209,8 +209,8 @@ def test_every_key_has_its_meaning() -> None:
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
     assert tuple(stream.headers.names()) == ("who", "n", "when", "what", "run", "game", "word")
     assert topology.stages == (
-        Stage("reorder+merge", ("reorder", "merge")),
-        Stage("window", ("window",)),
+        StageConfig("reorder+merge", ("reorder", "merge")),
+        StageConfig("window", ("window",)),
     )
     assert topology.fused
     assert (topology.topics.partitions, topology.topics.max_record_bytes) == (1, 2**20)

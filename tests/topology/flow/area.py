@@ -15,7 +15,7 @@ import orjson
 
 from topology.config.stages import CHAIN, MERGE, Link
 from topology.flow.build import Site
-from topology.flow.registry import ROWS, Row
+from topology.flow.registry import ROWS, OperatorRow
 from topology.model.event import DATA, Event
 from topology.model.operator import Figure, Figures, Operator
 from topology.model.outcome import Step, dead_letter
@@ -57,10 +57,13 @@ def build(site: Site) -> Operator:
     return Area(0, 50)
 
 
-def with_area() -> tuple[tuple[Link, ...], tuple[Row, ...]]:
+def with_area() -> tuple[tuple[Link, ...], tuple[OperatorRow, ...]]:
     """The chain with the operator behind MERGE, and its row."""
     behind = [link.name for link in CHAIN].index(MERGE) + 1
-    return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (*ROWS, Row(AREA, FIGURES, build))
+    return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (
+        *ROWS,
+        OperatorRow(AREA, FIGURES, build),
+    )
 
 
 def payload(x: float) -> bytes:
