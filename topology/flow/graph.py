@@ -27,7 +27,6 @@ from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, sna
 from topology.model.event import Event
 from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
 from topology.model.outcome import Step
-from topology.model.result import Finding
 
 
 class Junction:
@@ -47,8 +46,8 @@ class Junction:
         self._inputs = list(inputs.values())
         self._keeps_log_order = keeps_log_order
 
-    def on_batch(self) -> list[Finding]:
-        """What has come since this was last called."""
+    def on_batch(self) -> list[Step]:
+        """Gives on what has come since this was last called."""
         events: list[Event] = []
         for each in self._inputs:
             events += each.take()
@@ -58,15 +57,13 @@ class Junction:
         elif events:
             events.sort(key=_offset)
             now_ns = events[-1].at_ns
-        return self.node.operator.on_batch(events, now_ns).results
+        return [self.node.operator.on_batch(events, now_ns)]
 
-    def on_time(self) -> list[Finding]:
-        found = self.on_batch()
-        return found + self.node.operator.on_time(self._spoken_ns()).results
+    def on_time(self) -> list[Step]:
+        return [*self.on_batch(), self.node.operator.on_time(self._spoken_ns())]
 
-    def on_end(self) -> list[Finding]:
-        found = self.on_batch()
-        return found + self.node.operator.on_end(self._spoken_ns()).results
+    def on_end(self) -> list[Step]:
+        return [*self.on_batch(), self.node.operator.on_end(self._spoken_ns())]
 
     def _spoken_ns(self) -> int:
         spoken = [each.now_ns for each in self._inputs]
@@ -89,6 +86,7 @@ class Graph(StepByStep):
         self._own_clocks = own_clocks
         self._nodes = [node for chain in chains.values() for node in chain.nodes]
         self._nodes += [junction.node for junction in junctions]
+        assert len({node.prefix for node in self._nodes}) == len(self._nodes), "keys of one node"
         self._gone: Changes = {}
 
     # -- batches and time --------------------------------------------------------------------------
@@ -103,7 +101,7 @@ class Graph(StepByStep):
             elif batch:
                 add(step, chain.on_batch(batch, batch[-1].at_ns))
         for junction in self.junctions:
-            step.results += junction.on_batch()
+            _add_found(step, junction.on_batch())
         return self.in_order(step)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
@@ -117,7 +115,7 @@ class Graph(StepByStep):
         for chain in self.chains.values():
             add(step, chain.on_time(now_ns))
         for junction in self.junctions:
-            step.results += junction.on_time()
+            _add_found(step, junction.on_time())
         return self.in_order(step)
 
     def on_end(self, now_ns: int) -> Step:
@@ -125,7 +123,7 @@ class Graph(StepByStep):
         for chain in self.chains.values():
             add(step, chain.on_end(now_ns))
         for junction in self.junctions:
-            step.results += junction.on_end()
+            _add_found(step, junction.on_end())
         return self.in_order(step)
 
     def next_deadline_ns(self) -> int | None:
@@ -224,6 +222,13 @@ def add(step: Step, part: Step) -> None:
     step.reports += part.reports
     step.results += part.results
     step.now_ns = min(step.now_ns, part.now_ns)
+
+
+def _add_found(step: Step, parts: Sequence[Step]) -> None:
+    """What a junction has let pass has left by the chains."""
+    for part in parts:
+        step.reports += part.reports
+        step.results += part.results
 
 
 def at_ns(event: Event) -> int:

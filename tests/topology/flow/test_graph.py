@@ -14,7 +14,7 @@ from topology.flow.join_input import JoinInput
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Operator
-from topology.model.outcome import Step
+from topology.model.outcome import Duplicate, Step
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
@@ -46,14 +46,14 @@ def alternating(streams: str, n: int = 20) -> list[Event]:
 
 
 class Noting(Operator):
-    """Notes what it is given, and until when."""
+    """Notes what it is given, and until when; reports each event as a duplicate."""
 
     def __init__(self) -> None:
         self.given: list[tuple[list[int], int]] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         self.given.append(([event.offset for event in events], now_ns))
-        return Step(now_ns, list(events))
+        return Step(now_ns, list(events), [Duplicate(one.at_ns, one) for one in events])
 
 
 def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
@@ -80,10 +80,11 @@ def test_behind_the_ordered_topic_it_is_in_the_order_of_the_log() -> None:
     assert noting.given == [([0, 1], START + 6 * MS)]
 
 
-def test_no_more_is_let_pass_than_came() -> None:
+def test_no_more_is_let_pass_than_came_and_what_is_reported_is_not_lost() -> None:
     graph, _ = two_chains(keeps_log_order=False)
     step = graph.on_batches({"a": [event("a", 0, 9, 0)], "b": []}, START + 20 * MS)
     assert [one.offset for one in step.released] == [0]
+    assert [report.at_ns for report in step.reports] == [START + 10 * MS]
     assert graph.on_end(START + 20 * MS).released == []
 
 
