@@ -124,7 +124,7 @@ class Arrangement:
         it has written to: half a stream in one place and half in another is no stream."""
         names = in_chain(self.topology, self.operator_names)
         streams = sorted(self.streams_of(source.topic))
-        met = {stream: self.topology.meeting_of(stream) for stream in streams}
+        met = {stream: self.topology.partition_name_of(stream) for stream in streams}
         moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
         by_time = [f"{s} by time" for s in streams if not self.topology.streams[s].reorder.numbered]
         written = [f"{s} to {t}/{p}" for s, (t, p) in sorted(self._written(source).items())]
@@ -209,7 +209,7 @@ class Arrangement:
         }
 
     def _partition_of(self, stream: str, topic: str) -> int:
-        return partition_of(self.topology.meeting_of(stream), self.partitions[topic])
+        return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
 def input_reader(topology: Topology, topic: str) -> RawInlet:

@@ -49,7 +49,7 @@ def test_rows_under_kills(kafka: SharedKafka, tmp_path: Path, stages: str, asked
     setting = settle(
         kafka.bootstrap, tmp_path, stages=stages, partitions=3, others=[OTHER], more=asked
     )
-    assert setting.topology.meeting_of(OTHER) == FIRST
+    assert setting.topology.partition_name_of(OTHER) == FIRST
     rows = crowd(EVENTS, seed=9).rows
     sender = Sender(setting, rows, speed=SPEED, value=value_of, stream=stream_of)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]

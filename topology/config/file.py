@@ -244,7 +244,7 @@ class TopologyFile(Section):
             if query.sides is not None
         ]
 
-    def meeting_of(self, stream: str) -> str:
+    def partition_name_of(self, stream: str) -> str:
         """The name by which the stream's partition is found: streams that a join brings together
         lie in one, under the name of the first of them in the alphabet; all others each under
         their own."""

@@ -41,7 +41,7 @@ Key = Annotated[
 ]
 
 
-class Meeting(NamedTuple):
+class JoinCondition(NamedTuple):
     """When events belong together. `low_ns` and `high_ns`: how long after the first side's the
     others are; `every_ns` of a tumbling window is its size."""
 
@@ -68,8 +68,8 @@ class SideConfig(Section):
     key: Key | None = None
 
 
-def _meeting(value: Any, _: ValidationInfo) -> Meeting:
-    if isinstance(value, Meeting):
+def _condition(value: Any, _: ValidationInfo) -> JoinCondition:
+    if isinstance(value, JoinCondition):
         return value
     if not isinstance(value, str):
         raise refused(f"{shown(value)} is not a join", f"write one of: {_JOINS}")
@@ -77,12 +77,12 @@ def _meeting(value: Any, _: ValidationInfo) -> Meeting:
     match words:
         case ["interval", reach]:
             reach_ns = _reach_ns(reach)
-            return Meeting("interval", -reach_ns, reach_ns)
+            return JoinCondition("interval", -reach_ns, reach_ns)
         case ["interval", low, "to", high]:
             return _interval(value, _signed_ns(low), _signed_ns(high))
         case ["tumbling", size]:
             size_ns = length_ns(size)
-            return Meeting("tumbling", size_ns=size_ns, every_ns=size_ns)
+            return JoinCondition("tumbling", size_ns=size_ns, every_ns=size_ns)
         case ["sliding", size, "every", step]:
             return _sliding(value, length_ns(size), length_ns(step))
         case [("interval" | "tumbling" | "sliding") as kind, *_]:
@@ -104,15 +104,15 @@ def _reach_ns(word: str) -> int:
     return reach_ns
 
 
-def _interval(value: str, low_ns: int, high_ns: int) -> Meeting:
+def _interval(value: str, low_ns: int, high_ns: int) -> JoinCondition:
     if low_ns > high_ns:
         raise refused(f"{shown(value)} ends before it begins", "write the smaller bound first")
-    return Meeting("interval", low_ns, high_ns)
+    return JoinCondition("interval", low_ns, high_ns)
 
 
-def _sliding(value: str, size_ns: int, every_ns: int) -> Meeting:
+def _sliding(value: str, size_ns: int, every_ns: int) -> JoinCondition:
     check_slide(value, size_ns, every_ns)
-    return Meeting("sliding", size_ns=size_ns, every_ns=every_ns)
+    return JoinCondition("sliding", size_ns=size_ns, every_ns=every_ns)
 
 
 def _sides(value: Any) -> Any:
@@ -152,7 +152,7 @@ def _values(value: Any, _: ValidationInfo) -> dict[str, JoinedValue]:
 
 
 JoinSpelling = Annotated[
-    Meeting, given(_meeting, {"type": "string", "examples": _JOINS.split(", ")})
+    JoinCondition, given(_condition, {"type": "string", "examples": _JOINS.split(", ")})
 ]
 Sides = Annotated[
     Mapping[str, SideConfig],

@@ -109,7 +109,7 @@ def graph_of(
         if not row.takes_several or row.name not in places:
             continue
         place = places[row.name]
-        for met in _meeting(topology, streams):
+        for met in _joined(topology, streams):
             operator = row.build(Site(topology, met, place))
             if operator is not None:
                 inputs = {stream: _edge(chains[stream], place) for stream in met}
@@ -119,13 +119,13 @@ def graph_of(
     return Graph(chains, junctions, own_clocks=begins_ordered)
 
 
-def _meeting(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
+def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
     """The streams of each group that joins bring together; where all of one join are here."""
     groups: dict[str, list[str]] = {}
     for joined in topology.joined_streams:
         if joined <= set(streams):
-            first = topology.meeting_of(min(joined))
-            groups[first] = [each for each in streams if topology.meeting_of(each) == first]
+            first = topology.partition_name_of(min(joined))
+            groups[first] = [each for each in streams if topology.partition_name_of(each) == first]
     return list(groups.values())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.topology.config.test_problem import refusal
 from topology.config import parse
-from topology.config.join import JoinedValue, Meeting
+from topology.config.join import JoinCondition, JoinedValue
 from topology.flow.build import join_config
 from topology.query.quality import Quality
 
@@ -23,19 +23,19 @@ SIDELESS = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    join: tumbling 1s\n    
 
 
 @pytest.mark.parametrize(
-    ("spelling", "meeting"),
+    ("spelling", "condition"),
     [
-        ("interval 2s", Meeting("interval", -2 * S, 2 * S)),
-        ("interval 0s", Meeting("interval", 0, 0)),
-        ("interval -1s to 2s", Meeting("interval", -S, 2 * S)),
-        ("interval 1s to 2s", Meeting("interval", S, 2 * S)),
-        ("interval -2s to -1s", Meeting("interval", -2 * S, -S)),
-        ("tumbling 10s", Meeting("tumbling", size_ns=10 * S, every_ns=10 * S)),
-        ("sliding 10s every 2s", Meeting("sliding", size_ns=10 * S, every_ns=2 * S)),
+        ("interval 2s", JoinCondition("interval", -2 * S, 2 * S)),
+        ("interval 0s", JoinCondition("interval", 0, 0)),
+        ("interval -1s to 2s", JoinCondition("interval", -S, 2 * S)),
+        ("interval 1s to 2s", JoinCondition("interval", S, 2 * S)),
+        ("interval -2s to -1s", JoinCondition("interval", -2 * S, -S)),
+        ("tumbling 10s", JoinCondition("tumbling", size_ns=10 * S, every_ns=10 * S)),
+        ("sliding 10s every 2s", JoinCondition("sliding", size_ns=10 * S, every_ns=2 * S)),
     ],
 )
-def test_kinds_are_read(spelling: str, meeting: Meeting) -> None:
-    assert parse(f"{BASE}    join: {spelling}\n").queries["seen"].join == meeting
+def test_kinds_are_read(spelling: str, condition: JoinCondition) -> None:
+    assert parse(f"{BASE}    join: {spelling}\n").queries["seen"].join == condition
 
 
 def test_what_the_operator_gets() -> None:
@@ -84,12 +84,12 @@ def test_a_side_has_its_own_key_and_the_only_stream() -> None:
 
 def test_streams_that_are_joined_meet_under_one_name() -> None:
     more = "  other: {join: tumbling 1s, sides: {a: {stream: video}, b: {stream: sound}}}\n"
-    assert [parse(JOIN).meeting_of(name) for name in ("pitch", "video", "sound")] == [
+    assert [parse(JOIN).partition_name_of(name) for name in ("pitch", "video", "sound")] == [
         "pitch",
         "pitch",
         "sound",
     ]
-    assert {parse(JOIN + more).meeting_of(name) for name in ("pitch", "video", "sound")} == {
+    assert {parse(JOIN + more).partition_name_of(name) for name in ("pitch", "video", "sound")} == {
         "pitch"
     }
 
