@@ -34,6 +34,7 @@ from topology.pattern.compile.expression import Condition
 from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Key
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -373,7 +374,7 @@ class AlternativeJudge:
         binding = self._binding(run)
         binding[self.slots[blocker.alias]] = [entry]
         for expr in blocker.predicates:
-            named = [self.slots.get(alias) for alias in expression.aliases(expr)]
+            named = [self.slots.get(alias) for alias in aliases(expr)]
             absent = any(slot is None or not binding[slot] for slot in named)
             if absent and not asks_for_null(expr):
                 continue

@@ -13,9 +13,9 @@ from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.syntax import Expr
-from topology.pattern.tree.walk import aliases
 
 NEXT = "USING skip_till_next MATCHES ONE"
 NEXT_ALL = "USING skip_till_next MATCHES ALL"

@@ -18,6 +18,7 @@ from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.language.parse import parse_query
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.syntax import UNBOUNDED, Call, EventNode, Expr, Ref
 
 SLOTS = {"a": 0, "b": 1, "c": 2, "n": 3}
@@ -417,7 +418,7 @@ def test_holds_is_every_extension_held(seed: int) -> None:
     condition = expression.condition(expr, Scope(LAW_SLOTS, LAW_GROUPS))
     if condition.needs_whole:
         return
-    named = {LAW_SLOTS[alias] for alias in expression.aliases(expr)}
+    named = {LAW_SLOTS[alias] for alias in aliases(expr)}
     slots = [0, *[1] * rng.randint(1, 3), *[2] * rng.randint(1, 3), 3]
     rng.shuffle(slots)
     bound: Binding = [[], [], [], []]

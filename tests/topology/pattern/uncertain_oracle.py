@@ -24,6 +24,7 @@ from topology.pattern.compile.grading import MAYBE, NO, YES, grade
 from topology.pattern.compile.scope import Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -290,7 +291,7 @@ class UncertainJudge(AlternativeJudge):
         binding[self.slots[blocker.alias]] = [entry]
         grade = YES
         for expr in blocker.predicates:
-            slots = [self.slots.get(alias) for alias in expression.aliases(expr)]
+            slots = [self.slots.get(alias) for alias in aliases(expr)]
             absent = any(slot is None or not binding[slot] for slot in slots)
             if not absent or asks_for_null(expr):
                 grade = min(grade, self._held(expr, binding))

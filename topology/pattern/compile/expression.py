@@ -29,12 +29,10 @@ from topology.pattern.compile.values import COMPARISONS, KINDS, all_of
 from topology.pattern.compile.view import attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
-from topology.pattern.tree.walk import aliases
 
 __all__ = [
     "Binding",
     "Condition",
-    "aliases",
     "condition",
     "own",
     "partition",

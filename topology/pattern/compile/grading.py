@@ -20,8 +20,8 @@ from topology.pattern.compile.scope import Scope
 from topology.pattern.compile.view import attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
+from topology.pattern.tree.mentions import BY_ORDER, mentions
 from topology.pattern.tree.syntax import Expr
-from topology.pattern.tree.walk import walk
 
 NO: Final = 0
 MAYBE: Final = 1
@@ -58,15 +58,7 @@ def is_ordered(group: Sequence[Entry]) -> bool:
 
 
 def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
-    found: set[str] = set()
-    for part in walk(expr):
-        match part:
-            case syntax.Ref(alias=alias, index=syntax.Each() | syntax.At()):
-                found.add(alias)
-            case syntax.Aggregate(alias=alias, before=int()):
-                found.add(alias)
-            case syntax.Test(aliases=names):
-                found.update(names)
+    found = {mention.alias for mention in mentions(expr) if mention.how in BY_ORDER}
     return scope.groups & {scope.slots[alias] for alias in found if alias in scope.slots}
 
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.language.value_types import Kinds, Params, Types
 from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.mentions import aliases, counted_through
 from topology.pattern.tree.syntax import (
     Aggregate,
     At,
     Between,
     Call,
     Compare,
-    Each,
     EventNode,
     Expr,
     In,
@@ -26,7 +26,7 @@ from topology.pattern.tree.syntax import (
     Span,
     Test,
 )
-from topology.pattern.tree.walk import aliases, components, conjuncts, expressions, walk
+from topology.pattern.tree.walk import components, conjuncts, expressions, walk
 from topology.pattern.tree.words import FUNCTIONS
 
 Component = EventNode | Negation
@@ -141,7 +141,7 @@ class Conditions:
             self._findings.add("E_PARAM", param.span, message, hint)
 
     def _one_variable(self, expr: Expr) -> None:
-        counted = sorted({each.alias for each in walk(expr) if _counts(each)})  # type: ignore[union-attr]
+        counted = sorted(counted_through(expr))
         if len(counted) > 1:
             named = " and ".join(f"`{alias}`" for alias in counted)
             message = f"{named} cannot both be counted through by i"
@@ -165,7 +165,7 @@ class Conditions:
             span = column.expr.span
             self._kinds.of(column.expr)
             for each in walk(column.expr):
-                if _counts(each):
+                if not each.children and counted_through(each):
                     message = f"`{expression_text(each)}` is one value for each i, not one"
                     hint = "write an element, like b[last].x, or an aggregate"
                     self._findings.add("E_INDEX", each.span, message, hint)
@@ -176,14 +176,3 @@ class Conditions:
                 message = f"two columns are called `{cut(column.name)}`"
                 self._findings.add("E_ALIAS_TWICE", span, message, "rename one of them with AS")
             names.add(column.name)
-
-
-def _counts(expr: Expr) -> bool:
-    """Does it stand for one value for each i?"""
-    match expr:
-        case Ref(index=Each()):
-            return True
-        case Aggregate(before=before):
-            return before is not None
-        case _:
-            return False

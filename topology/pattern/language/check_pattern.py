@@ -7,6 +7,7 @@ from typing import Final
 from topology.pattern.language.value_types import Types
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import MAX_ALTERNATIVES, MAX_COMPONENTS
 from topology.pattern.tree.partial_order import size
 from topology.pattern.tree.syntax import (
@@ -20,7 +21,7 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.walk import aliases, components, parts
+from topology.pattern.tree.walk import components
 
 MAX_TIMES: Final = 1_000_000
 """The largest number in a count `{n,m}`."""
@@ -101,7 +102,7 @@ def _lone_negations(node: Node | Negation, findings: Findings) -> bool:
         message = "nothing here has to happen: there is no event beside the negation"
         findings.add("E_NOT_ALONE", node.span, message, "add the event that it stands beside")
         return True
-    found = [_lone_negations(each, findings) for each in parts(node)]
+    found = [_lone_negations(each, findings) for each in node.children]
     return any(found)
 
 
@@ -136,7 +137,7 @@ def _ways(node: Node | Negation, above: Way) -> list[tuple[str, Way]]:
     word = type(node).__name__
     return [
         found
-        for index, each in enumerate(parts(node))
+        for index, each in enumerate(node.children)
         for found in _ways(each, (*above, (word, index)))
     ]
 

@@ -37,7 +37,6 @@ from topology.pattern.tree.syntax import (
     Same,
     Test,
 )
-from topology.pattern.tree.walk import operands
 
 Kind = Literal["number", "text", "flag", "null"]
 Declared = Literal["number", "text", "flag", "any"]
@@ -116,7 +115,7 @@ class Kinds:
         """The kind of a value, None if it can be any."""
         match expr:
             case And() | Or() | Not():
-                for each in operands(expr):
+                for each in expr.children:
                     self.condition(each)
                 return "flag"
             case Compare() | In() | Between() | IsNull() | Like():
@@ -130,7 +129,7 @@ class Kinds:
             case Test():
                 return "flag"
             case Negative() | Arithmetic():
-                for each in operands(expr):
+                for each in expr.children:
                     self._expect(each, "number", "only numbers can be counted with")
                 return "number"
             case Aggregate():

@@ -17,7 +17,7 @@ from topology.pattern.compile.expression import Binding, Condition
 from topology.pattern.compile.grading import YES, grade
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree import syntax
+from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -27,8 +27,6 @@ from topology.pattern.tree.normal_form import (
     asks_for_null,
 )
 from topology.pattern.tree.syntax import UNBOUNDED, Expr
-from topology.pattern.tree.timed import looks_at_time
-from topology.pattern.tree.walk import aliases, walk
 
 NO_MAXIMUM: Final = 1 << 62
 
@@ -200,13 +198,7 @@ def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> l
 
 def _looks_at_groups(expr: Expr) -> bool:
     """Is an index in it, an aggregate, or what sees a group as a whole?"""
-    for part in walk(expr):
-        match part:
-            case syntax.Ref(index=syntax.Each() | syntax.At()):
-                return True
-            case syntax.Aggregate() | syntax.Test() | syntax.Same():
-                return True
-    return False
+    return any(mention.how != "plain" for mention in mentions(expr))
 
 
 def as_binding(bound: Any) -> Binding:

@@ -23,6 +23,7 @@ from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
 from topology.pattern.tree.syntax import Expr, Query
 from topology.pattern.tree.timed import timed_apart
@@ -138,7 +139,7 @@ class Compiled:
                 self.untils[slot] = Kind(component.types)
         count = len(alternative.components)
         for at, blocker in enumerate(alternative.blockers):
-            own = tuple(e for e in blocker.predicates if expression.aliases(e) <= {blocker.alias})
+            own = tuple(e for e in blocker.predicates if aliases(e) <= {blocker.alias})
             self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:

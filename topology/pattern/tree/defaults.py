@@ -63,11 +63,11 @@ def ends_in_negation(node: Node | Negation) -> bool:
             return True
         case EventNode():
             return False
-        case Seq(items):
-            for item in reversed(items):
-                if ends_in_negation(item.node):
+        case Seq():
+            for each in reversed(node.children):
+                if ends_in_negation(each):
                     return True
-                if not can_be_absent(item.node):
+                if not can_be_absent(each):
                     return False
             return False
         case AllOf(nodes) | AnyOf(nodes):
@@ -81,12 +81,10 @@ def can_be_absent(node: Node | Negation) -> bool:
             return True
         case EventNode():
             return node.minimum == 0
-        case Seq(items):
-            return all(can_be_absent(item.node) for item in items)
-        case AllOf(nodes):
-            return all(can_be_absent(each) for each in nodes)
         case AnyOf(nodes):
             return any(can_be_absent(each) for each in nodes)
+        case Seq() | AllOf():
+            return all(can_be_absent(each) for each in node.children)
 
 
 def settled(

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.pattern.tree.syntax import Constant, Param, Query, Span
+from topology.pattern.tree.syntax import Constant, Expr, Param, Query, Span
+from topology.pattern.tree.walk import rewritten, with_expressions
 
 DIGEST_BYTES: Final = 16
 
@@ -40,22 +41,10 @@ def _plain(tree: Any) -> Any:
 
 def bound(query: Query, params: Mapping[str, Any]) -> Query:
     """The query with the values of the parameters in their places."""
-    result = _bound(query, params)
-    assert isinstance(result, Query)
-    return result
 
+    def value_of(expr: Expr) -> Expr:
+        if isinstance(expr, Param) and expr.name in params:
+            return Constant(params[expr.name], expr.span)
+        return expr
 
-def _bound(tree: Any, params: Mapping[str, Any]) -> Any:
-    if isinstance(tree, Param):
-        return Constant(params[tree.name], tree.span) if tree.name in params else tree
-    if isinstance(tree, tuple):
-        return tuple(_bound(part, params) for part in tree)
-    if not is_dataclass(tree) or isinstance(tree, type):
-        return tree
-    changed: dict[str, Any] = {}
-    for spot in fields(tree):
-        part = getattr(tree, spot.name)
-        new = _bound(part, params)
-        if new is not part and new != part:
-            changed[spot.name] = new
-    return replace(tree, **changed) if changed else tree
+    return with_expressions(query, lambda expr: rewritten(expr, value_of))

@@ -12,10 +12,9 @@ for negations; only STRICT ones and ones tied to elements of the group do not fo
 
 from __future__ import annotations
 
-from topology.pattern.tree import syntax
+from topology.pattern.tree.mentions import aliases, mentions
 from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 from topology.pattern.tree.syntax import UNBOUNDED
-from topology.pattern.tree.walk import aliases, walk
 
 
 def is_free(alternative: Alternative, component: Component) -> bool:
@@ -50,12 +49,8 @@ def _is_of_elements(predicate: Predicate, alternative: Alternative, component: C
     others = [alternative.components[j] for j in predicate.aliases - {component.index}]
     if any(other.is_group for other in others) or not predicate.skips_absent:
         return False
-    for part in walk(predicate.expr):
-        match part:
-            case syntax.Same() | syntax.Test():
-                return False
-            case syntax.Ref(alias=alias, index=index) if alias == component.alias and index:
-                return False
-            case syntax.Aggregate(alias=alias) if alias == component.alias:
-                return False
-    return True
+    return all(
+        mention.how not in {"all", "python"}
+        and (mention.how == "plain" or mention.alias != component.alias)
+        for mention in mentions(predicate.expr)
+    )

@@ -23,9 +23,10 @@ from typing import Any, Final
 from topology.pattern.tree import syntax
 from topology.pattern.tree.equivalence import partition_paths, stands_for
 from topology.pattern.tree.fingerprint import bound, fingerprint
+from topology.pattern.tree.mentions import aliases, mentions
 from topology.pattern.tree.partial_order import Part, Spot, size, spread
 from topology.pattern.tree.syntax import Edge, EventNode, Expr, Query
-from topology.pattern.tree.walk import aliases, conjuncts, walk
+from topology.pattern.tree.walk import conjuncts, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
@@ -230,13 +231,8 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
 def _is_own(expr: Expr, node: EventNode) -> bool:
     if aliases(expr) != {node.alias}:
         return False
-    for part in walk(expr):
-        match part:
-            case syntax.Same() | syntax.Aggregate() | syntax.Ref(index=syntax.Each() | syntax.At()):
-                return False
-            case syntax.Test() if node.is_group:
-                return False
-    return True
+    own = {"plain"} if node.is_group else {"plain", "python"}
+    return all(mention.how in own for mention in mentions(expr))
 
 
 def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
@@ -247,7 +243,7 @@ def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Itera
         if skips_absent and not named <= index_of.keys():
             continue
         about = frozenset(index_of[alias] for alias in named if alias in index_of)
-        if any(isinstance(part, syntax.Same) for part in walk(expr)):
+        if any(mention.how == "all" for mention in mentions(expr)):
             about = frozenset(index_of.values())
         only = components[min(about)] if len(about) == 1 else None
         if only and expr in only.own and (skips_absent or not only.is_optional):
@@ -258,15 +254,8 @@ def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Itera
 
 def _is_whole(expr: Expr, component: Component) -> bool:
     """Does it need the group as a whole?"""
-    if not component.is_group:
-        return False
-    for part in walk(expr):
-        match part:
-            case syntax.Aggregate(alias=alias, before=None) if alias == component.alias:
-                return True
-            case syntax.Ref(alias=alias, index=syntax.At(position=position)):
-                if alias == component.alias and position != 1:
-                    return True
-            case syntax.Test(aliases=names) if component.alias in names:
-                return True
-    return False
+    return component.is_group and any(
+        mention.how in {"whole", "python"} or (mention.how == "at" and mention.number != 1)
+        for mention in mentions(expr)
+        if mention.alias == component.alias
+    )

@@ -10,9 +10,9 @@ that, and `topology.pattern.tree.normal_form` takes checked trees only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Literal, Self
 
 Edge = Literal["strict", "next", "any"]
 """How a step follows the one before: directly, as the first that is eligible, or freely."""
@@ -51,11 +51,41 @@ class Span:
 NOWHERE: Final = Span()
 
 
+class Expression:
+    """What every node of an expression has. A class names in BELOW those of its fields that hold
+    expressions, one or several of them, in the order of the text."""
+
+    __slots__ = ()
+
+    BELOW: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The expressions right below."""
+        found: list[Expr] = []
+        for name in self.BELOW:
+            part = getattr(self, name)
+            found += part if isinstance(part, tuple) else (part,)
+        return tuple(found)
+
+    def rebuilt(self, children: Sequence[Expr]) -> Self:
+        """The same with other children, as many as it has."""
+        if not self.BELOW:
+            return self
+        rest = iter(children)
+        parts: dict[str, Any] = {}
+        for name in self.BELOW:
+            part = getattr(self, name)
+            one_or_all = tuple(next(rest) for _ in part) if isinstance(part, tuple) else next(rest)
+            parts[name] = one_or_all
+        return replace(self, **parts)  # type: ignore[type-var]  # every node is a dataclass
+
+
 # -- expressions ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Expression):
     """A literal of the text. None is NULL."""
 
     value: bool | int | float | str | None
@@ -63,13 +93,13 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Expression):
     ns: int
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class Param(Expression):
     """Bound when the query starts. A bare name is a parameter too."""
 
     name: str
@@ -94,7 +124,7 @@ Index = Each | At
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Expression):
     """`alias.path`, `alias[index].path`. Without index a group stands for each of its
     elements. `path` begins with a reserved attribute (RESERVED) or a payload's field."""
 
@@ -109,7 +139,7 @@ RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "pa
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Expression):
     """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
     has an empty path or one (then it counts values that are not NULL)."""
 
@@ -121,20 +151,26 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Expression):
+    BELOW = ("arguments",)
+
     function: str
     arguments: tuple[Expr, ...]
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(Expression):
+    BELOW = ("operand",)
+
     operand: Expr
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Expression):
+    BELOW = ("left", "right")
+
     operator: Literal["+", "-", "*", "/", "%"]
     left: Expr
     right: Expr
@@ -142,7 +178,9 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Expression):
+    BELOW = ("left", "right")
+
     operator: Literal["=", "!=", "<", "<=", ">", ">="]
     left: Expr
     right: Expr
@@ -150,7 +188,9 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class In:
+class In(Expression):
+    BELOW = ("operand", "values")
+
     operand: Expr
     values: tuple[Constant, ...]
     negated: bool = False
@@ -158,7 +198,9 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class Between(Expression):
+    BELOW = ("operand", "low", "high")
+
     operand: Expr
     low: Expr
     high: Expr
@@ -166,15 +208,19 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(Expression):
+    BELOW = ("operand",)
+
     operand: Expr
     negated: bool = False
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class Like(Expression):
     """`%` stands for any characters, `_` for one."""
+
+    BELOW = ("operand",)
 
     operand: Expr
     pattern: str
@@ -182,7 +228,7 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class Same(Expression):
     """`[a, b]`: all events of the match, negated ones too, agree on each of the paths."""
 
     paths: tuple[tuple[str, ...], ...]
@@ -190,7 +236,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Test(Expression):
     """A predicate in Python, known by name and version: `function(event, …)` with an
     argument for each alias, a list where it is a group. It must be pure."""
 
@@ -202,22 +248,28 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Expression):
+    BELOW = ("operand",)
+
     operand: Expr
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Expression):
     """`a AND b AND c`, flat."""
+
+    BELOW = ("parts",)
 
     parts: tuple[Expr, ...]
     span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(Expression):
     """`a OR b OR c`, flat."""
+
+    BELOW = ("parts",)
 
     parts: tuple[Expr, ...]
     span: Span = NOWHERE
@@ -248,8 +300,23 @@ Expr = (
 # -- patterns ---------------------------------------------------------------------------------
 
 
+class PatternNode:
+    """What every node of a pattern has."""
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Node | Negation, ...]:
+        """The nodes right below."""
+        return ()
+
+    def rebuilt(self, children: Sequence[Any]) -> Self:
+        """The same with other children, as many as it has."""
+        return self
+
+
 @dataclass(frozen=True, slots=True)
-class EventNode:
+class EventNode(PatternNode):
     """A component: `minimum` to `maximum` events of `types` (none named: of every type).
 
     `alias` is never empty in a finished tree: a component without one has a hidden alias
@@ -274,7 +341,7 @@ class EventNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(PatternNode):
     """No event of these types, at this place of the sequence."""
 
     types: tuple[str, ...]
@@ -291,25 +358,47 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(PatternNode):
     items: tuple[Item, ...]
     span: Span = NOWHERE
 
+    @property
+    def children(self) -> tuple[Node | Negation, ...]:
+        return tuple(item.node for item in self.items)
+
+    def rebuilt(self, children: Sequence[Any]) -> Self:
+        pairs = zip(self.items, children, strict=True)
+        return replace(self, items=tuple(replace(item, node=node) for item, node in pairs))
+
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(PatternNode):
     """AND: all of the nodes, in any order."""
 
     nodes: tuple[Node, ...]
     span: Span = NOWHERE
 
+    @property
+    def children(self) -> tuple[Node | Negation, ...]:
+        return self.nodes
+
+    def rebuilt(self, children: Sequence[Any]) -> Self:
+        return replace(self, nodes=tuple(children))
+
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(PatternNode):
     """OR: one of the nodes."""
 
     nodes: tuple[Node, ...]
     span: Span = NOWHERE
+
+    @property
+    def children(self) -> tuple[Node | Negation, ...]:
+        return self.nodes
+
+    def rebuilt(self, children: Sequence[Any]) -> Self:
+        return replace(self, nodes=tuple(children))
 
 
 Node = EventNode | Seq | AllOf | AnyOf

@@ -9,23 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topology.pattern.tree import syntax
+from topology.pattern.tree.mentions import looks_at_time
 from topology.pattern.tree.normal_form import (
     Alternative,
     NormalForm,
     Predicate,
     asks_for_null,
 )
-from topology.pattern.tree.syntax import Expr
-from topology.pattern.tree.walk import walk
-
-
-def looks_at_time(expr: Expr) -> bool:
-    return any(
-        (isinstance(part, syntax.Ref | syntax.Aggregate) and part.path == ("time",))
-        or (isinstance(part, syntax.Same) and ("time",) in part.paths)
-        for part in walk(expr)
-    )
 
 
 def timed_apart(form: NormalForm) -> NormalForm:

@@ -1,38 +1,25 @@
 """Ways through a tree: its components, its conjuncts, all parts of an expression.
 
-Nothing here recurses, so that a tree of any depth can be looked at before it is refused.
+Nothing that looks recurses, so that a tree of any depth can be looked at before it is refused; what
+makes another tree does, and is for checked ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from topology.pattern.tree.syntax import (
     NOWHERE,
-    Aggregate,
-    AllOf,
     And,
-    AnyOf,
-    Arithmetic,
-    Between,
-    Call,
-    Compare,
     EventNode,
     Expr,
-    In,
-    IsNull,
-    Like,
     Negation,
-    Negative,
     Node,
-    Not,
     Or,
     Query,
-    Ref,
-    Seq,
     Span,
-    Test,
 )
 
 MAX_DEPTH: Final = 100
@@ -47,37 +34,7 @@ def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
         if isinstance(each, EventNode | Negation):
             yield each
         else:
-            waiting.extend(reversed(parts(each)))
-
-
-def parts(node: Node | Negation) -> tuple[Node | Negation, ...]:
-    """The nodes right below."""
-    match node:
-        case Seq(items):
-            return tuple(item.node for item in items)
-        case AllOf(nodes) | AnyOf(nodes):
-            return nodes
-        case _:
-            return ()
-
-
-def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions right below."""
-    match expr:
-        case Negative(operand) | Not(operand) | IsNull(operand) | Like(operand):
-            return (operand,)
-        case In(operand, values):
-            return (operand, *values)
-        case Arithmetic(_, left, right) | Compare(_, left, right):
-            return (left, right)
-        case Between(operand, low, high):
-            return (operand, low, high)
-        case Call(_, arguments):
-            return arguments
-        case And(below) | Or(below):
-            return below
-        case _:
-            return ()
+            waiting.extend(reversed(each.children))
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -86,18 +43,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while waiting:
         each = waiting.pop()
         yield each
-        waiting.extend(reversed(operands(each)))
-
-
-def aliases(expr: Expr) -> set[str]:
-    """All that it names."""
-    named: set[str] = set()
-    for each in walk(expr):
-        if isinstance(each, Ref | Aggregate):
-            named.add(each.alias)
-        elif isinstance(each, Test):
-            named.update(each.aliases)
-    return named
+        waiting.extend(reversed(each.children))
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
@@ -117,7 +63,7 @@ def flat(kind: type[And] | type[Or], parts: Sequence[Expr], span: Span = NOWHERE
     """All parts in one AND or OR, without another of its kind inside; one part is itself."""
     below: list[Expr] = []
     for part in parts:
-        below.extend(operands(part) if isinstance(part, kind) else (part,))
+        below.extend(part.children if isinstance(part, kind) else (part,))
     return kind(tuple(below), span) if len(below) > 1 else below[0]
 
 
@@ -139,7 +85,7 @@ def too_deep(query: Query) -> Expr | Node | Negation | None:
         depth, node = nodes.pop()
         if depth > MAX_DEPTH:
             return node
-        nodes.extend((depth + 1, each) for each in parts(node))
+        nodes.extend((depth + 1, each) for each in node.children)
     return next((deep for expr in expressions(query) if (deep := too_deep_in(expr))), None)
 
 
@@ -149,5 +95,28 @@ def too_deep_in(expr: Expr) -> Expr | None:
         depth, each = below.pop()
         if depth > MAX_DEPTH:
             return each
-        below.extend((depth + 1, operand) for operand in operands(each))
+        below.extend((depth + 1, operand) for operand in each.children)
     return None
+
+
+def rewritten(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `change` made to every node, to those below first."""
+    below = expr.children
+    new = tuple(rewritten(each, change) for each in below)
+    is_same = all(one is other for one, other in zip(new, below, strict=True))
+    return change(expr if is_same else expr.rebuilt(new))
+
+
+def with_expressions(query: Query, change: Callable[[Expr], Expr]) -> Query:
+    """The query with other expressions: WHERE, every UNTIL, every column."""
+    columns = query.columns
+    if columns is not None:
+        columns = tuple(replace(column, expr=change(column.expr)) for column in columns)
+    where = None if query.where is None else change(query.where)
+    return replace(query, node=_with_untils(query.node, change), where=where, columns=columns)
+
+
+def _with_untils(node: Any, change: Callable[[Expr], Expr]) -> Any:
+    if isinstance(node, EventNode) and node.until is not None:
+        return replace(node, until=change(node.until))
+    return node.rebuilt([_with_untils(each, change) for each in node.children])

@@ -12,10 +12,9 @@ entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_g
 
 from __future__ import annotations
 
-from topology.pattern.tree import syntax
 from topology.pattern.tree.free_groups import is_boundless
+from topology.pattern.tree.mentions import mentions
 from topology.pattern.tree.normal_form import Alternative, Component, Predicate
-from topology.pattern.tree.walk import walk
 
 
 def chains(alternative: Alternative) -> list[bool]:
@@ -40,20 +39,11 @@ def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component:
         return False
     if not predicate.skips_absent:
         return False
-    offsets: set[int] = set()
-    is_plain = False
-    for part in walk(predicate.expr):
-        match part:
-            case syntax.Same() | syntax.Test():
-                return False
-            case syntax.Aggregate(alias=alias) if alias == component.alias:
-                return False
-            case syntax.Ref(alias=alias, index=syntax.Each(offset=offset)):
-                offsets.add(offset)
-            case syntax.Ref(alias=alias, index=None) if alias == component.alias:
-                is_plain = True
-            case syntax.Ref(alias=alias, index=syntax.At()) if alias == component.alias:
-                return False
-    if is_plain and offsets:
-        return False  # every element with every i
+    named = list(mentions(predicate.expr))
+    if any(mention.how in {"all", "python"} for mention in named):
+        return False
+    own = {mention.how for mention in named if mention.alias == component.alias}
+    offsets = {mention.number for mention in named if mention.how == "each"}
+    if not own <= {"plain", "each"} or ("plain" in own and offsets):
+        return False  # with both every element goes with every i
     return not offsets or max(offsets) - min(offsets) <= 1

@@ -1,0 +1,68 @@
+"""How an expression looks at the events that it names, one `Mention` for each place.
+
+Whoever asks what a condition depends on (an element alone, its neighbours, a group as a whole, the
+time of an event) asks it of these, and need not know every kind of node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from topology.pattern.tree.syntax import Aggregate, At, Each, Expr, Ref, Same, Test
+from topology.pattern.tree.walk import walk
+
+How = Literal["plain", "each", "at", "whole", "before", "python", "all"]
+"""`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
+i-k; a predicate in Python, which sees a group as a whole; `[x]`, which names all events."""
+
+BY_ORDER: Final = frozenset({"each", "at", "before", "python"})
+"""What depends on the order of a group's elements."""
+
+COUNTED: Final = frozenset({"each", "before"})
+"""One value for each i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """`alias` is empty for `[x]`; `number` is the k of an index."""
+
+    alias: str
+    how: How
+    path: tuple[str, ...] = ()
+    number: int = 0
+
+
+def mentions(expr: Expr) -> Iterator[Mention]:
+    """In the order of the text."""
+    for part in walk(expr):
+        match part:
+            case Ref(alias, path, None):
+                yield Mention(alias, "plain", path)
+            case Ref(alias, path, Each(offset)):
+                yield Mention(alias, "each", path, offset)
+            case Ref(alias, path, At(position)):
+                yield Mention(alias, "at", path, position)
+            case Aggregate(_, alias, path, None):
+                yield Mention(alias, "whole", path)
+            case Aggregate(_, alias, path, int(before)):
+                yield Mention(alias, "before", path, before)
+            case Test(aliases=named):
+                yield from (Mention(alias, "python") for alias in named)
+            case Same(paths):
+                yield from (Mention("", "all", path) for path in paths)
+
+
+def aliases(expr: Expr) -> set[str]:
+    """All that it names."""
+    return {mention.alias for mention in mentions(expr)} - {""}
+
+
+def looks_at_time(expr: Expr) -> bool:
+    return any(mention.path == ("time",) for mention in mentions(expr))
+
+
+def counted_through(expr: Expr) -> set[str]:
+    """The groups of which it has one value for each i."""
+    return {mention.alias for mention in mentions(expr) if mention.how in COUNTED}
