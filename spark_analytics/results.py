@@ -35,10 +35,11 @@ SCHEMA: Final = (
     "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
     " confidence STRING, key STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
     f" events ARRAY<{EVENT}>, `values` STRING, low STRING, high STRING,"
-    " probability DOUBLE, amended BOOLEAN"
+    " expected STRING, probability DOUBLE, amended BOOLEAN"
 )
 """Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
-join's. `values`, `low`, `high` and a structured `key` stay JSON text: each query has its own."""
+join's. `values`, `low`, `high`, `expected` and a structured `key` stay JSON text: each query has
+its own."""
 
 OVERFLOW_SCHEMA: Final = f"query STRING, event {EVENT}, shown BIGINT, at BIGINT, stream STRING"
 

@@ -31,6 +31,7 @@ from tests.sinks.sink_process import SinkProcess
 from tests.sinks.told import (
     QUERIES,
     SPEED,
+    STREAM,
     await_truth,
     beat,
     content,
@@ -166,10 +167,7 @@ def test_the_stores_hold_what_the_replay_says(
     tmp_path: Path,
 ) -> None:
     stages = "reorder+merge, window+pattern"
-    # All sources are there from the start, so a result needs no room for others to be final.
-    setting = settle(
-        kafka.bootstrap, tmp_path, stages=stages, stream="merge: {newcomers: 0s}", more=QUERIES
-    )
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, more=QUERIES)
     partitions = setting.topology.topics.partitions
     rows = crowd(EVENTS, seed=5).rows
     worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)

@@ -43,6 +43,9 @@ tick_lag: 3s
 """
 """With a tick so late that it overtakes no record, which would be a difference from the replay."""
 
+STREAM = "merge: {newcomers: 0s}"
+"""All sources are there from the start, so a result needs no room for others to be final."""
+
 COURSE = ("op", "revision", "at")
 """What of a result tells how it came about, not what it is."""
 

@@ -141,7 +141,7 @@ def test_control_records_are_told_apart(spark: SparkSession) -> None:
         assert tuple(row.event) == ("b", None, "s1", 0, 5, 3)
 
 
-AS_TEXT = ("key", "values", "low", "high")
+AS_TEXT = ("key", "values", "low", "high", "expected")
 
 
 @pytest.mark.parametrize("result", WRITTEN, ids=lambda result: result.found_by)

@@ -20,6 +20,7 @@ from tests.services import SharedKafka
 from tests.sinks.told import (
     QUERIES,
     SPEED,
+    STREAM,
     Line,
     await_truth,
     beat,
@@ -38,7 +39,7 @@ from tests.spark_analytics.topics import done, run
 pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 EVENTS = 2_500
-JSON_TEXT = ("values", "low", "high")
+JSON_TEXT = ("values", "low", "high", "expected")
 OURS = {"topic", "partition", "offset", "timestamp", "batch", "standing"}
 """Columns that are not of the object."""
 
@@ -103,7 +104,9 @@ def test_the_tables_hold_what_the_worker_told(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     stages = "reorder+merge+window+pattern"
-    setting = settle(kafka.bootstrap, tmp_path, stages=stages, state="memory", more=QUERIES)
+    setting = settle(
+        kafka.bootstrap, tmp_path, stages=stages, stream=STREAM, state="memory", more=QUERIES
+    )
     rows = crowd(EVENTS, seed=5).rows
     worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
     with running(worker):
