@@ -111,10 +111,10 @@ def drawn(path: str, topology: Topology) -> Tree:
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if query.pattern is None:
         return []
-    found = check(query.pattern, functions=topology.own.functions)
+    found = check(query.pattern, functions=topology.user_functions.functions)
     return [f"{warning.code}: {warning.message}" for warning in found] + [
         f"W_ARITY: `{call.function}` is called with {len(call.arguments)} values; it takes {takes}"
-        for call, takes in misfits(query.pattern, topology.own.functions)
+        for call, takes in misfits(query.pattern, topology.user_functions.functions)
     ]
 
 

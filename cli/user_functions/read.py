@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.user_functions.load import check_name
-from topology.model.user_functions import Own, OwnRefused
+from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
@@ -44,18 +44,18 @@ class Unread:
         raise RuntimeError("the functions of this topology were read, not loaded")
 
 
-def reading(folder: Path) -> Callable[[str], Own]:
+def reading(folder: Path) -> Callable[[str], UserFunctions]:
     """What reads a file given by its path from `folder`."""
     return lambda path: read(folder / path)
 
 
-def read(path: Path) -> Own:
-    """OwnRefused if it is not there, no Python, or does not write its names out."""
+def read(path: Path) -> UserFunctions:
+    """BadFunctions if it is not there, no Python, or does not write its names out."""
     tree = _tree(path)
     defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
     found = {name: _mapping(path, tree, name) for name in OWN_NAMES}
     if not any(found.values()):
-        raise OwnRefused(
+        raise BadFunctions(
             f"{path} defines neither `aggregates` nor `functions`",
             "write functions = {'distance': distance}",
         )
@@ -64,9 +64,9 @@ def read(path: Path) -> Own:
     for name, value in found["functions"].items():
         check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
-            raise OwnRefused(f"{path}: {name!r} cannot be called", "give a function")
+            raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
     nothing = Unread(None)
-    return Own(
+    return UserFunctions(
         dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
         {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
     )
@@ -74,17 +74,17 @@ def read(path: Path) -> Own:
 
 def _tree(path: Path) -> ast.Module:
     if not path.is_file():
-        raise OwnRefused(
+        raise BadFunctions(
             f"there is no Python file {path}", "name one, by its path from the topology file"
         )
     text = path.read_bytes()
     if len(text) > MAX_BYTES:
-        raise OwnRefused(f"{path} is larger than {MAX_BYTES:,} bytes", "name a smaller file")
+        raise BadFunctions(f"{path} is larger than {MAX_BYTES:,} bytes", "name a smaller file")
     try:
         return ast.parse(text, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
         told = f"{type(wrong).__name__}: {wrong}"
-        raise OwnRefused(f"{path} is no Python ({told})", "correct it") from wrong
+        raise BadFunctions(f"{path} is no Python ({told})", "correct it") from wrong
 
 
 def _mapping(path: Path, tree: ast.Module, name: str) -> dict[str, ast.expr]:
@@ -132,7 +132,7 @@ def _written(path: Path, name: str, value: ast.expr) -> dict[str, ast.expr]:
         keys = [_key(path, name, key) for key in value.keys]
         return dict(zip(keys, value.values, strict=True))
     if isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Set):
-        raise OwnRefused(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
     if isinstance(value, ast.Call) and _is_named(value.func, "dict") and not value.args:
         named = {each.arg: each.value for each in value.keywords if each.arg is not None}
         if len(named) == len(value.keywords):
@@ -147,8 +147,8 @@ def _key(path: Path, name: str, key: ast.expr | None) -> str:
     raise _unwritten(path, name)
 
 
-def _unwritten(path: Path, name: str) -> OwnRefused:
-    return OwnRefused(
+def _unwritten(path: Path, name: str) -> BadFunctions:
+    return BadFunctions(
         f"{path}: `{name}` is not written out, so only running the file tells its names",
         TRUST.format(name),
     )

@@ -36,7 +36,7 @@ from topology.config.stages import (
     read_stages,
 )
 from topology.config.stream import HeaderConfig, Section, StreamConfig
-from topology.model.user_functions import NOTHING, Own
+from topology.model.user_functions import NOTHING, UserFunctions
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]
@@ -136,7 +136,7 @@ class TopologyFile(Section):
     functions: Annotated[
         str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
     ] = ""
-    _own: Own = PrivateAttr(default=NOTHING)
+    _user_functions: UserFunctions = PrivateAttr(default=NOTHING)
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
     checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
     application: Annotated[
@@ -261,6 +261,6 @@ class TopologyFile(Section):
         return any({REORDER, MERGE} <= set(stage.operators) for stage in self.stages)
 
     @property
-    def own(self) -> Own:
+    def user_functions(self) -> UserFunctions:
         """What `functions` brings along."""
-        return self._own
+        return self._user_functions

@@ -26,10 +26,10 @@ from topology.config.spelling import (
     length_ns,
     one_of,
     or_nothing,
-    own_of,
     share_ppm,
     share_schema,
     text,
+    user_functions_of,
 )
 from topology.config.stream import Section
 from topology.pattern.tree.syntax import Query
@@ -114,7 +114,7 @@ def _aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
         raise refused("is empty", "write at least one, like {n: count()}")
     faults: list[Fault] = []
     read: dict[str, Aggregate] = {}
-    own = own_of(info).aggregates
+    own = user_functions_of(info).aggregates
     for name, spelled in value.items():
         if not isinstance(name, str):
             faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
@@ -182,7 +182,7 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
 
     try:
         query = parse_query(value)
-        check(query, value, functions=own_of(info).functions)
+        check(query, value, functions=user_functions_of(info).functions)
     except QueryRefused as problem:
         raise refused_at(*(_fault(error) for error in problem.errors)) from None
     return query

@@ -32,7 +32,7 @@ from topology.config.stream import (
 )
 from topology.config.topology import Topology
 from topology.config.yaml_text import load
-from topology.model.user_functions import NOTHING, Bring, Own, OwnRefused
+from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
 
 OWN: Final = "functions"
 
@@ -80,7 +80,7 @@ def query_of(document: Any, topology: Topology) -> QueryConfig:
         raise TopologyError([problem])
     try:
         query = QueryConfig.model_validate(
-            document, context=FromFile(topology.own), by_alias=True, by_name=False
+            document, context=FromFile(topology.user_functions), by_alias=True, by_name=False
         )
     except ValidationError as wrong:
         below: Path = ("queries", "*")
@@ -114,7 +114,7 @@ def _checked(
     if isinstance(wanted, str):
         try:
             own = _brought(wanted, bring)
-        except OwnRefused as refusal:
+        except BadFunctions as refusal:
             fault = Fault((OWN,), str(refusal), refusal.remedy)
             raise TopologyError([*problems, _problem(fault, lines)]) from None
     try:
@@ -129,9 +129,9 @@ def _checked(
     return topology
 
 
-def _brought(wanted: str, bring: Bring | None) -> Own:
+def _brought(wanted: str, bring: Bring | None) -> UserFunctions:
     if bring is None:
-        raise OwnRefused("nothing of a user's own is run here", "leave it out")
+        raise BadFunctions("nothing of a user's own is run here", "leave it out")
     return bring(wanted)
 
 

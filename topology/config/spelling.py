@@ -28,21 +28,21 @@ from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSc
 from inorder import contract
 from topology.config.problem import meant, refused, shown
 from topology.model.lengths import MAX_LENGTH_NS, MAX_SLICES
-from topology.model.user_functions import NOTHING, Own
+from topology.model.user_functions import NOTHING, UserFunctions
 
 
 class FromFile(NamedTuple):
-    """The validation context while a file is read. `own`: what its user brings along."""
+    """The validation context while a file is read."""
 
-    own: Own = NOTHING
+    user_functions: UserFunctions = NOTHING
 
 
 def is_from_file(info: ValidationInfo) -> bool:
     return isinstance(info.context, FromFile)
 
 
-def own_of(info: ValidationInfo) -> Own:
-    return info.context.own if isinstance(info.context, FromFile) else NOTHING
+def user_functions_of(info: ValidationInfo) -> UserFunctions:
+    return info.context.user_functions if isinstance(info.context, FromFile) else NOTHING
 
 
 MAX_INT: Final = 2**63 - 1

@@ -7,7 +7,7 @@ from pydantic import ValidationInfo, model_validator
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
 from topology.config.problem import refused_at
-from topology.config.spelling import own_of
+from topology.config.spelling import user_functions_of
 
 
 class Topology(TopologyFile):
@@ -15,7 +15,7 @@ class Topology(TopologyFile):
 
     @model_validator(mode="after")
     def _parts_agree(self, info: ValidationInfo) -> Topology:
-        self._own = own_of(info)
+        self._user_functions = user_functions_of(info)
         if found := list(faults(self)):
             raise refused_at(*found)
         return self

@@ -99,7 +99,7 @@ def windows(site: Site) -> Operator | None:
     ]
     if not configs:
         return None
-    own = topology.own.aggregates
+    own = topology.user_functions.aggregates
     ordered = topology.windows_read == "ordered"
     return SeveralWindows(
         [(each, Windows(stream, each, functions=own, ordered=ordered)) for each in configs]
@@ -112,7 +112,7 @@ def pattern(site: Site) -> Operator | None:
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return None
     return Pattern(
-        engine_of(stream, queries, Environment(functions=topology.own.functions)),
+        engine_of(stream, queries, Environment(functions=topology.user_functions.functions)),
         topology.correct_for_ns,
         site.place,
         newcomers_ns=topology.newcomers_ns(stream),

@@ -157,7 +157,7 @@ class Stage(StepByStep):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
-        environment = Environment(functions=self._topology.own.functions)
+        environment = Environment(functions=self._topology.user_functions.functions)
         for stream, chain in self.chains.items():
             for node in chain.nodes:
                 pattern = node.operator

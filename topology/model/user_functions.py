@@ -16,15 +16,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 
-class Own(NamedTuple):
+class UserFunctions(NamedTuple):
+    """By name."""
+
     aggregates: Mapping[str, Any] = {}
     functions: Mapping[str, Callable[..., Any]] = {}
 
 
-NOTHING: Final = Own()
+NOTHING: Final = UserFunctions()
 
 
-class OwnRefused(Exception):
+class BadFunctions(Exception):
     """It cannot be loaded; `remedy` says what to do."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -32,5 +34,5 @@ class OwnRefused(Exception):
         self.remedy = remedy
 
 
-Bring = Callable[[str], Own]
+Bring = Callable[[str], UserFunctions]
 """Given what the topology file says behind `functions:`."""
