@@ -50,7 +50,7 @@ from topology.model.result import WindowResult
 from topology.window import Output, WindowConfig, Windows
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
-"""Of the speeds in um/s, 10 s after 10 s (table 5.11)."""
+"""The means of the speeds in um/s, 10 s after 10 s (table 5.11)."""
 MEANS_EVERY_NS: Final = 10 * S
 
 AHEAD_NS: Final = 5 * MS
@@ -84,7 +84,7 @@ CLOCKS: Final = (
 
 @dataclass(slots=True)
 class Errors:
-    """Of one estimator over the windows of all seeds, in um/s."""
+    """The errors of one estimator over the windows of all seeds, in um/s."""
 
     found: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)

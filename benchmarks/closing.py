@@ -52,7 +52,7 @@ STRATEGIES: Final[dict[str, Make]] = {
     "posterior, threshold": lambda delta: RiskSlack(Budget(delta), weigh=False),
     OURS: lambda delta: RiskSlack(Budget(delta)),
 }
-"""Of delta. What follows the order of one source in order cannot tell these streams from
+"""Each for a delta. What follows the order of one source in order cannot tell these streams from
 complete ones: the K-Slack family (`ORDERED`) closes a window with the first event at its end."""
 
 HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")

@@ -92,7 +92,7 @@ def joined_per_second(config: JoinConfig, events: Sequence[Event]) -> tuple[floa
 
 
 def bytes_per_event(config: JoinConfig) -> float:
-    """Of events that no watermark lets go, of as many keys as there are events."""
+    """Memory of events that no watermark lets go, with as many keys as there are events."""
     events = [each for each in stream(KEPT, KEPT) if each.kind != WATERMARK]
     operator = SeveralJoins([Join(replace(config, high_ns=3_600 * NS_PER_S))], 1)
     gc.collect()

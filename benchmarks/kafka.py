@@ -33,7 +33,7 @@ from infra.kafka import missing, new_broker
 QUICK_RECORDS: Final = 100_000
 FULL_RECORDS: Final = 300_000
 PLAIN_SHARE: Final = 0.15
-"""Of the backlog; the cost of a per-event agent is per event, and it takes its time."""
+"""A share of the backlog; the cost of a per-event agent is per event, and it takes its time."""
 
 NEARLY: Final = 0.995
 START_UP_STEP_NS: Final = 500_000_000

@@ -207,7 +207,7 @@ def weight(queries: Sequence[Compiled], feed: Feed) -> Weight:
 
 
 def largest_rss_mb() -> float:
-    """Of this process so far, since its program began; 0 where the system does not tell."""
+    """This process's so far, since its program began; 0 where the system does not tell."""
     status = Path("/proc/self/status")
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) / KB if found else 0.0

@@ -195,7 +195,7 @@ def compared(feed_size: int) -> Iterator[Table]:
 
 
 def _too_many(text: str, within: int, feed_size: int) -> bool:
-    """Of the matches, for the time there is."""
+    """More matches than the time allows."""
     if feed_size < FULL_EVENTS:
         return within > (10 if text == "abc" else 100)
     return within > 100

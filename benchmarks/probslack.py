@@ -58,7 +58,7 @@ FULL_EVENTS: Final = 100_000
 FULL_SEEDS: Final = 10
 NO_WAIT_NS: Final = 1_000
 KEPT_RUNS: Final = 64
-"""Of strategies that do not look at delta: one run serves all of them."""
+"""For strategies that do not look at delta: one run serves all of them."""
 
 STYLES: Final = {OURS: "ro-", EVENT_DRIVEN: "s--", ORACLE: "k:", "promised": "k-"}
 COLUMNS: Final = (

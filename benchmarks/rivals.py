@@ -46,7 +46,7 @@ AQ_WINDOW_NS: Final = 10 * MS
 AQ_COUNT: Final = 152
 """Events in such a window."""
 AQ_DEVIATION: Final = 0.2887
-"""Of a speed, as a share of its mean: the speeds are even between half and one and a half."""
+"""A speed's, as a share of its mean: the speeds are even between half and one and a half."""
 
 MP: Final = "MP-K-Slack"
 AQ: Final = "AQ-K-Slack"

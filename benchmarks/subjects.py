@@ -2,7 +2,7 @@
 
 `cap` is `max_wait` of the rules that adapt, `waits` the grid of `fixed`. Where events
 travel for many seconds, as in the radio network, both are longer than the default.
-Of the traces those are here whose numbers really overtake each other.
+Those traces are here whose numbers really overtake each other.
 A subject whose trace is absent raises `TraceAbsent` when its rows are asked for.
 """
 

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 
 NS_PER_MS: Final = 1e6
 WIDTH_CHARS: Final = 160
-"""Of a page nobody looks at: a pipe has no width of its own."""
+"""The width of a page nobody looks at: a pipe has no width of its own."""
 
 
 @dataclass(slots=True)

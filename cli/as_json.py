@@ -13,6 +13,6 @@ import click
 
 
 def json_option(command: str, says: str = "For programs.") -> Callable[[Any], Any]:
-    """Of the command that is so called in variables; the parameter is `as_json`."""
+    """The option of the command that is so called in variables; the parameter is `as_json`."""
     variable = f"INORDER_{command}_JSON"
     return click.option("--json", "as_json", is_flag=True, envvar=variable, help=says)

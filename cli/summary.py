@@ -4,8 +4,8 @@
 
 `in` counts event lines and dead lines. A late event that was passed on counts as late; why events
 were late is told by cause.
-A dead line without a readable source is in the totals only. Of dead lines the reasons are
-counted, each with its first line; of results what each query told: `stand` are those shown and
+A dead line without a readable source is in the totals only. The reasons of dead lines are
+counted, each with its first line; and what each query told: `stand` are those shown and
 not taken back, `uncertain` those shown with times that could be otherwise.
 """
 
@@ -181,7 +181,7 @@ class Summary:
         return dict(sorted(self._late_by_cause.items(), key=lambda each: (-each[1], each[0])))
 
     def results(self) -> dict[str, dict[str, int]]:
-        """Of each query that told anything."""
+        """The figures of each query that told anything."""
         return {
             query: {
                 "stand": counts[EMIT] - counts[RETRACT],

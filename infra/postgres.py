@@ -147,7 +147,7 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _program(name: str) -> Path | None:
-    """Of Debian's newest version, or the one on the path."""
+    """Debian's newest version, or the one on the path."""
     versions = [path for path in DEBIAN.glob("*") if path.name.isdigit()]
     for version in sorted(versions, key=lambda path: int(path.name), reverse=True):
         if (version / "bin" / name).exists():

@@ -5,8 +5,8 @@ retries), murmur2 of the key for the partition, as the Java clients do it.
 
 Bounds: at most `queue_records` and `queue_bytes` wait for the broker; beyond that
 `send` waits `queue_wait_s`, then raises QueueFull. A record not acknowledged within
-`delivery_timeout_s` has failed. Of the failures not yet raised the first
-`FAILURES_KEPT` are kept whole, the rest counted.
+`delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures
+not yet raised are kept whole, the rest counted.
 
 Nothing fails in silence: a failed delivery is raised by the next `raise_failures`,
 an error of the broker connection is named in the next time-out.

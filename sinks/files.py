@@ -66,7 +66,7 @@ SCHEMA: Final = pa.schema(
 
 
 class Form(StrEnum):
-    """Of a finished file; also its suffix."""
+    """The form of a finished file; also its suffix."""
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"

@@ -46,7 +46,7 @@ class Journal:
 
     @property
     def length_bytes(self) -> int:
-        """Of what has been appended for good."""
+        """The length of what has been appended for good."""
         return self._length
 
     def append(self, lines: Sequence[bytes]) -> None:

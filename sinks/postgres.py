@@ -83,7 +83,7 @@ _ONE_AT_A_TIME: Final = "select pg_advisory_xact_lock(hashtext('inorder.sinks'))
 """`create … if not exists` of two at once fails for one of them."""
 
 _TIMEOUT: Final = f"set local statement_timeout = '{STATEMENT_TIMEOUT_S}s'"
-"""Of a transaction, since a pooler may give each to another session."""
+"""For a transaction, since a pooler may give each to another session."""
 
 _UPSERT: Final = """
 insert into {table} as known

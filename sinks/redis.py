@@ -89,7 +89,7 @@ end
 _TRIM: Final = f"""{_BOUNDS}{_FORGET}
 return excess + redis.call('XTRIM', feed, 'MAXLEN', '~', max_feed)
 """
-"""Of commands that need no memory, so a full server runs it."""
+"""Commands that need no memory, so a full server runs it."""
 
 _WRITE: Final = f"""{_BOUNDS}
 local last = redis.call('ZREVRANGE', recent, 0, 0, 'WITHSCORES')

@@ -137,7 +137,7 @@ def parse(value: bytes | None, key: bytes | None = None) -> Result | Malformed:
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """Of each id the highest revision, the first of copies; in the order of the ids."""
+    """The highest revision of each id, the first of copies; in the order of the ids."""
     found: dict[str, Result] = {}
     for result in results:
         known = found.get(result.id)

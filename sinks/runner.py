@@ -82,7 +82,7 @@ class Batch:
 
     results: list[Result] = field(default_factory=list)
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Of each result, by its identity in memory, the partition and offset."""
+    """The partition and offset of each result, by its identity in memory."""
 
     letters: list[DeadLetter] = field(default_factory=list)
     next_offsets: dict[int, int] = field(default_factory=dict)

@@ -100,8 +100,8 @@ class Batch(NamedTuple):
 
 
 def list_batches(spark: SparkSession, path: str) -> list[Batch]:
-    """Of a topic's archive, or of several by a pattern (`<path>/*`). AnalysisException if
-    there is none."""
+    """The batches of a topic's archive, or of several by a pattern (`<path>/*`).
+    AnalysisException if there is none."""
     files = spark.read.schema(SCHEMA).parquet(path).inputFiles()
     return sorted({_batch_of(file) for file in files})
 

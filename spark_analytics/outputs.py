@@ -134,7 +134,7 @@ def read(spark: SparkSession, path: str, table: str) -> DataFrame:
 
 
 def newest(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Of each key the row of the highest batch."""
+    """The row of the highest batch, for each key."""
     rest = [name for name in rows.columns if name not in keys]
     folded = rows.groupBy(*keys).agg(F.max_by(F.struct(*rest), BATCH).alias("_newest"))
     return folded.select(*keys, "_newest.*")

@@ -78,7 +78,7 @@ def decoded(records: DataFrame) -> Decoded:
 
 
 def _kind() -> Column:
-    """Of a control record; null of all others. The header goes first, as it does for readers who
+    """What a control record is; null for all others. The header goes first, as for readers who
     know nothing of values."""
     told = F.filter("headers", lambda header: header["key"] == F.lit(KIND_HEADER))
     text = F.try_validate_utf8(F.get(told, F.lit(0))["value"].cast("string"))
@@ -89,7 +89,7 @@ def _kind() -> Column:
 
 
 def overflows(control: DataFrame) -> DataFrame:
-    """Of control records those which tell that a query had more to say about an event than its
+    """Those control records which tell that a query had more to say about an event than its
     bound: `shown` of its results are not all."""
     said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
     told = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
@@ -97,7 +97,7 @@ def overflows(control: DataFrame) -> DataFrame:
 
 
 def latest(results: DataFrame) -> DataFrame:
-    """Of each id the record of the highest revision, and whether it stands."""
+    """The record of the highest revision of each id, and whether it stands."""
     fields = [name for name in results.columns if name != "id"]
     newest = F.max_by(F.struct(*fields), F.struct("revision", "partition", "offset"))
     folded = results.groupBy("id").agg(newest.alias("_newest"))
@@ -110,7 +110,7 @@ def standing(results: DataFrame) -> DataFrame:
 
 
 def histories(results: DataFrame) -> DataFrame:
-    """Of each id of a bounded DataFrame: its course, copies of a revision counted once."""
+    """The course of each id of a bounded DataFrame, copies of a revision counted once."""
     once = results.dropDuplicates(["id", "revision"])
     told = F.when(F.col("final"), F.col("at"))
     return once.groupBy("query", "id").agg(

@@ -116,7 +116,7 @@ class Running:
         self._stopping = False
         self._goes_on = interval is not None
         self._failures: dict[str, Exception] = {}
-        """Of writing a batch, by table: Java would tell of them in a stack of its own."""
+        """What failed in writing, by table: Java would tell of them in a stack of its own."""
 
         self._guard = guard or (lambda: None)
         self.queries: list[StreamingQuery] = []

@@ -33,6 +33,9 @@ FOREIGN = re.compile(
     r"|\b(pypi|files\.pythonhosted|repo1?\.maven|repo\.maven\.apache|test\.pypi)\.org\b"
     r"|\bindex-url\b|\bextra-index\b|\bfind-links\b"
 )
+INVERTED = re.compile(r"""(^\s*|[.:;!?)"|#*-]\s*)(O)f\s""")
+"""A sentence that opens so keeps its subject for the end."""
+
 TELLS_OF_FOREIGN = {"Makefile", "tests/test_tidy.py"}
 """Files that name the options which keep such words out of others."""
 
@@ -84,6 +87,11 @@ def test_nothing_is_left_unfinished() -> None:
 def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:
     names = [name for name in text_files() if name not in TELLS_OF_FOREIGN]
     assert matches(FOREIGN, names) == []
+
+
+def test_no_sentence_opens_with_of() -> None:
+    prose = (".md", ".py", ".sh", ".toml", ".yaml", ".yml")
+    assert matches(INVERTED, [name for name in text_files() if name.endswith(prose)]) == []
 
 
 def matches(pattern: re.Pattern[str], names: list[str]) -> list[str]:

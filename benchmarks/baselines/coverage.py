@@ -21,7 +21,7 @@ def for_count(error: float) -> float:
 
 
 def for_sum(error: float, risk: float, count: float, mean: float, deviation: float) -> float:
-    """Of values that are not negative: the larger root of
+    """For values that are not negative: the larger root of
     (1+T)x^2 - (2(1-error)+T)x + (1-error)^2 with T = z^2 (mean^2+deviation^2)/(count mean^2)."""
     if count <= 0 or mean == 0:
         return 1.0
@@ -39,7 +39,7 @@ def for_mean(error: float, risk: float, count: float, mean: float, deviation: fl
 
 
 def for_quantile(error: float, risk: float, count: float, share: float) -> float:
-    """Of the `share`-quantile; `error` is that of its rank."""
+    """For the `share`-quantile; `error` is that of its rank."""
     if count <= 0:
         return 1.0
     spread = _z(risk) ** 2 * share * (1 - share)

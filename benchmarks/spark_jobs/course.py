@@ -67,7 +67,7 @@ SETTINGS: Final = {
 @dataclass(frozen=True, slots=True)
 class Record:
     """A record of either topic; `clock_ns` is the arrival clock: append time on the raw
-    topic, `at` on the ordered one. Of a control record only offset and clock count."""
+    topic, `at` on the ordered one. A control record has only offset and clock count."""
 
     offset: int
     clock_ns: int

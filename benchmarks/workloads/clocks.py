@@ -80,7 +80,7 @@ def rounds(
     seed: int = 1,
     ways_ns: tuple[int, int] = (0, 0),
 ) -> list[Sample]:
-    """Of all sources, for events from `first_ns` to `last_ns`; each source's in the order
+    """Samples of all sources, for events from `first_ns` to `last_ns`; each source's in the order
     of arrival. The clocks are read in ns here, whatever the events' resolution. `ways_ns` come
     on top of every way there and back."""
     heard: list[Sample] = []

@@ -1,8 +1,8 @@
 """Events of a few types at every tick, some of them late: what pattern queries are run on.
 
-Types are drawn alike from A, B, C and on, the last of them more seldom if asked. Of the events a
-share is delayed by 1 to SLACK - 1 ticks, drawn alike; order of arrival is by the tick of arrival,
-the delayed ones behind. Of those delayed some are overtaken by none, so a few per cent fewer are
+Types are drawn alike from A, B, C and on, the last of them more seldom if asked. A share of the
+events is delayed by 1 to SLACK - 1 ticks, drawn alike; order of arrival is by the tick of arrival,
+the delayed ones behind. Some of those delayed are overtaken by none, so a few per cent fewer are
 late.
 """
 

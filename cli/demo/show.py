@@ -42,7 +42,7 @@ LEAD_NS: Final = 3_000_000_000
 
 @click.command("demo")
 @click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the trouble.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the trouble.")
 @json_option("DEMO", "The verdict as JSON; the show is on standard error then.")
 def command(speed: float, seed: int, as_json: bool) -> None:
     """Show the main job on an embedded Kafka (under a minute)."""

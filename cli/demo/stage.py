@@ -147,4 +147,4 @@ def _wait_until_ready(here: Ground, places: int, tell: Tell) -> None:
 
 RAW_TOPIC: Final = "events.raw"
 PARTITIONS: Final = 4
-"""Of each topic of the embedded broker."""
+"""Partitions of each topic of the embedded broker."""

@@ -46,7 +46,7 @@ class Trouble:
 
 @dataclass(slots=True)
 class SourceAccount:
-    """Of one source. `overtaken`: first arrivals below the largest number that had
+    """What becomes of one source. `overtaken`: first arrivals below the largest number that had
     arrived. `holes`: maximal runs (first, last) of numbers that never arrive; a
     receiver may report a run in pieces where it was wider for a while."""
 

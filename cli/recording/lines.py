@@ -308,7 +308,7 @@ class _Look:
         self._values = row.values
         self.unread: set[str] = set()
         self.faults: list[Fault] = [] if row.fault is None else [row.fault]
-        # Of a row that was not made out at all, nothing can be said to be missing.
+        # Nothing can be said to be missing of a row that was not made out at all.
         self._whole = row.fault is None or bool(row.values)
 
     def _fault(self, key: str, fault: str, what: str, remedy: str) -> None:

@@ -49,7 +49,7 @@ UNIT_WORDS: Final = {
 
 @dataclass(slots=True)
 class _Seen:
-    """Of one stream: its lines with `ts`, how many are likely as they stand or in another unit;
+    """One stream's lines with `ts`: how many, how many are likely as they stand or in another unit;
     the same of `arrival`; the lines with both, and the least and the most of (ts, arrival)."""
 
     ts: int = 0
@@ -99,7 +99,7 @@ class Plausibility:
         return [word for stream, seen in self._seen.items() for word in self._words(stream, seen)]
 
     def units(self) -> dict[str, str]:
-        """Of each stream whose `ts` looks like another unit than its own: that unit."""
+        """For each stream whose `ts` looks like another unit than its own: that unit."""
         likely = {stream: self._likely_unit(stream, seen) for stream, seen in self._seen.items()}
         return {stream: unit for stream, unit in likely.items() if unit is not None}
 

@@ -1,6 +1,6 @@
 """What recorded events look like: units, sources, disorder, silences, clocks.
 
-One pass over the rows, as a replay would read them. Of each stream is kept how late numbers (or,
+One pass over the rows, as a replay would read them. It keeps for each stream how late numbers (or,
 where most events have none, times) were, how long sources were silent, and how `ts` lies to
 `arrival`. Memory: `MAX_SOURCES` sources of a stream are looked at, of each its last `MAX_HOLES`
 open holes; of the others only that they are there.

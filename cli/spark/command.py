@@ -32,7 +32,7 @@ POSTGRES: Final = "org.postgresql.Driver"
 DEMO: Final = "Analyse the demo's topics live, with plots."
 
 master_option = click.option(
-    "--master", metavar="URL", help="Of Spark; without: local, or as spark-submit says."
+    "--master", metavar="URL", help="Spark's; without: local, or as spark-submit says."
 )
 conf_option = click.option(
     "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."
@@ -101,7 +101,7 @@ def command() -> None:
     metavar="COLUMN",
 )
 @click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")
-@click.option("--schema", metavar="DDL", help="Of JSON values: 'player INT, v DOUBLE'.")
+@click.option("--schema", metavar="DDL", help="Types of JSON values: 'player INT, v DOUBLE'.")
 @click.option(
     "--results",
     multiple=True,

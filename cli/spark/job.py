@@ -98,7 +98,7 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """Of the job's folder and of its tables in a database: a bounded run and a stream
+        """The name of the job's folder and of its tables in a database: a bounded run and a stream
         have tables of their own, neither replaces the other's."""
         return f"{self.job}-batch" if self.batch else self.job
 

@@ -162,7 +162,7 @@ def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined
 
 
 def signature_of(defined: Defined) -> inspect.Signature:
-    """Of names and defaults alone."""
+    """The signature, of names and defaults alone."""
     asked = defined.args
     places = [*asked.posonlyargs, *asked.args]
     optional = len(places) - len(asked.defaults)

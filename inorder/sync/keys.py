@@ -170,7 +170,7 @@ class KeyRing:
 
     @classmethod
     def holding(cls, given: Iterable[GivenKey]) -> Self:
-        """Of keys at hand, in the order of a file. BadKeys for an id twice or a bad name."""
+        """A ring of keys at hand, in the order of a file. BadKeys for an id twice or a bad name."""
         keys: dict[int, Key] = {}
         of_source: dict[str, tuple[int, ...]] = {}
         for key_id, secret, sources in given:

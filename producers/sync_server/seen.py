@@ -28,7 +28,7 @@ class Seen:
 
     @property
     def is_full(self) -> bool:
-        """Of the generation that an entry would go to, as of the last `has`."""
+        """Whether the generation is full that an entry would go to, as of the last `has`."""
         return len(self._young) >= self._max_entries
 
     def add(self, token: bytes) -> None:

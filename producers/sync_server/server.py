@@ -44,7 +44,7 @@ STEP_NS: Final = 1_000_000
 HURRIED_NS: Final = 200_000
 """Two clocks read further apart than this are not compared."""
 SO_RCVBUFFORCE: Final = 33
-"""Of Linux; the library does not name it."""
+"""Linux's number; the library does not name it."""
 
 log = logging.getLogger("inorder.sync")
 

@@ -28,7 +28,7 @@ from tests.cli.invoking import inorder
 from tests.services import absent
 
 ROWS = 3_000
-"""Of each trace, its first."""
+"""The first of each trace."""
 
 WINDOWS = """
   counted: {window: tumbling 10s, key: payload.who, aggregate: {n: count(), m: avg(payload.n)}}

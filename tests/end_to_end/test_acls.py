@@ -90,7 +90,7 @@ class Guarded(NamedTuple):
         }
 
     def options(self, user: str) -> tuple[str, ...]:
-        """Of a command that is run as this user."""
+        """The options of a command that is run as this user."""
         path = self.path.with_name(f"{user}.properties")
         names = ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
         client = self.client(user)

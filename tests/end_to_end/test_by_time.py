@@ -37,7 +37,7 @@ SECONDS = 5
 SOURCES = 6
 TIMEOUT_S = 60.0
 CALM = "tick_lag: 3s\ncorrect_for: 1h\n"
-"""Of one log two readers may see an overtaken tick otherwise (test_same_answer)."""
+"""Two readers of one log may see an overtaken tick otherwise (test_same_answer)."""
 
 
 def recording(path: Path) -> list[str]:

@@ -124,7 +124,7 @@ class ClockedSender(Sender):
 
 
 def assert_true(setting: Setting, begin_ns: int) -> None:
-    """Of every settled event the true time lies inside, and the error is small."""
+    """The true time of every settled event lies inside, and the error is small."""
     counted: dict[str, int] = {}
     for record in read_all(setting.bootstrap, setting.ordered):
         if record.is_control or record.value is None:

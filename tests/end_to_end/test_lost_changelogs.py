@@ -90,7 +90,7 @@ def move_changelog(
                 content[record.key()] = record.value()
     reader.close()
     delete_changelogs(setting)
-    # Of a topic that is compacted alone no records can be deleted.
+    # No records of a topic that is compacted alone can be deleted.
     kafka.create_topic(topic, config={"cleanup.policy": "compact,delete"})
     producer = Producer({"bootstrap.servers": setting.bootstrap})
     for _ in range(3):

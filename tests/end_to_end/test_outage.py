@@ -38,7 +38,7 @@ WARM_NS = 5_000_000_000
 there an outage later or not (some 100 events); that is another matter."""
 
 AT_MOST_LATE = 0.005
-"""Of all events: those that were on their way when the broker stopped (decision 10)."""
+"""A share of all events: those that were on their way when the broker stopped (decision 10)."""
 
 
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:

@@ -141,7 +141,7 @@ def members(*labelled: tuple[str, Entry]) -> Members:
 
 
 def lulls(entries: Sequence[Entry]) -> set[Content]:
-    """Of each strong quake the next strong one, if none that counts lies between."""
+    """The next strong quake after each strong one, if none that counts lies between."""
     found = set()
     felt = [e for e in entries if e.type == "earthquake" and e.payload.get("mag", 0) >= 2.5]
     strong = [e for e in felt if e.payload["mag"] >= 4.5]

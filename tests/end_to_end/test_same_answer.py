@@ -45,7 +45,7 @@ def in_one_go(setting: Setting, folder: Path, expected: int) -> None:
 
 
 def content(setting: Setting) -> dict[int, list[tuple[object, ...]]]:
-    """Of each partition of the ordered topic, in log order."""
+    """What each partition of the ordered topic has, in log order."""
     found: dict[int, list[tuple[object, ...]]] = {}
     for record in read_all(setting.bootstrap, setting.ordered):
         if not record.is_control:

@@ -28,7 +28,7 @@ Counts = dict[tuple[str, int], int]
 
 
 class Truth(NamedTuple):
-    """Of every window how many events it has, and which windows must have been told."""
+    """How many events every window has, and which windows must have been told."""
 
     counts: Counts
     passed: set[tuple[str, int]]

@@ -72,7 +72,7 @@ UNBLOCKED: Final = "unblocked"
 
 KNOWN_AFTER: Final = 64
 STREAM_TAKES: Final = 8
-"""Of a source that is known the stream takes every eighth sample."""
+"""The stream takes every eighth sample of a source that is known."""
 
 Key = tuple[int, bytes, int, int]
 Timeout = Callable[[str, int], int]

@@ -42,7 +42,7 @@ place. Readings taken where the spec leaves room:
    due but waited for its turn behind such a hole, have reason `end`.
 10. A Gap is a maximal run of numbers of one hole that expire together; its
     `ts_before` is None where nothing has left before it.
-11. Of the epochs that are over the last one is remembered; once the second after an
+11. The last one of the epochs that are over is remembered; once the second after an
     epoch has its turn, arrivals of it are Late(old_epoch).
 """
 
@@ -64,7 +64,7 @@ DUPLICATE: Final = "duplicate"
 HELD: Final = "held"
 
 MOST_MISSING: Final = 1_000_000
-"""Of one hole; every number of it is walked."""
+"""The numbers of one hole; each of them is walked."""
 
 Moment = tuple[int, int]
 _AFTER_ALL: Final = 1 << 62

@@ -23,7 +23,7 @@ class SinkProcess(Command):
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
-        """Of all its starts."""
+        """The letters of all its starts."""
         lines = self.process.log.read_text(errors="replace").splitlines()
         return [json.loads(line) for line in lines if line.startswith('{"kind":"dead"')]
 

@@ -21,7 +21,7 @@ from tests.end_to_end.replaying import dump, run_cli
 from tests.end_to_end.setting import Setting
 
 SPEED = 0.1
-"""Of the workload `crowd`, for these lengths of windows."""
+"""The speed of the workload `crowd`, for these lengths of windows."""
 
 TIMEOUT_S = 60.0
 POLL_S = 0.3
@@ -76,7 +76,7 @@ def is_overflow(line: Line) -> bool:
 
 
 def standing(lines: Iterable[Line]) -> dict[str, Line]:
-    """Of each id the highest revision, but for those that were taken back."""
+    """The highest revision of each id, but for those that were taken back."""
     highest: dict[str, Line] = {}
     for line in lines:
         if not is_overflow(line):

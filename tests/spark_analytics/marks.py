@@ -9,7 +9,7 @@ BOTH = [
     # pyspark leaves the sockets by which it collects rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-"""Of `spark` and of `spark_long`."""
+"""The marks of `spark` and of `spark_long`."""
 
 SPARK = [pytest.mark.spark, *BOTH]
 SPARK_LONG = [pytest.mark.spark_long, *BOTH]

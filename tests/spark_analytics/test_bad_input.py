@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
 def test_a_topic_made_again_while_the_job_runs_ends_it(
     spark: SparkSession, setting: Setting, tmp_path: Path
 ) -> None:
-    """Of more records than the old one had, so that offsets alone would not tell."""
+    """The new one has more records than the old one had, so that offsets alone would not tell."""
     fill(setting)
     commits = tmp_path / "checkpoints" / "rates" / "late" / "commits" / "0"
     failed: list[BaseException] = []

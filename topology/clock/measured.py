@@ -1,7 +1,7 @@
 """All that samples say about the clock of one source.
 
 Every sync server has its own *view* (`topology.clock.server_view`). Where there is one server,
-its view answers for itself. Of several, less than half may be false; how many there are is what
+its view answers for itself. Less than half of several may be false; how many there are is what
 `servers` says, or the number of those heard within `stale_after`, if that is more. Until most of
 them have an answer the clock is `unsynced`: one that lies and is quicker than the others does not
 decide alone. Where those that speak are too few, those that have fallen silent answer too, from

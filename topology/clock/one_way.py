@@ -133,7 +133,7 @@ class OneWay:
         self._max_skew_ppb = max_skew_ppb
         self._mend_above_ns = mend_above_ns
         self.width_ns = max(floor_ns, mend_above_ns)
-        """Of what is possible of a clock that is wrong."""
+        """The width of what is possible of a clock that is wrong."""
         self.begin_anew()
 
     @property
@@ -209,7 +209,7 @@ class OneWay:
         return edge_ns + abs(ts_ns - at_ns) * self._max_skew_ppb // BILLION + 1
 
     def _reading(self) -> int:
-        """Of the bin that is open."""
+        """The reading of the bin that is open."""
         return self._smallest[-1] if len(self._smallest) == SMALLEST else self._smallest[0]
 
     def _apart(self) -> int:

@@ -34,9 +34,9 @@ from math import ceil, floor, inf
 from typing import Any, Final
 
 MAX_BOUNDS: Final = 32
-"""Of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
+"""Bounds of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
 GUESS_STEADINESS: Final = 2
-"""Of 1 to 10 the one that is near the best for steady clocks and for those at the limit."""
+"""The one of 1 to 10 that is near the best for steady clocks and for those at the limit."""
 ROUNDING_NS: Final = 1.0
 PPB: Final = 1_000_000_000
 NO_AREA: Final = 1e-15

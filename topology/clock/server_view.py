@@ -176,7 +176,7 @@ class Belief:
         self.newest: Round | None = None
         """By the server's clock."""
         self.heard_ns = 0
-        """Of all rounds the newest time of the source."""
+        """The newest time of the source in all rounds."""
 
     @property
     def rounds(self) -> int:
@@ -227,7 +227,7 @@ class Belief:
                 self._first_three.append(plain)
 
     def first_ns(self) -> int:
-        """Of the bounds that count."""
+        """The oldest of the bounds that count."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         return max(oldest_ns, self.heard_ns - self._limits.window_ns)
 
@@ -323,7 +323,7 @@ class ServerView:
         return self.belief.rounds >= GOOD_ROUNDS
 
     def span(self, start_ns: int) -> Span:
-        """Of a view that answers."""
+        """The span of a view that answers."""
         span = self.belief.span(start_ns)
         if self.suspect:
             span.state = SUSPECT

@@ -42,7 +42,7 @@ Vote = tuple[int, int]
 
 
 class Tally:
-    """Of all sources: how many the policy `estimate` has moved, and by how much at most."""
+    """How many of all sources the policy `estimate` has moved, and by how much at most."""
 
     __slots__ = ("moved", "moved_ns")
 

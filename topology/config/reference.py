@@ -26,7 +26,7 @@ from topology.model.user_functions import Bring
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
-"""Of a problem's path; a name with a dot in it stands in quotes."""
+"""A part of a problem's path; a name with a dot in it stands in quotes."""
 
 MAX_ROUNDS: Final = 5
 """Keys may be refused beside others, and these beside others again; each round takes some out."""

@@ -131,7 +131,7 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 
 
 def length_ns(word: str) -> int:
-    """Of a window."""
+    """The length of a window."""
     found_ns = in_unit(word, NS_PER, "10s")
     if found_ns == 0:
         raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")

@@ -11,8 +11,8 @@ join of all events in order that were not left out, for every order of arrival.
 Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
 frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). Near
 `max_events` the room for newcomers is given up. At it the oldest event is given up (`given_up`):
-the rows with a null that it has or may fill are told as they stand, as final. Of more than
-`max_rows` rows of one event an `Overflow` tells.
+the rows with a null that it has or may fill are told as they stand, as final. An `Overflow`
+tells of more than `max_rows` rows of one event.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.

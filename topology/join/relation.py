@@ -80,7 +80,7 @@ class Interval:
         return owner.ref_ns - owner.error_ns + low_ns, owner.ref_ns + owner.error_ns + high_ns
 
     def _bounds(self, owner: Entry) -> tuple[int, int]:
-        """Of the distance from the owner to its partner."""
+        """The bounds of the distance from the owner to its partner."""
         if owner.side == 0:
             return self._low_ns, self._high_ns
         return -self._high_ns, -self._low_ns

@@ -53,7 +53,7 @@ class Teller:
         self.overflows = 0
 
     def id_of(self, row: Row) -> str:
-        """Of what the row is made of alone, so the same in every run."""
+        """Made of what the row is made of alone, so the same in every run."""
         members = row.members
         key = next(member.key for member in members if member is not None)
         return result_id(

@@ -5,7 +5,7 @@ belong to. Its own stream is among them: one that still comes on it, and is not 
 behind that end. So none can miss an event that has gone.
 
 Rows with a null ask for their owner's partners as long as they can change; those of more than two
-sides for what else belongs to the first. Of a join by interval such an owner may end after its
+sides for what else belongs to the first. In a join by interval such an owner may end after its
 partner, which is then kept as long; not if the partner might have gone before the owner came.
 """
 
@@ -25,7 +25,7 @@ Aged = tuple[tuple[int, int, str, int, int], int, Entry]
 
 
 class Keeping:
-    """Of the entries in the index. `outlasts`: see above."""
+    """How long the entries in the index are kept. `outlasts`: see above."""
 
     def __init__(self, config: JoinConfig, relation: Relation, index: Index, rows: Rows) -> None:
         self._most = config.max_events
@@ -89,7 +89,7 @@ class Keeping:
 
     @property
     def is_crowded(self) -> bool:
-        """Of the room for events an eighth is left, at most."""
+        """An eighth of the room for events is left, at most."""
         return 8 * self._index.count > 7 * self._most
 
     def excess(self) -> Entry | None:

@@ -17,7 +17,7 @@ WARM_DELAYS: Final = 64
 """Samples a source, or the pool, needs before its delays are believed."""
 
 POOL_EVERY: Final = 8
-"""Of a warm source so many delays make one sample of the pool."""
+"""So many delays of a warm source make one sample of the pool."""
 
 KEYED: Final = 0
 """Live, bounded by its newest key."""

@@ -8,7 +8,7 @@ largest delay that is not exceptional, whichever is longer: so a quiet stream fi
 
 E: the largest error of what waits, and of each live source's newest, told with each
 announcement. W is about reference times; as long as no source becomes less sure, what
-happened before W - E, by true time, has left. Of a source that is idle nothing is waited for, so
+happened before W - E, by true time, has left. A source that is idle is not waited for, so
 its error delays nobody; but it may come back, and what is final must bear that: beside E the
 same is told over all sources that have not said bye.
 
@@ -66,7 +66,7 @@ class Watermark:
     def quiet_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
-        """Nothing has changed since the last beat. Of the beats from the next, every so often, to
+        """Nothing has changed since the last beat. From the beats from the next, every so often, to
         before an instant and, while W moves, before another (`beats_ns`): the first and the last
         that one record can tell of. A lost number that is written off on the way is told of at its
         own beat."""

@@ -66,7 +66,7 @@ class Heard:
 
 
 class Promise:
-    """Of windows of `size_ns` every `every_ns`; without, of pieces, of which an event concerns all
+    """For windows of `size_ns` every `every_ns`; else for pieces, of which an event concerns all
     up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends at
     or before it may be told."""
 
@@ -167,7 +167,7 @@ class Promise:
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        """Of windows with events. Shares in ppm, of windows but `late_ppm`, of events."""
+        """Figures of windows with events. Shares in ppm, of windows but `late_ppm`, of events."""
         filled: Any = self._driver.filled
         windows = sum(filled.closed.values())
         missed = self._driver.missed
@@ -204,7 +204,7 @@ class Promise:
 
 
 def worst(figures: Iterable[Figures]) -> Figures:
-    """Of several queries: sums, but of what was promised and kept that of the one which stands
+    """Several queries' figures: sums, but what was promised and kept by the one which stands
     worst (`WORST`)."""
     found: dict[str, list[int]] = {}
     for each in figures:

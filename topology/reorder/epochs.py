@@ -13,7 +13,7 @@ Decided here, where the specification is silent:
   inferred restart: up to `max_wait` after the last event in order, and up to the newest
   event then waiting that is older than the one that gave the restart away.
 * No restart is inferred before an event has left in order: there is no stamp to refute.
-* Of the epochs that are over the last one is remembered; what comes from those before
+* The last one of the epochs that are over is remembered; what comes from those before
   it is late, reason `old_epoch`.
 * Numbers below 0 do not leave: a source whose first events come from both sides of a
   wrap is counted from one cycle up. After the start such a number is before the start.

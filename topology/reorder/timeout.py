@@ -76,7 +76,7 @@ class FillTimes:
             self.warm = self._filled >= WARM_FILLED
 
     def wait_ns(self) -> int:
-        """The edge of the tail and a quarter. Of few holes that edge is the longest fill seen, and
+        """The edge of the tail and a quarter. After few holes it is the longest fill seen, and
         the next may take longer: a tail that falls by the same factor in equal times reaches as
         much further as the logarithm of the holes still lacking says."""
         wait_ns = self.histogram.edge_ns() * 5 // 4

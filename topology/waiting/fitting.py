@@ -23,7 +23,7 @@ from topology.model.operator import Plain
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
-"""Of one stretch: what clocks that jump by decades add up to stays a number of 63 bits."""
+"""One stretch at most: what clocks that jump by decades add up to stays a number of 63 bits."""
 READY: Final = 200
 """Samples below which nothing is said."""
 

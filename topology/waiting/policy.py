@@ -91,7 +91,7 @@ class SlackPolicy:
         """`windows` windows up to the one that ends at `bound_ns` were closed."""
 
     def resolved(self, missed: bool, by: str, windows: int = 1) -> None:
-        """Of closed windows it is known whether they missed an event."""
+        """It is known whether closed windows missed an event."""
 
     def void(self, by: str) -> None:
         """A window that was closed does not count: there was never an event in it."""

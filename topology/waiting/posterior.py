@@ -45,7 +45,7 @@ class Pace(NamedTuple):
 
 
 class Posterior:
-    """Of one source. Without a `pace` p is not weighed."""
+    """The posterior of one source. Without a `pace` p is not weighed."""
 
     __slots__ = (
         "_joint",

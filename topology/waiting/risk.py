@@ -71,7 +71,7 @@ class Modelled:
 
     @property
     def delays(self) -> Counts:
-        """Of these tables' own base; see `base_ns`."""
+        """The delays from these tables' own base; see `base_ns`."""
         return self._made_of.delays if self._made_of is not None else {}
 
     def make(self, sample: Sample, pace: Pace | None) -> None:

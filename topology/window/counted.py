@@ -22,7 +22,7 @@ class Counted:
     `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
     been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
     the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
-    Of windows before `told` all have been told; `shown` is what was said of those not final.
+    All windows before `told` have been told; `shown` is what was said of those not final.
     `anew_from`: the first window to look at."""
 
     __slots__ = (

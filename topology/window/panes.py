@@ -55,7 +55,7 @@ class Panes:
         return gone
 
     def changed(self, key: str) -> None:
-        """Of a slice that windows have been told of."""
+        """A slice has changed that windows have been told of."""
         if self._is_sliding:
             self._sharing.forget(key)
 
@@ -65,7 +65,7 @@ class Panes:
             self._sharing.forget_before(closed_ns - 2 * self._slices.size_ns)
 
     def keys(self, start_ns: int) -> Iterable[str]:
-        """Of the window that starts there."""
+        """The keys of the window that starts there."""
         found: set[str] = set()
         for slice_ns in self._within(start_ns):
             found.update(self.by_slice[slice_ns])

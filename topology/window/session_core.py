@@ -27,7 +27,7 @@ Place = tuple[int, str, int, int]
 
 
 class Core:
-    """Of reference times `first`..`last`. It begins at `begins` at the latest and ends at
+    """A session of reference times `first`..`last`. It begins at `begins` at the latest and ends at
     `ends` at the earliest, in every world; `lower` and `upper` are the extremes over worlds.
     `head` is the first event's place in the order. `is_fresh`: it has changed since it was
     told."""

@@ -22,7 +22,7 @@ Slice = tuple[int, Cells]
 
 
 class Sums:
-    """Of one key. `front`: from each slice to `turn_ns`, falling; `back`: from there on to
+    """The sums of one key. `front`: from each slice to `turn_ns`, falling; `back`: from there on to
     `end_ns`."""
 
     __slots__ = ("back", "end_ns", "front", "start_ns", "turn_ns")

@@ -38,7 +38,7 @@ PANE: Final = "pane"
 SHOWN: Final = "shown"
 TOUCHED: Final = "touched"
 MAX_TOUCHED_SLICES: Final = 1_000
-"""Of one event: one that is less sure than that blurs the pane it is in by reference time."""
+"""One event's: one that is less sure than that blurs the pane it is in by reference time."""
 
 
 class Spans:

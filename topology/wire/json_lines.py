@@ -30,7 +30,7 @@ JsonObject = dict[str, Any]
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 MAX_DEPTH: Final = 100
-"""Of values that could not be written as they are; what lies deeper is null."""
+"""How deep values go that could not be written as they are; what lies deeper is null."""
 
 
 def _settled(epoch: int | None) -> int | None:

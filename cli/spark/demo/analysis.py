@@ -46,7 +46,7 @@ class Round(NamedTuple):
 
 
 class Disorder(NamedTuple):
-    """Of one source, before and after; from the job `disorder`."""
+    """One source's, before and after; from the job `disorder`."""
 
     source: str
     raw: int
@@ -69,7 +69,7 @@ class Latency(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Of one source: rounds, the best interval and the rate measured; `error_ns` as in
+    """One source's: rounds, the best interval and the rate measured; `error_ns` as in
     Latency, of the events' times."""
 
     source: str

@@ -93,7 +93,7 @@ def tables_of(topics: KafkaTopics, topology: Topology) -> list[Table]:
 
 @dataclass
 class SoFar:
-    """Of one source, over all of its closed windows; `last_` of the newest one."""
+    """One source so far, over all of its closed windows; `last_` of the newest one."""
 
     events: int = 0
     late: int = 0

@@ -123,7 +123,7 @@ def _ordered(passages: Sequence[Passage]) -> list[_Seen]:
 
 
 def _behind(times: Sequence[tuple[int, bool]]) -> list[int]:
-    """Of each (time, does it count) how far it lies below the newest that counts so far."""
+    """For each (time, does it count) how far it lies below the newest that counts so far."""
     newest_ns = times[0][0]
     found = []
     for time_ns, counts in times:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OUT: Final = "build/spark-demo"
 TELL_EVERY_S: Final = 5.0
 WIDTH_CHARS: Final = 120
-"""Of a page nobody looks at."""
+"""The width of a page nobody looks at."""
 
 SETTINGS: Final = {
     "spark.master": "local[2]",
@@ -61,7 +61,7 @@ SETTINGS: Final = {
 
 @click.command("demo")
 @click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the trouble.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the trouble.")
 @click.option("--out", default=OUT, show_default=True, metavar="DIR", help="For the plots.")
 def command(speed: float, seed: int, out: str) -> None:
     """Analyse the demo's topics live with Spark (two minutes; needs Java 17)."""

@@ -271,7 +271,7 @@ async def no_flow(app: Application) -> None:
 
 
 async def pauses_until(running: asyncio.Task[None]) -> int:
-    """Of 10 ms each: time but for that in which the machine did other things."""
+    """Pauses of 10 ms each: time but for that in which the machine did other things."""
     pauses = 0
     async with asyncio.timeout(PATIENCE_S):
         while not running.done():

@@ -58,7 +58,7 @@ def arrangement() -> Any:
 
 
 def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
-    """Of a state with these `OTHERS`."""
+    """The progress of a state with these `OTHERS`."""
     fingerprint = arrangement().fingerprint(SOURCE)
     tally = StateTally()
     tally.change(OTHERS)
@@ -146,7 +146,7 @@ def test_what_is_sound_is_built_on(
 def test_a_copy_that_does_not_fit_is_made_anew(
     found: Callable[..., int | None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The changelog alone is whole. Of the copy something was deleted meanwhile, and compaction has
+    """The changelog alone is whole. Something of the copy was deleted meanwhile, and compaction has
     taken the tombstone."""
     store = MemoryStore(StoreName("app", "reorder+merge", "events.raw", 0))
     copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)

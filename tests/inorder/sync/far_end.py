@@ -33,7 +33,7 @@ class WrongClock:
 
 
 def truth_ns(begin_ns: int, stamp_ns: int) -> int:
-    """Of a `WrongClock` begun at `begin_ns`."""
+    """The true time of a `WrongClock` begun at `begin_ns`."""
     run_ns = (stamp_ns - begin_ns + BEHIND_NS) * 10**6 // (10**6 + SKEW_PPM)
     return begin_ns + run_ns - stamp_ns
 

@@ -36,7 +36,7 @@ class Path:
     doubled: float = 0.0
 
     def delays_ns(self, dice: random.Random) -> list[int]:
-        """Of each copy that arrives."""
+        """The delay of each copy that arrives."""
         if dice.random() < self.lost:
             return []
         copies = 2 if dice.random() < self.doubled else 1

@@ -52,7 +52,7 @@ def shifted(sample: Sample, by_ns: int) -> Sample:
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, rate_ppm=st.integers(-200, 200))
 def test_order_and_repeats_change_nothing(seed: int, rate_ppm: int) -> None:
-    """Of rounds within `sync_window` that do not contradict."""
+    """The law is about rounds within `sync_window` that do not contradict."""
     rounds = session(seed, rate_ppm)
     random = Random(seed)
     mixed = rounds + random.choices(rounds, k=10)

@@ -28,14 +28,14 @@ FIRST = 10
 """Rounds before the first comparison, as in a burst."""
 
 EVERY = 4
-"""Of the messages, one every two seconds."""
+"""One of so many messages, one every two seconds."""
 
 SECOND_HAND = 1
 """Both clocks are read to the second."""
 
 
 class Found(NamedTuple):
-    """Of one source, in ms: over all comparisons."""
+    """What was found of one source, in ms: over all comparisons."""
 
     mean_error: float
     mean_bound: float

@@ -36,7 +36,7 @@ def on_side(events: Iterable[Event], config: JoinConfig, number: int) -> list[Ev
 
 
 def starts(event: Event, config: JoinConfig) -> set[int]:
-    """Of the windows that hold it."""
+    """The starts of the windows that hold it."""
     found = set()
     start_ns = event.ref_time_ns // config.every_ns * config.every_ns
     while start_ns + config.size_ns > event.ref_time_ns:

@@ -54,7 +54,7 @@ def events(rng: Random, n: int = 70) -> list[Event]:
 
 
 def rows(join: Join, event: Event) -> tuple[int, int, int]:
-    """Of the event without a null; the most with a null of one owner; overflows."""
+    """Rows of the event without a null; the most with a null of one owner; overflows."""
     told = join.on_batch([event], event.at_ns).results
     found = [result for result in told if isinstance(result, JoinResult)]
     sides = len(join.config.sides)

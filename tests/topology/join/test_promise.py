@@ -67,7 +67,7 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
 def test_a_word_of_the_source_will_do(kind: str) -> None:
-    """Of that source: another of the same name on the other stream says nothing of it."""
+    """A word of that source: another of the same name on the other stream says nothing of it."""
     operator = join()
     told(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130))
     other = x(3, 140, at_ms=140)

@@ -12,7 +12,7 @@ Where the specification leaves a shape open, it is judged thus:
   conjuncts regardless; what it ends with is no member, not even the first one.
 - MATCHES ONE takes, of the components an event fits: a greedy group that has begun, then
   those that begin, then other groups, each by their place in the text. An ANY edge is as NEXT.
-- Of several branches of OR, ONE reports the valid walk that ends first; a walk that is
+- Among several branches of OR, ONE reports the valid walk that ends first; a walk that is
   blocked does not stand in another's way.
 - GREEDY under ALL and MAXIMAL: no event that fits the group may lie behind its last member (if it
   is absent, behind the members of what stands before it; where there are none, behind the

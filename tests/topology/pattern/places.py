@@ -37,7 +37,7 @@ def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
-    """Of one partition; `entries` are those of all."""
+    """The place in one partition; `entries` are those of all."""
     components, blockers, enders = [], [], []
     for alternative in form.alternatives:
         parts = alternative.components
@@ -72,7 +72,7 @@ def _index(
 def evaluations(
     form: NormalForm, tactic: Tactic, entries: Sequence[Entry]
 ) -> list[tuple[Entry, Evaluation]]:
-    """Of every unit there could be."""
+    """The evaluation of every unit there could be."""
     found = []
     for members in partitions(form, entries):
         here = place(form, members, entries)

@@ -1,10 +1,10 @@
 """Oracle: all worlds of small streams in which the error changes from event to event.
 
-Of each event whose time is not sure every time is tried that can make an order, a tie or a window
+Every time of each event whose time is not sure is tried that can make an order, a tie or a window
 of its own; events of one segment are moved alike. The judge says what matches in each world. Then
-what is confirmed is a match in every world, and what is a match in some is told under POSSIBLE. Of
-pairs of events, each with a clock estimate of its own, both are exact. Else some that are told as
-possible are a match in no world, one of seven here: that doubts exclude each other is not seen
+what is confirmed is a match in every world, and what is a match in some is told under POSSIBLE.
+Both are exact for pairs of events, each with a clock estimate of its own. Else some that are told
+as possible are a match in no world, one of seven here: that doubts exclude each other is not seen
 (`topology.pattern.match.uncertain.possible`), nor that of events of one segment the surest says how
 far all can be off."""
 
@@ -38,7 +38,7 @@ STEP_NS = 3
 ERRORS = (6, 6, 12, 18)
 MOVING = 3
 MOST_IN_NONE = 0.4
-"""Of what is told as possible, at most this share is a match in no world; 0.01 to 0.29 of a hundred
+"""At most this share of what is told as possible is a match in no world; 0.01 to 0.29 of a hundred
 streams was measured."""
 
 

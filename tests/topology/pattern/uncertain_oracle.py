@@ -42,7 +42,7 @@ class Unsuited(Exception):
 def possible_and_certain(
     form: NormalForm, entries: Sequence[Entry]
 ) -> tuple[list[Match], list[Match]]:
-    """Of distinct events. Every certain match is a possible one."""
+    """Matches of distinct events. Every certain match is a possible one."""
     possible: list[Match] = []
     certain: list[Match] = []
     for alternative in form.alternatives:
@@ -156,7 +156,7 @@ class UncertainJudge(AlternativeJudge):
     # -- order, window, conditions ------------------------------------------------------------
 
     def _order(self, match: Match) -> int:
-        """Of all ordered pairs, not neighbours alone: then NO is said wherever a chain has no
+        """By all ordered pairs, not neighbours alone: then NO is said wherever a chain has no
         room, which is where an earlier event's low is not below a later one's high."""
         return min(
             (
@@ -203,7 +203,7 @@ class UncertainJudge(AlternativeJudge):
     # -- contiguity ---------------------------------------------------------------------------
 
     def _contiguity(self, match: Match) -> int:
-        """Of a linear alternative of singles: the run in order is that of the components."""
+        """In a linear alternative of singles: the run in order is that of the components."""
         grade = YES
         run: Run = ()
         members: Run = tuple((j, entries[0]) for j, entries in enumerate(match.bound) if entries)

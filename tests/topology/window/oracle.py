@@ -48,7 +48,7 @@ def key_of(event: Event, config: WindowConfig) -> Any:
 
 
 def values_of(events: Sequence[Event], weight: Callable[[Event], Fraction] | None = None) -> Any:
-    """Of the events of one window, in order. `weight`: of each in count, sum, avg, stddev."""
+    """What the events of a window give, in order. `weight`: of each in count, sum, avg, stddev."""
     weigh = weight or (lambda _: Fraction(1))
     usable: list[Any] = [(e.value or {}).get("v") for e in events]
     numbers = [(Fraction(v), weigh(e)) for e, v in zip(events, usable, strict=True) if number(v)]

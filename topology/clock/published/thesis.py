@@ -1,6 +1,6 @@
 """The thesis's clock model: the least round trip, and a bound that does not grow.
 
-Of the rounds of one burst the one with the least round trip T counts (minimum filter):
+The round of a burst with the least round trip T counts (minimum filter):
 the offset is d = ((t2 - t1) + (t3 - t4)) / 2, the error T / 2 (3.12-3.14), until the next
 burst. No rate, no growth, no segments, one server: what a clock does between two bursts
 is not in the model, so the bound holds at the burst alone. It is here to be compared

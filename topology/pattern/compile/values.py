@@ -170,7 +170,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "length": _length,
     "coalesce": _coalesce,
 }
-"""Of one argument, but for coalesce."""
+"""Functions of one argument, but for coalesce."""
 
 
 def like(pattern: str) -> Callable[[Any], bool | None]:
@@ -232,7 +232,7 @@ def _stddev(values: Sequence[Any]) -> Any:
 
 
 def _extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """Of numbers or of texts; a group that has both has neither."""
+    """The extreme of numbers or of texts; a group that has both has neither."""
 
     def of(values: Sequence[Any]) -> Any:
         kinds = {ORDERED[type(value)] for value in values if type(value) in ORDERED}

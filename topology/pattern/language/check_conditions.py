@@ -33,7 +33,7 @@ Component = EventNode | Negation
 
 
 class Conditions:
-    """Of one query. `params` None: they are bound later."""
+    """The conditions of one query. `params` None: they are bound later."""
 
     def __init__(
         self,

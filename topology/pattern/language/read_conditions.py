@@ -47,7 +47,7 @@ Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
 Sign = Literal["+", "-", "*", "/", "%"]
 
 MAX_DIGITS: Final = 100
-"""Of a number."""
+"""The digits of a number."""
 
 _COMPARISONS: Final[Mapping[str, Comparison]] = {
     "=": "=",

@@ -83,7 +83,7 @@ class Returns(NamedTuple):
 
 @v_args(meta=True)
 class Reading(Conditions):
-    """Of one query, since components without an alias are counted."""
+    """The reading of one query, since components without an alias are counted."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)

@@ -26,7 +26,7 @@ EVERY: Final = 2
 
 
 class Anchors:
-    """Of a query's matches. Cost: what is spelled, O(components), or O(events) where all count."""
+    """The ids of matches. Cost: what is spelled, O(components), or O(events) where all count."""
 
     __slots__ = ("_is_one", "_skeletons")
 
@@ -65,7 +65,7 @@ def has_skeleton(alternative: Alternative) -> bool:
 
 
 def _skeleton(alternative: Alternative) -> list[tuple[bytes, int]]:
-    """Of each component its place, and what of it counts."""
+    """The place of each component, and what of it counts."""
     components = alternative.components
     found = []
     for j, component in enumerate(components):

@@ -74,7 +74,7 @@ class Clause:
 
 
 class Until:
-    """Of a group. `alone`: it says of an event whether it ends the group, whatever went before."""
+    """`alone`: it says of an event whether it ends the group, whatever went before."""
 
     __slots__ = ("alone", "condition", "looks_at_time")
 
@@ -192,7 +192,7 @@ class Layout:
 
 
 def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:
-    """Of its alternatives."""
+    """The layouts of its alternatives."""
     return [Layout(form, alternative, environment) for alternative in form.alternatives]
 
 

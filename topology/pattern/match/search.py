@@ -10,7 +10,7 @@ from topology.pattern.match.match import Match
 
 
 class Search:
-    """Of one unit and one alternative: until `wanted` matches are `found`, or the budget is spent.
+    """Searches a unit of an alternative until `wanted` matches are `found`, or the budget is spent.
 
     `RunSearch` extends runs entry by entry, `Cutting` takes groups as cuts of an index, `SetSearch`
     puts sets together whose order is not known."""

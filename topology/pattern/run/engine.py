@@ -136,7 +136,7 @@ class Engine:
 
     @property
     def is_crowded(self) -> bool:
-        """Of the room for entries an eighth is left, at most."""
+        """An eighth of the room for entries is left, at most."""
         return 8 * len(self._identities) > 7 * self._max_retained
 
     @property

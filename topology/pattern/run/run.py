@@ -412,7 +412,7 @@ class Run:
     # -- state --------------------------------------------------------------------------------
 
     def state(self, now: Now, due_ns: int | None, *, everything: bool) -> dict[str, Any]:
-        """Revisions of what is not decided, by unit; all units, or those that changed. Of one
+        """Revisions of what is not decided, by unit; all units, or those that changed. For one
         that waits to be looked at (until `due_ns`) also what was said: it is not what would be
         found now. What has been decided since it was written stands until the unit changes, or is
         forgotten."""

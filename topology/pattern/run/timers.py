@@ -15,7 +15,7 @@ Wait = tuple[int, int, Hall, Run, Key]
 
 
 class Waits:
-    """Of all runs of an engine."""
+    """The waits of all runs of an engine."""
 
     def __init__(self) -> None:
         self._at_clock: list[Wait] = []

@@ -53,7 +53,7 @@ class Entry:
         return (self.event.source, self.event.epoch, self.event.seq)
 
     def is_copy_of(self, other: Entry) -> bool:
-        """Of an entry of the same identity: whether it says the same."""
+        """Whether an entry of the same identity says the same."""
         return (
             self.time_ns == other.time_ns
             and self.type == other.type

@@ -43,7 +43,7 @@ class Index:
         self.entries.insert(at, entry)
 
     def position(self, key: Key) -> int:
-        """Of the first entry with this key or a larger one."""
+        """The place of the first entry with this key or a larger one."""
         low = bisect_left(self.times, key[0])
         if low == len(self.times) or self.times[low] != key[0]:
             return low

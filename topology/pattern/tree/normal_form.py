@@ -30,7 +30,7 @@ from topology.pattern.tree.walk import conjuncts, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
-"""Of an alternative; more make a query refused (E_TOO_LARGE)."""
+"""The components of an alternative; more make a query refused (E_TOO_LARGE)."""
 
 EDGES: Final[Mapping[str, Edge]] = {
     "strict": "strict",
@@ -151,7 +151,7 @@ class NormalForm:
 
 
 def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalForm:
-    """Of a checked query. Parameters that have a value are replaced by it everywhere, so that
+    """A checked query's. Parameters that have a value are replaced by it everywhere, so that
     the fingerprint is of what is asked; `NormalForm.query` is the query so bound."""
     query = bound(query, params) if params else query
     count, components = size(query.node)

@@ -23,7 +23,7 @@ from topology.pattern.tree.syntax import (
 )
 
 MAX_DEPTH: Final = 100
-"""Of conditions in conditions, of patterns in patterns, and of the terms of one sum."""
+"""Conditions in conditions, patterns in patterns, and the terms of one sum."""
 
 
 def components(node: Node | Negation) -> Iterator[EventNode | Negation]:

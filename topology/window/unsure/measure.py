@@ -55,7 +55,7 @@ class Measure:
         self._play = Play(config.max_skew_ppm, config.jitter_ns)
 
     def plain(self, cells: Cells) -> Measured:
-        """Of a window with nothing unsure."""
+        """The measures of a window with nothing unsure."""
         values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
         if self._config.uncertainty == IGNORE or all(cell.is_sure() for cell in cells):
             return Measured(values, values, values, values, is_sure=True)
@@ -64,7 +64,7 @@ class Measure:
     def span(
         self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
     ) -> Measured:
-        """Of [start, end): `cells` hold what is far from its edges, `edges` what is near."""
+        """For [start, end): `cells` hold what is far from its edges, `edges` what is near."""
         certain = copied(cells)
         possibles: list[EdgeEvent] = []
         for event in edges:
@@ -189,7 +189,7 @@ def _within(value: Any, low: Any, high: Any) -> Any:
 
 
 def mean(three: tuple[Any, Any, Any]) -> Any:
-    """Of those that are numbers; the middle one where it is something else."""
+    """The mean of those that are numbers; the middle one where it is something else."""
     if three[1] is not None and number(three[1]) is None:
         return three[1]
     known = [value for value in three if number(value) is not None]

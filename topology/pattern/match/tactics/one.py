@@ -1,7 +1,7 @@
 """MATCHES ONE: the walk from a start event, over all alternatives, is one match or none.
 
 Source: patterns.md 2.3. What a walk has taken is a match if all components have their minimum;
-negations are regarded only then, and there is no second try. Of several alternatives the
+negations are regarded only then, and there is no second try. Among several alternatives the
 valid walk that ends first is the match, then that of the lower number.
 """
 

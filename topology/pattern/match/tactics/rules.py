@@ -7,7 +7,7 @@ has less than its maximum, and nothing that stands behind it was taken (patterns
 
 Every predicate is tested when it is due: when all it names is bound (absent and closed counts
 as settled), and what it needs as a whole is closed. What is never closed is tested at the end.
-Of the usual predicate, over required components of a sequence, it is known beforehand which
+For the usual predicate, over required components of a sequence, it is known beforehand which
 step that is.
 
 Cost of a step: O(components) and the predicates due at it.
@@ -138,7 +138,7 @@ class Rules:
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
-        """Of a step into j, or at the end (-1). What was tested before is tested again where it
+        """At a step into j, or at the end (-1). What was tested before is tested again where it
         needs a group as a whole; it cannot come out otherwise."""
         absent = False
         for a in clause.aliases:

@@ -6,7 +6,7 @@ anchor (units of an end event) or starts there. Beforehand, going backwards, it 
 each component which entry is the latest that the required ones behind it still allow; beyond
 it nothing is tried, so that without predicates hardly a run is a dead end.
 
-Of the open components those further back are tried first, and each in the order of keys; for
+Open components further back are tried first, and each in the order of keys; for
 a sequence that finds the matches in the order of `match.in_order`.
 
 The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
@@ -247,7 +247,7 @@ class RunSearch(Search):
         return misses
 
     def _misses_before(self, j: int, entry: Entry) -> bool:
-        """Of the group's next entry: does one fit in before it?"""
+        """Does one fit in before the group's next entry?"""
         index = self._indexes[j]
         high = index.position(entry.key)
         if self._branches:
@@ -269,7 +269,7 @@ class RunSearch(Search):
         return False
 
     def _misses_at_end(self, j: int, successor: Entry) -> bool:
-        """Of a group that ends: could it have one more entry?"""
+        """Could a group that ends have one more entry?"""
         index = self._indexes[j]
         group = self._bound[j]
         if self._rules.by_key:

@@ -93,7 +93,7 @@ class Walk:
 
     @property
     def end(self) -> Key:
-        """Of a walk that has started."""
+        """Where a walk ends that has started."""
         return self.start.key if self.last is None else self.last.key
 
     def go(self) -> None:

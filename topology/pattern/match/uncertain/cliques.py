@@ -12,7 +12,7 @@ from topology.pattern.match.budget import Budget
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: Budget) -> Iterator[list[int]]:
-    """`together` is symmetric. Of no nodes the one clique is empty."""
+    """`together` is symmetric. No nodes have one clique, the empty one."""
     count = len(together)
     beside = [
         sum(1 << other for other in range(count) if other != node and together[node][other])

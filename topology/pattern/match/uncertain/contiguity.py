@@ -134,7 +134,7 @@ def _over_ns(case: Case) -> int:
 
 
 def _may_step(case: Case, entry: Entry, j: int) -> int:
-    """Of an event that fits: is the step into it strict, and something between?"""
+    """Is the step into an event that fits strict, and something between?"""
     edges = case.edges(j, entry)
     if "strict" not in edges:
         return YES

@@ -62,4 +62,4 @@ class Doubt:
 
 
 NO_DOUBT: Final = Doubt(0)
-"""Of a query that takes reference times for true (UNCERTAIN IGNORE)."""
+"""The doubt of a query that takes reference times for true (UNCERTAIN IGNORE)."""

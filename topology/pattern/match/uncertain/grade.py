@@ -33,7 +33,7 @@ from topology.pattern.store.index import Index
 
 
 class Grading:
-    """Of the matches of one query."""
+    """The grades of the matches of one query."""
 
     __slots__ = ("layouts",)
 
@@ -41,7 +41,7 @@ class Grading:
         self.layouts = layouts
 
     def confidence(self, place: Place, match: Match, error_ns: int) -> str:
-        """Of a match by reference times, or of one that is possible."""
+        """How sure a match by reference times is, or one that is possible."""
         case = Case.of(self.layouts[match.alternative], place, match, error_ns)
         grade = valid(case, is_nominal=True)
         if grade == YES and case.layout.matches == "maximal":
@@ -51,7 +51,7 @@ class Grading:
         return CONFIRMED if grade == YES else UNCERTAIN
 
     def _is_first_of_all(self, case: Case) -> int:
-        """Of the walk of one alternative: may that of another end before?"""
+        """May the walk of another alternative end before this one's?"""
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
                 entries = {entry for each in self.layouts for entry in _relevant(case, each)}
