@@ -161,10 +161,6 @@ class Frontiers:
         """When to keep the promise though nothing arrives."""
         return NEVER if self.promise is None else self.promise.due_ns()
 
-    def next_deadline_ns(self) -> int | None:
-        due_ns = self.due_ns()
-        return due_ns if due_ns < NEVER else None
-
     def end(self, now_ns: int) -> None:
         if self.promise is not None:
             self.promise.end(now_ns)

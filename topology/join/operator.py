@@ -36,7 +36,8 @@ from topology.join.results import Teller
 from topology.join.retention import Keeping
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
-from topology.model.operator import Changes, Figures, Operator, Plain, State
+from topology.model.instant import InstantOperator
+from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import Journal, Part, part_of
@@ -47,13 +48,14 @@ from topology.window.reading import Decode
 QUERY: Final = "query"
 
 
-class Join(Operator):
+class Join(InstantOperator):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
     frontier; else only watermark records do. BadJoin if the query cannot work."""
 
     def __init__(
         self, config: JoinConfig, *, decode: Decode = read_payload, ordered: bool = True
     ) -> None:
+        super().__init__()
         check(config)
         self.config = config
         self._relation = relation_of(config)
@@ -73,27 +75,9 @@ class Join(Operator):
         self.kept: list[Event] = []
         self.gone: list[Event] = []
         """What it lately began to keep, and ceased to; once for each side."""
-        self._now_ns = 0
-        self._instant_open = False
         self._expired = self._given_up = self._copies = 0
 
     # -- the contract ------------------------------------------------------------------------------
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        for event in events:
-            if event.at_ns > self._now_ns:
-                self._pass_time(event.at_ns)
-            frontier = self._frontiers.of(event.stream)
-            if frontier is None:
-                continue
-            if event.kind == DATA:
-                self._take(event, frontier)
-            elif not self._frontiers.heed(event, frontier):
-                continue
-            self._instant_open = True
-        if now_ns > self._now_ns:
-            self._pass_time(now_ns)
-        return self._step(now_ns, list(events))
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
@@ -101,45 +85,44 @@ class Join(Operator):
             self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
         )
 
-    def on_time(self, now_ns: int) -> Step:
-        if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1)
-            self._now_ns = now_ns
-        return self._step(now_ns, [])
-
-    def next_deadline_ns(self) -> int | None:
-        if self._instant_open:
-            return self._now_ns
-        return self._frontiers.next_deadline_ns()
-
     def on_end(self, now_ns: int) -> Step:
-        first = self.on_time(now_ns)
+        step = self.on_time(now_ns)
         self._frontiers.end(now_ns)
-        self._settle(self._now_ns)
-        return self._step(now_ns, [], first.results)
+        self._settle()
+        self._finish(step)
+        return step
 
-    def _pass_time(self, until_ns: int) -> None:
-        """End the open instant, then fire what is due before `until_ns`."""
-        if self._instant_open:
-            self._instant_open = False
-            self._frontiers.settle()
-            if self._keeping.is_crowded:
-                self._frontiers.make_room()
-            self._frontiers.keep_promise(self._now_ns)
-            self._settle(self._now_ns)
-        while (due_ns := self._frontiers.due_ns()) < until_ns:
-            self._frontiers.keep_promise(due_ns)
-            self._settle(max(self._now_ns, due_ns))
-        self._now_ns = until_ns
+    def _take(self, event: Event, step: Step) -> None:
+        frontier = self._frontiers.of(event.stream)
+        if frontier is None:
+            return
+        if event.kind == DATA:
+            self._add(event, frontier)
+        elif not self._frontiers.heed(event, frontier):
+            return
+        self._instant_open = True
 
-    def _step(self, now_ns: int, released: list[Event], before: Sequence[Any] = ()) -> Step:
-        results = [*before, *self._teller.results]
+    def _decide(self, step: Step) -> None:
+        self._frontiers.settle()
+        if self._keeping.is_crowded:
+            self._frontiers.make_room()
+        self._frontiers.keep_promise(self._now_ns)
+        self._settle()
+
+    def _next_due_ns(self) -> int:
+        return self._frontiers.due_ns()
+
+    def _fire(self, due_ns: int, step: Step) -> None:
+        self._frontiers.keep_promise(due_ns)
+        self._settle()
+
+    def _finish(self, step: Step) -> None:
+        step.results += self._teller.results
         self._teller.results.clear()
-        return Step(now_ns, released, [], results)
 
     # -- events come and go ------------------------------------------------------------------------
 
-    def _take(self, event: Event, frontier: Frontier) -> None:
+    def _add(self, event: Event, frontier: Frontier) -> None:
         self._teller.now_ns = self._now_ns
         sides = self._reading.sides(event)
         entries: list[Entry] = []
@@ -185,9 +168,9 @@ class Join(Operator):
             self._give_up(oldest)
         return shown
 
-    def _settle(self, now_ns: int) -> None:
+    def _settle(self) -> None:
         """Tell what is closed, let go what is final."""
-        self._teller.now_ns = now_ns
+        self._teller.now_ns = self._now_ns
         if self._is_outer:
             self._owners.settle()
         while self._fresh:

@@ -31,7 +31,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.operator import NEVER, Changes, Figures, Operator, State
+from topology.model.instant import InstantOperator
+from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import pieces
@@ -57,7 +58,7 @@ PROMISES: Final = "promises"
 """A key of the state, beside the engine's."""
 
 
-class Pattern(Operator):
+class Pattern(InstantOperator):
     """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it stands
     before MERGE. `qualities`: of the queries that wait, by name."""
 
@@ -71,13 +72,12 @@ class Pattern(Operator):
         qualities: Mapping[str, Quality] | None = None,
         newcomers_ns: int = 600 * 10**9,
     ) -> None:
+        super().__init__()
         self._engine = engine
         self._promises: dict[str, Promise] = {}
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
         self._told_when_heard = self._gaps_of(engine, qualities or {})
-        self._now_ns = 0
-        self._instant_open = False
         self._wait_as(qualities or {})
         self._correct_for_ns = correct_for_ns
         self._position = position
@@ -91,26 +91,23 @@ class Pattern(Operator):
         self._gone: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = self._begin(events, now_ns)
         for piece, until_ns in pieces(events, now_ns, self._is_due):
-            self._take_all(piece)
-            if until_ns > self._now_ns:
-                self._pass_time(until_ns)
-        return self._step(now_ns, list(events))
+            self._hear(piece, until_ns, step)
+        self._finish(step)
+        return step
 
-    def _take_all(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if event.at_ns > self._now_ns:
-                self._pass_time(event.at_ns)
-            if event.kind == DATA:
-                self._take(event)
-            elif event.kind == WATERMARK:
-                self._frontier.announce(event)
-                self._engine.advance(self._decided_ns(), event.at_ns)
-                for name in self._told_when_heard:
-                    self._engine.promise(name, self._frontier.heard_ns, event.at_ns)
-                self._instant_open = True
-            elif event.kind in (HEARTBEAT, BYE):
-                self._hear_of(event)
+    def _take(self, event: Event, step: Step) -> None:
+        if event.kind == DATA:
+            self._accept(event)
+        elif event.kind == WATERMARK:
+            self._frontier.announce(event)
+            self._engine.advance(self._decided_ns(), event.at_ns)
+            for name in self._told_when_heard:
+                self._engine.promise(name, self._frontier.heard_ns, event.at_ns)
+            self._instant_open = True
+        elif event.kind in (HEARTBEAT, BYE):
+            self._hear_of(event)
 
     def _is_due(self, watermarks: Sequence[Event]) -> bool:
         if any(promise.is_waiting for promise in self._promises.values()):
@@ -134,7 +131,7 @@ class Pattern(Operator):
         self._given_up += 1
         return self._frontier.heard_ns
 
-    def _take(self, event: Event) -> None:
+    def _accept(self, event: Event) -> None:
         speaks = self._max_ahead_ns is not None or not event.late
         if self._max_ahead_ns is None:
             if speaks:
@@ -176,24 +173,20 @@ class Pattern(Operator):
         for name, promise in self._promises.items():
             self._engine.promise(name, promise.closed_ns, self._now_ns)
 
-    def _pass_time(self, until_ns: int) -> None:
-        """End the open instant, then keep the promises that are due before `until_ns`."""
-        if self._promises:
-            if self._instant_open:
-                self._keep_promises(self._now_ns)
-            while (due_ns := self._promised_next_ns()) < until_ns:
-                self._keep_promises(max(self._now_ns, due_ns))
-        self._instant_open = False
-        self._now_ns = until_ns
-
-    def _keep_promises(self, now_ns: int) -> None:
+    def _decide(self, step: Step) -> None:
+        """Keep the promises; without any, all was said when it came."""
+        if not self._promises:
+            return
+        now_ns = self._now_ns
         self._engine.on_time(now_ns)  # corrections that were put off until before
         for name, promise in self._promises.items():
             promise.settle(now_ns, self._frontier.passed_ns)
             self._engine.promise(name, promise.closed_ns, now_ns)
 
-    def _promised_next_ns(self) -> int:
-        return min((promise.due_ns() for promise in self._promises.values()), default=NEVER)
+    def _next_due_ns(self) -> int:
+        if not self._promises:
+            return NEVER
+        return min([promise.due_ns() for promise in self._promises.values()])
 
     # -- the rest of the contract ------------------------------------------------------------------
 
@@ -206,37 +199,36 @@ class Pattern(Operator):
         return Entry(event, payload)
 
     def on_time(self, now_ns: int) -> Step:
-        if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1)
-            self._now_ns = now_ns
+        step = super().on_time(now_ns)
         self._engine.on_time(now_ns)
-        return self._step(now_ns, [])
+        self._finish(step)
+        return step
 
     def next_deadline_ns(self) -> int | None:
         gathered_ns = self._engine.next_deadline_ns()
         if not self._promises:
             return gathered_ns
-        due_ns = self._now_ns if self._instant_open else self._promised_next_ns()
-        due_ns = min(due_ns, NEVER if gathered_ns is None else gathered_ns)
-        return due_ns if due_ns < NEVER else None
+        due_ns = super().next_deadline_ns()
+        return min((ns for ns in (due_ns, gathered_ns) if ns is not None), default=None)
 
     def on_end(self, now_ns: int) -> Step:
-        self._pass_time(now_ns + 1)
+        step = self._begin((), now_ns)
+        self._pass_time(now_ns + 1, step)
         self._now_ns = now_ns
         for promise in self._promises.values():
             promise.end(now_ns)
         self._engine.end(now_ns)
-        return self._step(now_ns, [])
+        self._finish(step)
+        return step
 
-    def _step(self, now_ns: int, released: list[Event]) -> Step:
+    def _finish(self, step: Step) -> None:
         engine = self._engine
         for entry in engine.gone:
             entry.event.held_by = 0
             self._gone.append(entry.event)
         engine.gone.clear()
-        step = Step(now_ns, released, results=list(engine.findings))
+        step.results += engine.findings
         engine.findings.clear()
-        return step
 
     @property
     def compiled(self) -> dict[str, Compiled]:
@@ -257,7 +249,7 @@ class Pattern(Operator):
             self._ended[PROMISES] = None
         self._wait_as(qualities or {})
         self._is_new = True
-        self._step(0, [])
+        self._finish(Step(0))
 
     def snapshot(self) -> State:
         return self._engine.snapshot() | self._waiting_state()
@@ -299,7 +291,7 @@ class Pattern(Operator):
                 self._promises[name].restore(kept[name])
         entries = [self._entry(event) for event in held]
         self._engine.restore(own, entries)
-        self._step(0, [])
+        self._finish(Step(0))
 
     def explain(self) -> dict[str, Any]:
         """The queries, and from when on what they say is not yet final."""

@@ -36,7 +36,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.operator import NEVER, Changes, Figures, Operator, Plain, State
+from topology.model.instant import InstantOperator
+from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import name_of, part_of
@@ -80,7 +81,7 @@ def promise_of(config: WindowConfig) -> Promise | None:
     )
 
 
-class Windows(Operator):
+class Windows(InstantOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
     go, so that each in order raises W; else only watermark records do. BadQuery if the query
     cannot work."""
@@ -94,6 +95,7 @@ class Windows(Operator):
         functions: Mapping[str, Function] | None = None,
         ordered: bool = True,
     ) -> None:
+        super().__init__()
         known = functions or {}
         check(config, known)
         self._early_ns = config.early_ns
@@ -112,33 +114,9 @@ class Windows(Operator):
         else:
             self._windows = Spans(config, makers, self._frontier, self._teller)
         self._promise = promise_of(config)
-        self._now_ns = 0
-        self._instant_open = False
         self._early_due_ns = NEVER
 
     # -- the contract ------------------------------------------------------------------------------
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        for event in events:
-            if event.at_ns > self._now_ns:
-                self._pass_time(event.at_ns)
-            if event.kind == DATA:
-                self._take(event)
-            elif event.kind == WATERMARK:
-                self._frontier.announce(event)
-                self._instant_open = True
-            elif self._promise is not None and event.kind in (HEARTBEAT, BYE):
-                self._promise.hear_of(event)
-                self._instant_open = True
-        if now_ns > self._now_ns:
-            self._pass_time(now_ns)
-        return self._step(now_ns, list(events))
-
-    def on_time(self, now_ns: int) -> Step:
-        if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1)
-            self._now_ns = self._teller.now_ns = now_ns
-        return self._step(now_ns, [])
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
@@ -147,23 +125,30 @@ class Windows(Operator):
         is_due: bool = self._windows.is_due(self._frontier.after(watermarks))
         return is_due
 
-    def next_deadline_ns(self) -> int | None:
-        if self._instant_open:
-            return self._now_ns
-        due_ns = self._next_due_ns()
-        return due_ns if due_ns < NEVER else None
-
     def on_end(self, now_ns: int) -> Step:
-        first = self.on_time(now_ns)
+        step = self.on_time(now_ns)
         if self._promise is not None:
             self._promise.end(now_ns)
         self._frontier.end()
+        self._teller.now_ns = self._now_ns
         self._windows.settle()
         self._early_due_ns = NEVER
-        return self._step(now_ns, [], first.results)
+        self._finish(step)
+        return step
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, step: Step) -> None:
+        if event.kind == DATA:
+            self._add(event)
+        elif event.kind == WATERMARK:
+            self._frontier.announce(event)
+        elif self._promise is not None and event.kind in (HEARTBEAT, BYE):
+            self._promise.hear_of(event)
+        else:
+            return
         self._instant_open = True
+
+    def _add(self, event: Event) -> None:
+        self._teller.now_ns = self._now_ns
         read = self._reading.read(event.value)
         promise = self._promise
         if read is not None:
@@ -175,25 +160,22 @@ class Windows(Operator):
         if self._ordered and not event.late:
             self._frontier.hear(event)
 
-    def _pass_time(self, until_ns: int) -> None:
-        """End the open instant, then fire what is due before `until_ns`."""
+    def _decide(self, step: Step) -> None:
         self._teller.now_ns = self._now_ns
-        if self._instant_open:
-            self._instant_open = False
-            self._frontier.settle()
-            self._keep_promise(self._now_ns)
+        self._frontier.settle()
+        self._keep_promise(self._now_ns)
+        self._windows.settle()
+        if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
+            self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
+
+    def _fire(self, due_ns: int, step: Step) -> None:
+        self._teller.now_ns = self._now_ns
+        if due_ns == self._early_due_ns:
+            self._windows.tell_early()
+            self._early_due_ns = NEVER
+        else:
+            self._keep_promise(due_ns)
             self._windows.settle()
-            if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
-                self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
-        while (due_ns := self._next_due_ns()) < until_ns:
-            self._teller.now_ns = max(self._now_ns, due_ns)
-            if due_ns == self._early_due_ns:
-                self._windows.tell_early()
-                self._early_due_ns = NEVER
-            else:
-                self._keep_promise(due_ns)
-                self._windows.settle()
-        self._now_ns = self._teller.now_ns = until_ns
 
     def _next_due_ns(self) -> int:
         if self._promise is None:
@@ -206,10 +188,9 @@ class Windows(Operator):
             promise.settle(now_ns, self._frontier.passed_ns)
             self._frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=not self._ordered)
 
-    def _step(self, now_ns: int, released: list[Event], before: Sequence[Any] = ()) -> Step:
-        results = [*before, *self._teller.results]
+    def _finish(self, step: Step) -> None:
+        step.results += self._teller.results
         self._teller.results.clear()
-        return Step(now_ns, released, [], results)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -275,5 +256,4 @@ class Windows(Operator):
             if name not in (QUERY, PROMISE):
                 self._windows.load(part_of(name), value)
         self._windows.loaded()
-        self._teller.now_ns = self._now_ns
         self._windows.journal.is_kept = True

@@ -55,6 +55,8 @@ class SliceTimers:
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """The starts of the windows that end in (before, closed]."""
         starts: set[int] = set()
+        if closed_ns < self._closing.next_ns:
+            return starts
         size_ns = self._slices.size_ns
         for slice_ns in self._closing.due(closed_ns + 1):
             for start_ns in self._slices.windows(slice_ns):
