@@ -28,10 +28,10 @@ TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}
 def counted(operator: object) -> Figures:
     """By looking at everything; what cannot be counted so is left out."""
     if isinstance(operator, Reorder):
-        lanes = list(operator._lanes.values())
+        buffers = list(operator._table.values())
         held = list(operator.held())
         return {
-            "reorder_sources": len(lanes),
+            "reorder_sources": len(buffers),
             "reorder_held": len(held),
             "reorder_held_bytes": sum(len(event.value or b"") for event in held),
         }

@@ -22,18 +22,20 @@ Decided here, where the specification is silent:
 from __future__ import annotations
 
 from topology.model.event import DEAD, Event
+from topology.reorder.buffer import SourceBuffer
 from topology.reorder.lost import LostRanges
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
 from topology.reorder.settings import Shared, extended
 
 
-class Epochs:
+class Epochs(SourceBuffer):
     """The sequences of one source: the current one, those that wait to be current, oldest first,
     and the last one that is over."""
 
     __slots__ = ("boundary_ns", "current", "later", "retired", "shared")
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, source: str, shared: Shared) -> None:
+        super().__init__(source)
         self.shared = shared
         self.later: list[Sequence] = []
         self.retired: Sequence | None = None
@@ -41,12 +43,12 @@ class Epochs:
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
-        rules = self.shared.rules
-        lost = LostRanges(0, rules.gap_ranges, rules.gap_memory_ns)
+        settings = self.shared.settings
+        lost = LostRanges(0, settings.gap_ranges, settings.gap_memory_ns)
         sequence = Sequence(epoch, active, lost)
-        if rules.start != UNSTARTED:
-            sequence.begin(rules.start)
-            sequence.hi = rules.start - 1
+        if settings.start != UNSTARTED:
+            sequence.begin(settings.start)
+            sequence.hi = settings.start - 1
         return sequence
 
     def newest_epoch(self) -> int:
@@ -60,7 +62,7 @@ class Epochs:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
         target = self._sequence_of(event.epoch)
         known = target if target is not None else self.retired
-        modulus = self.shared.rules.modulus
+        modulus = self.shared.settings.modulus
         if modulus and known is not None:
             event.seq = _numbered(known, event.seq, modulus)
             if event.seq < 0 and known.next == UNSTARTED:
@@ -69,15 +71,15 @@ class Epochs:
         return target
 
     def _inferred(self, event: Event, newest: Sequence) -> int:
-        rules = self.shared.rules
-        if not rules.infer_restart or event.kind == DEAD:
+        settings = self.shared.settings
+        if not settings.infer_restart or event.kind == DEAD:
             return newest.epoch
         if event.ts_ns <= self.boundary_ns:
             return newest.epoch - 1
         number = event.seq
-        if rules.modulus:
-            number = _numbered(newest, number, rules.modulus)
-        boundary_ns = newest.refuted_by(number, event.ts_ns, rules.max_wait_ns)
+        if settings.modulus:
+            number = _numbered(newest, number, settings.modulus)
+        boundary_ns = newest.refuted_by(number, event.ts_ns, settings.max_wait_ns)
         if boundary_ns is None:
             return newest.epoch
         self.boundary_ns = boundary_ns

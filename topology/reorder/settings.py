@@ -1,6 +1,6 @@
-"""What the lanes of REORDER share: settings (as asked for, as plain values), counts, two readings.
+"""What the buffers of REORDER share: settings (asked for, and as plain values) and counts.
 
-`Shared` is one per operator; with it every lane knows what all of them hold.
+`Shared` is one per operator; with it every buffer knows what all of them hold.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 from topology.model.event import Event
+from topology.reorder.buffer import Totals
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.timeout import FillTimes
 
@@ -48,7 +49,7 @@ class NumberSettings(TableSettings, Protocol):
     estimator_clock: EstimatorClock
 
 
-class Rules:
+class SourceSettings:
     """The settings of REORDER as plain values, read in the hot path."""
 
     __slots__ = (
@@ -97,16 +98,15 @@ def first_number(start: Start) -> int:
     return 0 if start == "zero" else UNSTARTED
 
 
-class Shared:
-    """What the lanes of one operator share: fill times of all, and what they hold."""
+class Shared(Totals):
+    """What the buffers of one operator share: fill times of all, and what they hold."""
 
-    __slots__ = ("blocking_until_ns", "held", "held_bytes", "rules", "times")
+    __slots__ = ("blocking_until_ns", "settings", "times")
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.times = FillTimes(rules.miss_ppm)
-        self.held = 0
-        self.held_bytes = 0
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.times = FillTimes(settings.miss_ppm)
         self.blocking_until_ns = -1
 
 

@@ -25,7 +25,8 @@ Decided here, where the specification is silent:
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.operator import NEVER
@@ -50,24 +51,16 @@ from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
 from topology.reorder.timeout import Miss, Timeout
 
 
-class Lane(Epochs):
-    """See the module's docstring. `held` counts all its waiting events, `held_bytes` their
-    payload."""
+class NumberedBuffer(Epochs):
+    """See the module's docstring."""
 
     __slots__ = (
-        "armed_ns",
-        "blocked",
         "dead",
-        "dirty",
         "dropped",
         "duplicate",
-        "held",
-        "held_bytes",
-        "last_arrival_ns",
         "late",
         "received",
         "released",
-        "source",
         "timeout",
     )
 
@@ -75,25 +68,14 @@ class Lane(Epochs):
     """Its rule must be told of every event, so none may go around `take`."""
 
     def __init__(self, source: str, shared: Shared) -> None:
-        super().__init__(shared)
-        self.source = source
+        super().__init__(source, shared)
         self.timeout: Timeout | None = None
-        self.last_arrival_ns = 0
-        self.armed_ns = NEVER
-        self.blocked = False
-        self.dirty = False
-        self.held = 0
-        self.held_bytes = 0
         self.received = 0
         self.released = 0
         self.late = 0
         self.duplicate = 0
         self.dead = 0
         self.dropped: list[tuple[int, int]] = []  # (epoch, page) of ledgers that are forgotten
-
-    def busy(self) -> bool:
-        """It holds events, so it must not be forgotten."""
-        return self.held > 0
 
     # -- taking an event in ------------------------------------------------------------------------
 
@@ -113,7 +95,7 @@ class Lane(Epochs):
         `take` would do."""
         current = self.current
         event.epoch = current.epoch
-        event.held_by = self.shared.rules.position
+        event.held_by = self.shared.settings.position
         current.hi = event.seq
         current.held[event.seq] = event
         self.held += 1
@@ -132,7 +114,7 @@ class Lane(Epochs):
             self._late(event, OLD_EPOCH, 0, step)
         elif sequence.next == UNSTARTED:
             self._place_unstarted(sequence, event, step)
-        elif number - sequence.hi > self.shared.rules.max_jump:
+        elif number - sequence.hi > self.shared.settings.max_jump:
             suspect(self, sequence, event, step)
         else:
             self.accept(sequence, event, step)
@@ -156,7 +138,7 @@ class Lane(Epochs):
     def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
         if sequence.hi < 0:
-            sequence.start_deadline_ns = now_ns + self.shared.rules.max_wait_ns
+            sequence.start_deadline_ns = now_ns + self.shared.settings.max_wait_ns
             sequence.low = sequence.hi = number
         elif number > sequence.hi:
             if number > sequence.hi + 1:
@@ -197,8 +179,8 @@ class Lane(Epochs):
         if event.kind != DATA:
             return  # A control event that comes late has nothing left to say.
         if event.seq < 0:
-            event.seq += self.shared.rules.modulus  # before the counter wrapped to its start
-        if reason == GAP and self.shared.rules.late == "pass":
+            event.seq += self.shared.settings.modulus  # before the counter wrapped to its start
+        if reason == GAP and self.shared.settings.late == "pass":
             self.late += 1
             event.late = reason
             step.released.append(event)
@@ -224,10 +206,10 @@ class Lane(Epochs):
         return self.timeout
 
     def new_timeout(self) -> Timeout:
-        rules = self.shared.rules
-        if rules.rule == "fixed":
-            return Timeout(rules.max_wait_ns)
-        return Miss(rules.max_wait_ns, rules.min_wait_ns, self.shared.times)
+        settings = self.shared.settings
+        if settings.rule == "fixed":
+            return Timeout(settings.max_wait_ns)
+        return Miss(settings.max_wait_ns, settings.min_wait_ns, self.shared.times)
 
     def pace_state(self) -> tuple[int, int]:
         """The number that came unheld last, and when, for rules that go by it."""
@@ -247,7 +229,7 @@ class Lane(Epochs):
         self.count_held(event)
 
     def count_held(self, event: Event) -> None:
-        event.held_by = self.shared.rules.position
+        event.held_by = self.shared.settings.position
         self.held += 1
         self.shared.held += 1
         self.held_bytes += size_of(event)
@@ -318,7 +300,7 @@ class Lane(Epochs):
 
     def _control(self, kind: str, now_ns: int) -> Event:
         event = Event(
-            self.shared.rules.stream,
+            self.shared.settings.stream,
             self.source,
             self.current.epoch,
             max(self.current.next, 0),
@@ -331,7 +313,6 @@ class Lane(Epochs):
     # -- time and bounds ---------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
-        """The next instant at which something is due here; NEVER if nothing is."""
         current = self.current
         due_ns = NEVER
         if current.next == UNSTARTED:
@@ -340,7 +321,7 @@ class Lane(Epochs):
         elif current.holes:
             due_ns = current.holes[0].deadline_ns
         if current.suspects:
-            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.rules.max_wait_ns)
+            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.settings.max_wait_ns)
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
@@ -360,7 +341,6 @@ class Lane(Epochs):
         self._give_up_oldest(OVERFLOW, now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
-        """The input is over: all that waits leaves in order."""
         while self.held:
             self._give_up_oldest(END, now_ns, step)
 
@@ -394,7 +374,7 @@ class Lane(Epochs):
         step.reports.append(
             Gap(
                 now_ns,
-                self.shared.rules.stream,
+                self.shared.settings.stream,
                 self.source,
                 sequence.epoch,
                 hole.first,
@@ -428,3 +408,24 @@ class Lane(Epochs):
                 self._start(sequence, now_ns, step)
             else:
                 self._tell(now_ns, step)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterable[Event]:
+        for sequence in [self.current, *self.later]:
+            yield from sequence.held.values()
+            yield from sequence.suspects
+
+    def explained(self) -> dict[str, Any]:
+        current = self.current
+        hole = current.holes[0] if current.holes else None
+        return {
+            "source": self.source,
+            "epoch": current.epoch,
+            "held": self.held,
+            "later_epochs": [sequence.epoch for sequence in self.later],
+            "reason": "start" if current.next == UNSTARTED else "hole" if hole else "jump",
+            "missing": [hole.first, hole.last] if hole is not None else None,
+            "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
+            "deadline": self.deadline_ns(),
+        }

@@ -33,7 +33,7 @@ class Placing(Protocol):
 
 def suspect(source: Placing, sequence: Sequence, event: Event, step: Step) -> None:
     """Keep the event aside, or take it as the confirmation of another."""
-    max_jump = source.shared.rules.max_jump
+    max_jump = source.shared.settings.max_jump
     for other in sequence.suspects:
         if other.seq == event.seq:
             source.duplicated(event, step, other)
@@ -58,7 +58,7 @@ def _confirm(source: Placing, sequence: Sequence, first: Event, second: Event, s
     for event in (first, second) if first.seq == low else (second, first):
         event.at_ns = now_ns
         source.accept(sequence, event, step)
-    max_jump = source.shared.rules.max_jump
+    max_jump = source.shared.settings.max_jump
     for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
         sequence.suspects.remove(event)
         source.count_unheld(event)
@@ -70,7 +70,7 @@ def give_up_suspect(source: Placing, sequence: Sequence, now_ns: int, step: Step
     """The oldest one; the sequence may have come near it meanwhile."""
     event = sequence.suspects.pop(0)
     source.count_unheld(event)
-    if event.seq - sequence.hi <= source.shared.rules.max_jump:
+    if event.seq - sequence.hi <= source.shared.settings.max_jump:
         event.at_ns = now_ns
         source.place(sequence, event, step)
     elif event.kind != DEAD:
@@ -84,7 +84,7 @@ def give_up_suspect(source: Placing, sequence: Sequence, now_ns: int, step: Step
 
 def set_jumps_aside(source: Placing, sequence: Sequence, now_ns: int, step: Step) -> None:
     """A start hold takes any number; what jumps is questioned when it ends."""
-    max_jump = source.shared.rules.max_jump
+    max_jump = source.shared.settings.max_jump
     wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
     if not wide:
         return

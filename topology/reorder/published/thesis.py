@@ -18,7 +18,7 @@ from topology.model.outcome import Step
 from topology.reorder.published.smoothed import Smoothed
 from topology.reorder.sequence import Sequence
 from topology.reorder.settings import Shared
-from topology.reorder.source import Lane
+from topology.reorder.source import NumberedBuffer
 from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
 
 
@@ -66,7 +66,7 @@ class Thesis(Timeout):
         self._buffered.restore(buffered)
 
 
-class PacedLane(Lane):
+class PacedBuffer(NumberedBuffer):
     """A source whose pace is measured."""
 
     __slots__ = ("_direct_ns", "_direct_seq", "_thesis")
@@ -80,9 +80,9 @@ class PacedLane(Lane):
         self._direct_ns = 0
 
     def new_timeout(self) -> Timeout:
-        rules = self.shared.rules
-        is_rfc = rules.rule == "rfc"
-        self._thesis = Thesis(rules.max_wait_ns, rules.alpha_ppm, rules.beta_ppm, is_rfc)
+        settings = self.shared.settings
+        is_rfc = settings.rule == "rfc"
+        self._thesis = Thesis(settings.max_wait_ns, settings.alpha_ppm, settings.beta_ppm, is_rfc)
         return self._thesis
 
     def _paced(self) -> Thesis:
@@ -92,7 +92,7 @@ class PacedLane(Lane):
 
     def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
         """Only consecutive numbers that both came unheld tell the source's pace."""
-        clock_ns = event.ts_ns if self.shared.rules.event_clock else now_ns
+        clock_ns = event.ts_ns if self.shared.settings.event_clock else now_ns
         if event.seq == self._direct_seq + 1:
             self._paced().in_order(clock_ns - self._direct_ns)
         self._direct_seq = event.seq
