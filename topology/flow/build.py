@@ -12,7 +12,6 @@ from topology.config import QueryConfig, StreamConfig, Topology
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins
-from topology.merge.by_time import MergeByTime
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.pattern.compile.scope import Environment
@@ -68,7 +67,7 @@ def clock(site: Site) -> Operator:
 
 def merge(site: Site) -> Operator:
     topology, config = site.topology, site.config
-    return (Merge if config.reorder.numbered else MergeByTime)(
+    return Merge(
         site.stream,
         config.merge,
         late=config.reorder.late,
@@ -76,6 +75,7 @@ def merge(site: Site) -> Operator:
         max_sources=config.reorder.max_sources,
         heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
         correct_for_ns=topology.correct_for_ns,
+        numbered=config.reorder.numbered,
     )
 
 

@@ -12,14 +12,13 @@ The order, the waits and W are those of `topology.merge.operator`. What differs:
 
 from __future__ import annotations
 
-from topology.merge.operator import Merge
+from topology.merge.bounds import Frontier
 from topology.merge.source import NO_REF, Feed
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
-from topology.model.outcome import Step
 
 
-class Uncertain(Watermark):
+class UncertainWatermark(Watermark):
     """As `Watermark`, but for C."""
 
     __slots__ = ()
@@ -28,8 +27,10 @@ class Uncertain(Watermark):
         super()._completeness(watermark_ns, dirty)  # writes off what is past correcting
         return watermark_ns - self._correct_for_ns
 
-    def begin(self, stream: str, first: Event, now_ns: int) -> Event:
-        """Before the first event."""
+    def begin(self, stream: str, first: Event, now_ns: int) -> Event | None:
+        """What is told before the first event."""
+        if self.ns != NO_REF:
+            return None
         self.ns = first.ref_time_ns
         self.complete_ns = self.ns - self._correct_for_ns
         event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
@@ -38,28 +39,22 @@ class Uncertain(Watermark):
         return event
 
 
-class MergeByTime(Merge):
-    """Made as `Merge` is."""
+class Unnumbered:
+    """What `Merge` asks, beside the plain way, where the numbers are REORDER's own."""
 
-    def _new_watermark(self, quiet_after_ns: int, correct_for_ns: int) -> Watermark:
-        return Uncertain(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
+    __slots__ = ("_frontier", "_watermark")
 
-    def _release(self, events: list[Event], step: Step) -> None:
-        watermark = self._watermark
-        if events and self._heartbeat_ns and watermark.ns == NO_REF:
-            assert isinstance(watermark, Uncertain)
-            step.released.append(watermark.begin(self._stream, events[0], self._now_ns))
-        super()._release(events, step)
+    def __init__(self, frontier: Frontier, watermark: UncertainWatermark) -> None:
+        self._frontier = frontier
+        self._watermark = watermark
 
-    def _take(self, event: Event, step: Step) -> None:
-        before = self._feeds.get(event.source)
-        waits = before is not None and before.blocked and event.kind != UNBLOCKED
-        came_late = event.kind == DATA and event.late != ""
-        super()._take(event, step)
-        feed = self._feeds.get(event.source)
-        if feed is None:
-            return
-        if waits:
+    def before_first(self, stream: str, first: Event, now_ns: int) -> Event | None:
+        """Nothing has left yet, and `first` is about to."""
+        return self._watermark.begin(stream, first, now_ns)
+
+    def taken(self, feed: Feed, kind: str, was_late: bool, was_blocked: bool) -> None:
+        """An event of the source has been taken in."""
+        if was_blocked and kind != UNBLOCKED:
             self._frontier.block(feed)
-        if came_late:
+        if was_late and kind == DATA:
             feed.seq += 1

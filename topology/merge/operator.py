@@ -50,19 +50,21 @@ from heapq import heappush
 from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, Frontier
+from topology.merge.by_time import UncertainWatermark, Unnumbered
+from topology.merge.hearing import Hearing
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.published.thesis import PacedFrontier
 from topology.merge.queues import Queues, in_sequence
 from topology.merge.settings import MergeSettings, Wait
-from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, POOL_EVERY, Feed
+from topology.merge.source import AWAITED, KEYED, POOL_EVERY, Feed
 from topology.merge.sources import FEED, Feeds
 from topology.merge.status import Standing
 from topology.merge.watermark import Watermark
-from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
-from topology.model.outcome import MERGE_FULL, Duplicate, Step
+from topology.model.outcome import MERGE_FULL, Step
 
 STREAM: Final = "stream"
 FRONTIERS: Final[Mapping[Wait, type[Frontier]]] = {"delay": Frontier, "thesis": PacedFrontier}
@@ -70,7 +72,7 @@ FRONTIERS: Final[Mapping[Wait, type[Frontier]]] = {"delay": Frontier, "thesis": 
 
 
 class Merge(StepByStep):
-    """`late` is the stream's policy."""
+    """`late` is the stream's policy; `numbered`: its sources number their events."""
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class Merge(StepByStep):
         max_sources: int = 200_000,
         heartbeat_ns: int = 200_000_000,
         correct_for_ns: int = 600_000_000_000,
+        numbered: bool = True,
     ) -> None:
         self._stream = stream
         self._position = position
@@ -100,12 +103,21 @@ class Merge(StepByStep):
         self._queues = Queues(self._feeds, self._dirty, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        self._watermark = self._new_watermark(quiet_after_ns, correct_for_ns)
+        shared = self._feeds, self._pool, quiet_after_ns, correct_for_ns
+        self._unnumbered: Unnumbered | None = None
+        if numbered:
+            self._watermark = Watermark(*shared)
+        else:
+            uncertain = self._watermark = UncertainWatermark(*shared)
+            self._unnumbered = Unnumbered(self._frontier, uncertain)
         self._passage = Passage(self._watermark, late == "pass")
         expected = tuple(config.expected_sources)
         self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
 
         self._pause = Pause(self._feeds, self._frontier, config)
+        self._hearing = Hearing(
+            self._frontier, self._queues, self._passage, self._pause, self._watermark, self._pool
+        )
         self._standing = Standing(
             self._known, self._frontier, self._queues, self._passage, self._watermark
         )
@@ -117,9 +129,6 @@ class Merge(StepByStep):
         self._beat_ns = 0
         self._settled = False  # nothing has changed since the last beat
         self.overflows = 0
-
-    def _new_watermark(self, quiet_after_ns: int, correct_for_ns: int) -> Watermark:
-        return Watermark(self._feeds, self._pool, quiet_after_ns, correct_for_ns)
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -226,101 +235,21 @@ class Merge(StepByStep):
     # -- taking events in --------------------------------------------------------------------------
 
     def _take(self, event: Event, step: Step) -> None:
+        """Any event but the plain next one; that one too."""
         self._settled = False
-        kind = event.kind
         feed = self._feeds.get(event.source)
         if feed is None:
-            if kind == DEAD:
+            if event.kind == DEAD:
                 return
             feed = self._new_feed(event.source, event.at_ns)
         feed.mark(self._dirty)
-        if kind == DATA:
-            feed.wandered = feed.wandered or feed.lane not in (-1, event.lane)
-            feed.lane = event.lane
-            self._take_data(feed, event, step)
-            return
-        self._instant_open = True
-        if kind == BLOCKED:
-            self._frontier.block(feed)
-        elif kind == UNBLOCKED:
-            self._frontier.unblock(feed)
-        elif feed.has_heard(event):
-            return
-        elif kind == DEAD:
-            self._frontier.unblock(feed)
-            self._follow(feed, event, feed.newest_ns)
-        elif kind == HEARTBEAT:
-            self._pause.hear(feed, event)
-            self._hear(feed, event)
-            self._follow(feed, event, event.ref_time_ns)
-            if feed.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
-                self._frontier.speak(feed, max(feed.newest_ns, event.ref_time_ns))
-        elif kind == BYE:
-            self._hear(feed, event)
-            self._follow(feed, event, event.ref_time_ns)
-            feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
-            if feed.state != BEHIND:
-                self._frontier.leave(feed, OUT)
-            self._frontier.say_bye(feed)
-
-    def _take_data(self, feed: Feed, event: Event, step: Step) -> None:
-        if event.late:
-            self._take_late(feed, event, step)
-            return
-        if feed.has_heard(event):
-            feed.duplicate += 1
-            step.reports.append(Duplicate(self._now_ns, event))
-            return
-        self._instant_open = True
-        if self._pause.since_ns != NEVER or feed.state == AWAITED:
-            self._pause.hear(feed, event)
-        self._hear(feed, event)
-        ref_ns = event.ref_time_ns
-        if feed.state != AWAITED:  # what was kept through a pause tells nothing of other times
-            feed.sample(event.arrival_ns - ref_ns, self._pool)
-        self._follow(feed, event, ref_ns)
-        passage = self._passage
-        if ref_ns < feed.newest_ns or (ref_ns <= passage.floor_ns and passage.has_passed(event)):
-            cause = passage.cause(feed, event)
-            feed.newest_ns = max(feed.newest_ns, ref_ns)
-            if feed.state != AWAITED:
-                self._frontier.fall_behind(feed, event.arrival_ns - ref_ns)
-            passage.turn_away(feed, event, cause, self._now_ns, step)
-            return
-        self._queues.add(feed, event)
-        self._frontier.enter(feed, ref_ns)
-        if self._queues.are_full():
-            self._overflow(step)
-
-    def _take_late(self, feed: Feed, event: Event, step: Step) -> None:
-        """Late in REORDER: its number had been declared missing. Where its place in both orders is
-        still open nothing is late, and it leaves there."""
-        fits = feed.fill(event)
-        self._watermark.note(feed)
-        if feed.state < OUT:
-            feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
-        if not fits or self._passage.has_passed(event):
-            feed.late += 1
-            step.released.append(event)
-            return
-        self._instant_open = True
-        event.late = ""
-        feed.error_ns = max(feed.error_ns, event.error_ns) if feed.queue else event.error_ns
-        self._queues.insert(feed, event)
-        if self._queues.are_full():
-            self._overflow(step)
-
-    def _follow(self, feed: Feed, event: Event, ref_time_ns: int) -> None:
-        feed.follow(event, ref_time_ns)
-        if feed.lacks_numbers:
-            self._watermark.lacking.add(feed.source)
-
-    def _hear(self, feed: Feed, event: Event) -> None:
-        if event.arrival_ns > feed.last_arrival_ns:
-            feed.last_arrival_ns = event.arrival_ns
-        if not feed.queue or event.error_ns > feed.error_ns:
-            feed.error_ns = event.error_ns
-        self._frontier.hear(feed, event.at_ns)
+        was_late, was_blocked = event.late != "", feed.blocked
+        if self._hearing.take(feed, event, self._now_ns, step):
+            self._instant_open = True
+            if self._queues.are_full():
+                self._overflow(step)
+        if self._unnumbered is not None:
+            self._unnumbered.taken(feed, event.kind, was_late, was_blocked)
 
     def _new_feed(self, source: str, at_ns: int) -> Feed:
         if not self._feeds:
@@ -401,6 +330,10 @@ class Merge(StepByStep):
     # -- letting go --------------------------------------------------------------------------------
 
     def _release(self, events: list[Event], step: Step) -> None:
+        if self._unnumbered is not None and events and self._heartbeat_ns:
+            said = self._unnumbered.before_first(self._stream, events[0], self._now_ns)
+            if said is not None:
+                step.released.append(said)
         self._passage.release(events, step)
 
     def _overflow(self, step: Step) -> None:

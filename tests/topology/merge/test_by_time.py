@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from topology.config import MergeConfig
-from topology.merge.by_time import MergeByTime
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import Step
@@ -18,12 +17,13 @@ def event(ts: int, at: int, number: int, source: str = "a", kind: str = DATA) ->
     return made
 
 
-def merge(make: type[Merge] = MergeByTime) -> Merge:
-    return make(
+def merge(*, numbered: bool = False) -> Merge:
+    return Merge(
         "default",
         MergeConfig(max_wait_ns=20 * MS, idle_after_ns=10_000 * MS),
         heartbeat_ns=10 * MS,
         correct_for_ns=CORRECT_FOR * MS,
+        numbered=numbered,
     )
 
 
@@ -31,9 +31,9 @@ def left(step: Step) -> list[tuple[str, int]]:
     return [(one.source, one.ts_ns // MS) for one in step.released if one.kind == DATA]
 
 
-def steady(make: type[Merge]) -> list[Event]:
+def steady(*, numbered: bool) -> list[Event]:
     """The watermarks over two sources in order, without a hole."""
-    operator = merge(make)
+    operator = merge(numbered=numbered)
     said: list[Event] = []
     for n in range(400):
         at = 5_000 + 5 * n
@@ -44,7 +44,7 @@ def steady(make: type[Merge]) -> list[Event]:
 
 
 def test_nothing_is_complete_before_correcting_ends() -> None:
-    numbered, by_time = steady(Merge), steady(MergeByTime)
+    numbered, by_time = steady(numbered=True), steady(numbered=False)
     assert max(one.complete_ns for one in numbered) > 6_900 * MS
     assert max(one.ref_time_ns for one in by_time) > 6_900 * MS
     for one in by_time:
