@@ -36,13 +36,13 @@ def counted(operator: object) -> Figures:
             "reorder_held_bytes": sum(len(event.value or b"") for event in held),
         }
     if isinstance(operator, Merge):
-        feeds = list(operator._feeds.values())
+        sources = list(operator._sources.values())
         queued = list(operator.held())
         return {
-            "merge_sources": len(feeds),
-            "merge_idle": sum(feed.state == OUT for feed in feeds),
-            "merge_catching_up": sum(feed.state == BEHIND for feed in feeds),
-            "merge_blocked": sum(feed.blocked for feed in feeds),
+            "merge_sources": len(sources),
+            "merge_idle": sum(progress.state == OUT for progress in sources),
+            "merge_catching_up": sum(progress.state == BEHIND for progress in sources),
+            "merge_blocked": sum(progress.blocked for progress in sources),
             "merge_queued": len(queued),
             "merge_queued_bytes": sum(len(event.value or b"") for event in queued),
         }

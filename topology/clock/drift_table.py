@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any, Final
 
 from topology.clock.sample import Declared, Sample
-from topology.model.idle import Quiet
+from topology.model.idle import LongestIdle
 
 KEPT: Final = 64
 """Samples of a source that stay however old they are: a full window of the model."""
@@ -64,7 +64,7 @@ class DriftTable:
     def __init__(self, max_sources: int = MAX_SOURCES) -> None:
         self._max_sources = max_sources
         self._tracks: dict[str, Track] = {}
-        self._quiet = Quiet()
+        self._longest_idle = LongestIdle()
         self._heard_of = 0
         self.forgotten = 0
         self.cut = 0
@@ -117,7 +117,7 @@ class DriftTable:
             self.cut += beyond
         track.version += 1
         if track.version == 1:
-            self._quiet.note(heard.source, heard.arrival_ns)
+            self._longest_idle.note(heard.source, heard.arrival_ns)
             self._heard_of += 1
             self._make_room(heard.source)
         track.last_arrival_ns = max(track.last_arrival_ns, heard.arrival_ns)
@@ -144,7 +144,7 @@ class DriftTable:
 
     def _make_room(self, newest: str) -> None:
         if self._heard_of > self._max_sources:
-            longest = self._quiet.longest(self._tracks, newest, 1 << 63)
+            longest = self._longest_idle.longest(self._tracks, newest, 1 << 63)
             if longest is not None:
                 self._heard_of -= 1
                 track = self._tracks.pop(longest)

@@ -47,7 +47,7 @@ from typing import Final
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_start
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
-from topology.clock.server_view import JUMPED, Limits, Round, ServerView, Span
+from topology.clock.server_view import JUMPED, Limits, OffsetSpan, Round, ServerView
 from topology.clock.settings import ClockSettings
 from topology.model.operator import Plain
 
@@ -226,11 +226,11 @@ class MeasuredClock:
         return view
 
     def _forget(self, newcomer: str) -> None:
-        _, quiet = min((self._arrivals_ns[name], name) for name in self._views)
-        self._past_false += self._views.pop(quiet).false_rounds
-        del self._arrivals_ns[quiet]
-        if quiet in self._jumped:
-            self._jumped.remove(quiet)
+        _, idle = min((self._arrivals_ns[name], name) for name in self._views)
+        self._past_false += self._views.pop(idle).false_rounds
+        del self._arrivals_ns[idle]
+        if idle in self._jumped:
+            self._jumped.remove(idle)
 
     def _present(self) -> dict[str, ServerView]:
         """Without the servers that have been silent for `stale_after` while others spoke: one
@@ -301,14 +301,14 @@ class MeasuredClock:
             self._arrivals_ns[name] = arrival_ns
 
 
-def agreeing_of(spans: list[Span], quorum: int) -> list[int]:
+def agreeing_of(spans: list[OffsetSpan], quorum: int) -> list[int]:
     """The places of those that so many agree with, at both ends of the cell."""
     at_start = true_ones([(span.low_ns, span.high_ns) for span in spans], quorum)
     at_end = true_ones([(span.low_end_ns, span.high_end_ns) for span in spans], quorum)
     return [at for at in at_start if at in at_end]
 
 
-def combined(spans: list[Span], false: int) -> Span:
+def combined(spans: list[OffsetSpan], false: int) -> OffsetSpan:
     """Bounds that hold if no more than `false` of the views are, from the same views at
     both ends: the largest of convex bounds is convex, so the straight line stays outside."""
     if not agreeing_of(spans, majority(len(spans))):
@@ -324,7 +324,7 @@ def combined(spans: list[Span], false: int) -> Span:
     return span
 
 
-def outermost(state: str, below: list[Span], above: list[Span]) -> Span:
+def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> OffsetSpan:
     """From the lowest of the ones to the highest of the others."""
     low_ns = min(span.low_ns for span in below)
     high_ns = max(span.high_ns for span in above)
@@ -335,10 +335,10 @@ def outermost(state: str, below: list[Span], above: list[Span]) -> Span:
     middle = len(below) // 2
     guess_ns = min(max(low_ns, guesses[middle]), high_ns)
     guess_end_ns = min(max(low_end_ns, end_guesses[middle]), high_end_ns)
-    return Span(state, (low_ns, guess_ns, high_ns), (low_end_ns, guess_end_ns, high_end_ns))
+    return OffsetSpan(state, (low_ns, guess_ns, high_ns), (low_end_ns, guess_end_ns, high_end_ns))
 
 
-def cell_over(start_ns: int, span: Span) -> Cell:
+def cell_over(start_ns: int, span: OffsetSpan) -> Cell:
     """Its interval contains the span for every stamp."""
     offset_ns, offset_end_ns = span.guess_ns, span.guess_end_ns
     error_ns = max(span.high_ns - offset_ns, offset_ns - span.low_ns)
@@ -353,16 +353,16 @@ def cell_over(start_ns: int, span: Span) -> Cell:
     )
 
 
-def state_of(spans: list[Span]) -> str:
+def state_of(spans: list[OffsetSpan]) -> str:
     states = [span.state for span in spans]
     if states.count(SUSPECT) >= majority(len(states)):
         return SUSPECT
     return SYNCED if SYNCED in states else STALE
 
 
-def height(span: Span) -> int:
+def height(span: OffsetSpan) -> int:
     return span.high_ns + span.high_end_ns
 
 
-def depth(span: Span) -> int:
+def depth(span: OffsetSpan) -> int:
     return -span.low_ns - span.low_end_ns

@@ -41,7 +41,7 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
   distances within a segment are as sure as the clock is, those across are not.
 
 Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
-source, at most `max_sources`; past that the longest quiet one is forgotten, counted in
+source, at most `max_sources`; past that the longest idle one is forgotten, counted in
 `forgotten`.
 """
 
@@ -55,7 +55,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.settings import ClockSettings
 from topology.clock.source_clock import SourceClock, Tally
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
-from topology.model.idle import Quiet
+from topology.model.idle import LongestIdle
 from topology.model.operator import NEVER, Changes, Figures, Operator, State
 from topology.model.outcome import Step, dead_letter
 
@@ -91,7 +91,7 @@ class Clock(Operator):
         self._max_sources = max_sources
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._sources: dict[str, SourceClock] = {}
-        self._quiet = Quiet()
+        self._longest_idle = LongestIdle()
         self._dirty: list[SourceClock] = []
         self._gone: list[str] = []
         self._states = dict.fromkeys(STATES, 0)
@@ -236,10 +236,10 @@ class Clock(Operator):
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
         clock = SourceClock(source, self._config, self._table.use(source), self._tally)
         self._sources[source] = clock
-        self._quiet.note(source, arrival_ns)
+        self._longest_idle.note(source, arrival_ns)
         clock.last_arrival_ns = arrival_ns
         if len(self._sources) > self._max_sources:
-            longest = self._quiet.longest(self._sources, source, NEVER)
+            longest = self._longest_idle.longest(self._sources, source, NEVER)
             if longest is not None:
                 gone = self._sources.pop(longest)
                 self._table.leave(longest)
@@ -320,7 +320,7 @@ class Clock(Operator):
             if clock.state:
                 self._states[clock.state] += 1
             self._sources[source] = clock
-            self._quiet.note(source, clock.last_arrival_ns)
+            self._longest_idle.note(source, clock.last_arrival_ns)
 
 
 def trouble(clock: SourceClock) -> tuple[int, int, str]:

@@ -131,7 +131,7 @@ class Round:
         return self.lower_ns - below_ns, self.upper_ns + above_ns
 
 
-class Span:
+class OffsetSpan:
     """The offsets possible at both ends of a cell, and the guess among them; between the
     ends they run straight."""
 
@@ -231,7 +231,7 @@ class Belief:
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
         return max(oldest_ns, self.heard_ns - self._limits.window_ns)
 
-    def span(self, start_ns: int) -> Span:
+    def span(self, start_ns: int) -> OffsetSpan:
         """Over the cell that starts there."""
         limits = self._limits
         # At the edges of cells, so that within each the bounds stay convex.
@@ -239,11 +239,11 @@ class Belief:
         fresh_until_ns = cell_start(self.heard_ns + limits.stale_after_ns) + CELL_NS
         end_ns = start_ns + CELL_NS
         if fresh_from_ns <= start_ns < fresh_until_ns:
-            return Span(SYNCED, self._range(start_ns), self._range(end_ns))
+            return OffsetSpan(SYNCED, self._range(start_ns), self._range(end_ns))
         anchor_ns = fresh_until_ns if start_ns >= fresh_until_ns else fresh_from_ns
         anchor = self._range(anchor_ns)
         start = self._apart(anchor, start_ns - anchor_ns)
-        return Span(STALE, start, self._apart(anchor, end_ns - anchor_ns))
+        return OffsetSpan(STALE, start, self._apart(anchor, end_ns - anchor_ns))
 
     def _range(self, ts_ns: int) -> Range:
         polygon = self.polygon
@@ -322,7 +322,7 @@ class ServerView:
     def answers(self) -> bool:
         return self.belief.rounds >= GOOD_ROUNDS
 
-    def span(self, start_ns: int) -> Span:
+    def span(self, start_ns: int) -> OffsetSpan:
         """The span of a view that answers."""
         span = self.belief.span(start_ns)
         if self.suspect:

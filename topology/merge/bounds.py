@@ -1,4 +1,4 @@
-"""The frontier of MERGE: which source bounds what may leave, in O(log sources).
+"""Which source of MERGE bounds what may leave, in O(log sources).
 
 Every live source bounds it by max(its newest key, now - D); while its events wait in
 REORDER behind a hole, by its newest key alone. Sources are *keyed* (bounded by their
@@ -16,7 +16,17 @@ from __future__ import annotations
 from heapq import heappop, heappush, heapreplace
 from typing import Any, ClassVar, Final
 
-from topology.merge.source import AWAITED, BEHIND, COLD, KEYED, LED, NO_REF, OUT, WARM_DELAYS, Feed
+from topology.merge.source import (
+    AWAITED,
+    BEHIND,
+    COLD,
+    KEYED,
+    LED,
+    NO_REF,
+    OUT,
+    WARM_DELAYS,
+    SourceProgress,
+)
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
@@ -27,8 +37,8 @@ Bound = tuple[int, str]
 NO_BOUND: Final[Bound] = (NEVER, "")
 
 
-class Frontier:
-    """Over the feeds of a `Merge`, whose table, pool and list of changed feeds it shares."""
+class SourceBounds:
+    """Over the sources of a `Merge`, whose table, pool and list of changed sources it shares."""
 
     sees_all: ClassVar[bool] = False
     """It must be told of every event, so none may go around `hear`."""
@@ -37,13 +47,13 @@ class Frontier:
 
     def __init__(
         self,
-        feeds: dict[str, Feed],
-        dirty: list[Feed],
+        sources: dict[str, SourceProgress],
+        dirty: list[SourceProgress],
         pool: Histogram,
         max_wait_ns: int,
         idle_after_ns: int,
     ) -> None:
-        self._feeds = feeds
+        self._sources = sources
         self._dirty = dirty
         self._pool = pool
         self._max_wait_ns = max_wait_ns
@@ -67,140 +77,140 @@ class Frontier:
         """A source may become idle then, none before."""
         return self._idle.next_ns
 
-    def new_feed(self, source: str, miss_ppm: int) -> Feed:
-        return Feed(source, miss_ppm)
+    def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
+        return SourceProgress(source, miss_ppm)
 
-    def enter(self, feed: Feed, newest_ns: int) -> None:
+    def enter(self, progress: SourceProgress, newest_ns: int) -> None:
         """The source is live and its newest time is `newest_ns`."""
-        feed.newest_ns = newest_ns
-        if feed.state == KEYED or feed.state == AWAITED:
+        progress.newest_ns = newest_ns
+        if progress.state == KEYED or progress.state == AWAITED:
             return  # its entry in the heap is older: put right when it comes up
-        if feed.state < OUT:
-            self._unlead(feed)
+        if progress.state < OUT:
+            self._unlead(progress)
         else:
             self.live += 1
-            self.behind -= feed.state == BEHIND
-        feed.state = KEYED
-        if not feed.in_keyed:
-            feed.in_keyed = True
-            heappush(self._keyed, (newest_ns, feed.source))
-        self._watch(feed)
+            self.behind -= progress.state == BEHIND
+        progress.state = KEYED
+        if not progress.in_keyed:
+            progress.in_keyed = True
+            heappush(self._keyed, (newest_ns, progress.source))
+        self._watch(progress)
 
-    def await_(self, feed: Feed, until_ns: int) -> None:
+    def await_(self, progress: SourceProgress, until_ns: int) -> None:
         """A pause of the log took it away: it is live, and bounded by its newest key, until it
         is back, or that instant comes."""
         self.awaited_until_ns = until_ns
-        if feed.state == LED or feed.state == COLD:
-            self._unlead(feed)
-        self.live += feed.state >= OUT
-        self.behind -= feed.state == BEHIND
-        feed.state = AWAITED
-        feed.mark(self._dirty)
-        self.awaited.add(feed.source)
-        if not feed.in_keyed:
-            feed.in_keyed = True
-            heappush(self._keyed, (feed.newest_ns, feed.source))
+        if progress.state == LED or progress.state == COLD:
+            self._unlead(progress)
+        self.live += progress.state >= OUT
+        self.behind -= progress.state == BEHIND
+        progress.state = AWAITED
+        progress.mark(self._dirty)
+        self.awaited.add(progress.source)
+        if not progress.in_keyed:
+            progress.in_keyed = True
+            heappush(self._keyed, (progress.newest_ns, progress.source))
 
-    def is_back(self, feed: Feed) -> None:
+    def is_back(self, progress: SourceProgress) -> None:
         """It has caught up, or is awaited no longer."""
-        self.awaited.discard(feed.source)
-        feed.state = KEYED
-        feed.mark(self._dirty)
-        self._watch(feed)
+        self.awaited.discard(progress.source)
+        progress.state = KEYED
+        progress.mark(self._dirty)
+        self._watch(progress)
         if not self.awaited:
             self.awaited_until_ns = NEVER
 
     def await_no_more(self) -> None:
         for source in sorted(self.awaited):
-            self.is_back(self._feeds[source])
+            self.is_back(self._sources[source])
 
-    def hear(self, feed: Feed, at_ns: int) -> None:
+    def hear(self, progress: SourceProgress, at_ns: int) -> None:
         """An event of the source came in sequence, so none of them is behind a hole."""
-        self.gone -= feed.said_bye
-        feed.said_bye = False
-        if feed.blocked:
-            self.unblock(feed)
+        self.gone -= progress.said_bye
+        progress.said_bye = False
+        if progress.blocked:
+            self.unblock(progress)
 
-    def speak(self, feed: Feed, newest_ns: int) -> None:
+    def speak(self, progress: SourceProgress, newest_ns: int) -> None:
         """It said something that is no event: should one be late by what went out before, its
         having been idle is why."""
-        if feed.state == OUT:
-            feed.woke_ns = newest_ns
-        self.enter(feed, newest_ns)
+        if progress.state == OUT:
+            progress.woke_ns = newest_ns
+        self.enter(progress, newest_ns)
 
-    def _watch(self, feed: Feed) -> None:
+    def _watch(self, progress: SourceProgress) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
-        self._idle.arm(feed.source, feed.last_arrival_ns + self._idle_after_ns)
+        self._idle.arm(progress.source, progress.last_arrival_ns + self._idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
         """Events may leave before a source that has not said bye is heard beyond them."""
-        return bool(self._led) or self.live + self.gone < len(self._feeds)
+        return bool(self._led) or self.live + self.gone < len(self._sources)
 
-    def say_bye(self, feed: Feed, *, said: bool = True) -> None:
-        self.gone += said - feed.said_bye
-        feed.said_bye = said
+    def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
+        self.gone += said - progress.said_bye
+        progress.said_bye = said
 
-    def leave(self, feed: Feed, state: int) -> None:
-        if feed.state == LED or feed.state == COLD:
-            self._unlead(feed)
-        elif feed.state == AWAITED:
-            self.is_back(feed)
-        self.live -= feed.state < OUT
-        self.behind += (state == BEHIND) - (feed.state == BEHIND)
-        feed.state = state
-        feed.mark(self._dirty)
+    def leave(self, progress: SourceProgress, state: int) -> None:
+        if progress.state == LED or progress.state == COLD:
+            self._unlead(progress)
+        elif progress.state == AWAITED:
+            self.is_back(progress)
+        self.live -= progress.state < OUT
+        self.behind += (state == BEHIND) - (progress.state == BEHIND)
+        progress.state = state
+        progress.mark(self._dirty)
 
-    def fall_behind(self, feed: Feed, delay_ns: int) -> None:
+    def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
         """Its event was late: it holds nobody back until one is in time. But what took no longer
         than the source is waited for will be in time once others wait for it: else a source with
         a longer way than theirs would be late for ever for having been late once."""
-        if delay_ns > self.wait_ns(feed):
-            self.leave(feed, BEHIND)
+        if delay_ns > self.wait_ns(progress):
+            self.leave(progress, BEHIND)
         else:
-            self.enter(feed, feed.newest_ns)
+            self.enter(progress, progress.newest_ns)
 
-    def restored(self, feed: Feed) -> None:
+    def restored(self, progress: SourceProgress) -> None:
         """The source stands as its state says."""
-        self.gone += feed.said_bye
-        self.blocked += feed.blocked
-        self.behind += feed.state == BEHIND
-        if feed.state == KEYED:
-            feed.state = OUT
-            self.enter(feed, feed.newest_ns)
-        elif feed.state == AWAITED:
-            feed.state = OUT
-            self.await_(feed, NEVER)  # until when, the pause's state says
+        self.gone += progress.said_bye
+        self.blocked += progress.blocked
+        self.behind += progress.state == BEHIND
+        if progress.state == KEYED:
+            progress.state = OUT
+            self.enter(progress, progress.newest_ns)
+        elif progress.state == AWAITED:
+            progress.state = OUT
+            self.await_(progress, NEVER)  # until when, the pause's state says
 
-    def block(self, feed: Feed) -> None:
+    def block(self, progress: SourceProgress) -> None:
         """Its events are here already, so it is waited for; unless they will be late."""
-        self.blocked += not feed.blocked
-        feed.blocked = True
-        self.say_bye(feed, said=False)
-        if feed.state != BEHIND:
-            self.speak(feed, feed.newest_ns)
+        self.blocked += not progress.blocked
+        progress.blocked = True
+        self.say_bye(progress, said=False)
+        if progress.state != BEHIND:
+            self.speak(progress, progress.newest_ns)
 
-    def unblock(self, feed: Feed) -> None:
-        self.blocked -= feed.blocked
-        feed.blocked = False
-        if feed.state < OUT:
-            self._watch(feed)
+    def unblock(self, progress: SourceProgress) -> None:
+        self.blocked -= progress.blocked
+        progress.blocked = False
+        if progress.state < OUT:
+            self._watch(progress)
 
-    def _lead(self, feed: Feed, wait_ns: int) -> None:
+    def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
         """From now on time bounds the source, at the distance `wait_ns`."""
-        if feed.warm:
-            feed.state = LED
+        if progress.warm:
+            progress.state = LED
         else:
-            feed.state = COLD
-            self.led_cold.add(feed.source)
+            progress.state = COLD
+            self.led_cold.add(progress.source)
             self._cold_wait_ns = wait_ns
-        feed.led_wait_ns = wait_ns
+        progress.led_wait_ns = wait_ns
         self._led[wait_ns] = self._led.get(wait_ns, 0) + 1
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
-    def _unlead(self, feed: Feed) -> None:
-        wait_ns = feed.led_wait_ns
-        if feed.state == COLD:
-            self.led_cold.discard(feed.source)
+    def _unlead(self, progress: SourceProgress) -> None:
+        wait_ns = progress.led_wait_ns
+        if progress.state == COLD:
+            self.led_cold.discard(progress.source)
             wait_ns = self._cold_wait_ns
         self._led_less(wait_ns, 1)
 
@@ -213,11 +223,11 @@ class Frontier:
             if wait_ns == self.led_max_ns:
                 self.led_max_ns = max(self._led) if self._led else -1
 
-    def wait_ns(self, feed: Feed) -> int:
+    def wait_ns(self, progress: SourceProgress) -> int:
         """D of a source; one that is not known yet goes by the pool."""
         wait_ns = self._max_wait_ns
-        if feed.warm:
-            wait_ns = min(wait_ns, feed.delays.edge_ns())
+        if progress.warm:
+            wait_ns = min(wait_ns, progress.delays.edge_ns())
         elif self._pool.trials >= WARM_DELAYS:
             wait_ns = min(wait_ns, 2 * self._pool.edge_ns())
         return wait_ns
@@ -230,7 +240,7 @@ class Frontier:
         if not cold:
             return
         before_ns = self._cold_wait_ns
-        wait_ns = self.wait_ns(self._feeds[next(iter(cold))])
+        wait_ns = self.wait_ns(self._sources[next(iter(cold))])
         if wait_ns == before_ns:
             return
         self._cold_wait_ns = wait_ns
@@ -238,9 +248,9 @@ class Frontier:
         self.led_max_ns = max(self.led_max_ns, wait_ns)
         self._led_less(before_ns, len(cold))
         if wait_ns > before_ns:
-            feeds, passed_ns = self._feeds, now_ns - wait_ns
-            for source in [name for name in cold if feeds[name].newest_ns > passed_ns]:
-                self.enter(feeds[source], feeds[source].newest_ns)
+            sources, passed_ns = self._sources, now_ns - wait_ns
+            for source in [name for name in cold if sources[name].newest_ns > passed_ns]:
+                self.enter(sources[source], sources[source].newest_ns)
 
     def limit(self, now_ns: int) -> Bound:
         """The smallest bound of the live sources."""
@@ -250,28 +260,32 @@ class Frontier:
             if not keyed or keyed[0] >= by_time:
                 return by_time
             ref_ns, source = keyed[0]
-            feed = self._feeds.get(source)
-            if feed is None or (feed.state != KEYED and feed.state != AWAITED):
+            progress = self._sources.get(source)
+            if progress is None or (progress.state != KEYED and progress.state != AWAITED):
                 heappop(keyed)
-                if feed is not None:
-                    feed.in_keyed = False
-            elif feed.newest_ns > ref_ns:
-                heapreplace(keyed, (feed.newest_ns, source))
-            elif feed.blocked or feed.state == AWAITED or now_ns - self.wait_ns(feed) < ref_ns:
+                if progress is not None:
+                    progress.in_keyed = False
+            elif progress.newest_ns > ref_ns:
+                heapreplace(keyed, (progress.newest_ns, source))
+            elif (
+                progress.blocked
+                or progress.state == AWAITED
+                or now_ns - self.wait_ns(progress) < ref_ns
+            ):
                 return keyed[0]
             else:
                 heappop(keyed)
-                feed.in_keyed = False
-                self._lead(feed, self.wait_ns(feed))
+                progress.in_keyed = False
+                self._lead(progress, self.wait_ns(progress))
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
         """The first instant at which the head may leave because time has passed."""
         wait_ns = self.led_max_ns
         if limit[1]:
-            feed = self._feeds[limit[1]]
-            if feed.blocked or feed.state == AWAITED:
+            progress = self._sources[limit[1]]
+            if progress.blocked or progress.state == AWAITED:
                 return NEVER
-            wait_ns = max(wait_ns, self.wait_ns(feed))
+            wait_ns = max(wait_ns, self.wait_ns(progress))
         return max(head_ns + wait_ns, now_ns + 1)
 
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
@@ -279,28 +293,28 @@ class Frontier:
         return [
             {
                 "source": source,
-                "newest": feed.newest_ns if feed.newest_ns != NO_REF else None,
-                "behind_hole": feed.blocked,
-                "after_pause": feed.state == AWAITED,
-                "until": self._until(feed, head_ns),
+                "newest": progress.newest_ns if progress.newest_ns != NO_REF else None,
+                "behind_hole": progress.blocked,
+                "after_pause": progress.state == AWAITED,
+                "until": self._until(progress, head_ns),
             }
-            for source, feed in sorted(self._feeds.items())
-            if feed.state < OUT and not feed.queue and feed.newest_ns < head_ns
+            for source, progress in sorted(self._sources.items())
+            if progress.state < OUT and not progress.queue and progress.newest_ns < head_ns
         ]
 
-    def _until(self, feed: Feed, head_ns: int) -> int | None:
-        if feed.blocked:
+    def _until(self, progress: SourceProgress, head_ns: int) -> int | None:
+        if progress.blocked:
             return None
-        if feed.state == AWAITED:
+        if progress.state == AWAITED:
             return self.awaited_until_ns
-        return head_ns + self.wait_ns(feed)
+        return head_ns + self.wait_ns(progress)
 
     def retire_idle(self, now_ns: int) -> None:
         for source in self._idle.due(now_ns + 1):
-            feed = self._feeds.get(source)
-            if feed is None or feed.state >= AWAITED or feed.blocked:
+            progress = self._sources.get(source)
+            if progress is None or progress.state >= AWAITED or progress.blocked:
                 continue
-            if feed.last_arrival_ns + self._idle_after_ns > now_ns:
-                self._watch(feed)
+            if progress.last_arrival_ns + self._idle_after_ns > now_ns:
+                self._watch(progress)
             else:
-                self.leave(feed, OUT)
+                self.leave(progress, OUT)

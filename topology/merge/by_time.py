@@ -12,8 +12,8 @@ The order, the waits and W are those of `topology.merge.operator`. What differs:
 
 from __future__ import annotations
 
-from topology.merge.bounds import Frontier
-from topology.merge.source import NO_REF, Feed
+from topology.merge.bounds import SourceBounds
+from topology.merge.source import NO_REF, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
 
@@ -23,7 +23,7 @@ class UncertainWatermark(Watermark):
 
     __slots__ = ()
 
-    def _completeness(self, watermark_ns: int, dirty: list[Feed]) -> int:
+    def _completeness(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
         super()._completeness(watermark_ns, dirty)  # writes off what is past correcting
         return watermark_ns - self._correct_for_ns
 
@@ -42,19 +42,19 @@ class UncertainWatermark(Watermark):
 class Unnumbered:
     """What `Merge` asks, beside the plain way, where the numbers are REORDER's own."""
 
-    __slots__ = ("_frontier", "_watermark")
+    __slots__ = ("_bounds", "_watermark")
 
-    def __init__(self, frontier: Frontier, watermark: UncertainWatermark) -> None:
-        self._frontier = frontier
+    def __init__(self, bounds: SourceBounds, watermark: UncertainWatermark) -> None:
+        self._bounds = bounds
         self._watermark = watermark
 
     def before_first(self, stream: str, first: Event, now_ns: int) -> Event | None:
         """Nothing has left yet, and `first` is about to."""
         return self._watermark.begin(stream, first, now_ns)
 
-    def taken(self, feed: Feed, kind: str, was_late: bool, was_blocked: bool) -> None:
+    def taken(self, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool) -> None:
         """An event of the source has been taken in."""
         if was_blocked and kind != UNBLOCKED:
-            self._frontier.block(feed)
+            self._bounds.block(progress)
         if was_late and kind == DATA:
-            feed.seq += 1
+            progress.seq += 1

@@ -8,11 +8,11 @@ what is late is turned away (topology.merge.passage). Cost: O(1), and what a que
 
 from __future__ import annotations
 
-from topology.merge.bounds import Frontier
+from topology.merge.bounds import SourceBounds
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
-from topology.merge.source import AWAITED, BEHIND, OUT, Feed
+from topology.merge.source import AWAITED, BEHIND, OUT, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.histogram import Histogram
@@ -23,109 +23,113 @@ from topology.model.outcome import Duplicate, Step
 class Hearing:
     """Over the parts of a `Merge`."""
 
-    __slots__ = ("_frontier", "_passage", "_pause", "_pool", "_queues", "_watermark")
+    __slots__ = ("_bounds", "_passage", "_pause", "_pool", "_queues", "_watermark")
 
     def __init__(
         self,
-        frontier: Frontier,
+        bounds: SourceBounds,
         queues: Queues,
         passage: Passage,
         pause: Pause,
         watermark: Watermark,
         pool: Histogram,
     ) -> None:
-        self._frontier = frontier
+        self._bounds = bounds
         self._queues = queues
         self._passage = passage
         self._pause = pause
         self._watermark = watermark
         self._pool = pool
 
-    def take(self, feed: Feed, event: Event, now_ns: int, step: Step) -> bool:
+    def take(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
         """Whether it may change what leaves at this instant."""
         if event.kind != DATA:
-            self._take_word(feed, event)
+            self._take_word(progress, event)
             return True
-        feed.wandered = feed.wandered or feed.lane not in (-1, event.lane)
-        feed.lane = event.lane
+        progress.wandered = progress.wandered or progress.lane not in (-1, event.lane)
+        progress.lane = event.lane
         if event.late:
-            return self._take_late(feed, event, step)
-        return self._take_data(feed, event, now_ns, step)
+            return self._take_late(progress, event, step)
+        return self._take_data(progress, event, now_ns, step)
 
-    def _take_word(self, feed: Feed, event: Event) -> None:
+    def _take_word(self, progress: SourceProgress, event: Event) -> None:
         """Something that is no event."""
         kind = event.kind
         if kind == BLOCKED:
-            self._frontier.block(feed)
+            self._bounds.block(progress)
         elif kind == UNBLOCKED:
-            self._frontier.unblock(feed)
-        elif feed.has_heard(event):
+            self._bounds.unblock(progress)
+        elif progress.has_heard(event):
             return
         elif kind == DEAD:
-            self._frontier.unblock(feed)
-            self._follow(feed, event, feed.newest_ns)
+            self._bounds.unblock(progress)
+            self._follow(progress, event, progress.newest_ns)
         elif kind == HEARTBEAT:
-            self._pause.hear(feed, event)
-            self._hear(feed, event)
-            self._follow(feed, event, event.ref_time_ns)
-            if feed.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
-                self._frontier.speak(feed, max(feed.newest_ns, event.ref_time_ns))
+            self._pause.hear(progress, event)
+            self._hear(progress, event)
+            self._follow(progress, event, event.ref_time_ns)
+            if progress.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
+                self._bounds.speak(progress, max(progress.newest_ns, event.ref_time_ns))
         elif kind == BYE:
-            self._hear(feed, event)
-            self._follow(feed, event, event.ref_time_ns)
-            feed.newest_ns = max(feed.newest_ns, event.ref_time_ns)
-            if feed.state != BEHIND:
-                self._frontier.leave(feed, OUT)
-            self._frontier.say_bye(feed)
+            self._hear(progress, event)
+            self._follow(progress, event, event.ref_time_ns)
+            progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
+            if progress.state != BEHIND:
+                self._bounds.leave(progress, OUT)
+            self._bounds.say_bye(progress)
 
-    def _take_data(self, feed: Feed, event: Event, now_ns: int, step: Step) -> bool:
-        if feed.has_heard(event):
-            feed.duplicate += 1
+    def _take_data(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
+        if progress.has_heard(event):
+            progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
             return False
-        if self._pause.since_ns != NEVER or feed.state == AWAITED:
-            self._pause.hear(feed, event)
-        self._hear(feed, event)
+        if self._pause.since_ns != NEVER or progress.state == AWAITED:
+            self._pause.hear(progress, event)
+        self._hear(progress, event)
         ref_ns = event.ref_time_ns
-        if feed.state != AWAITED:  # what was kept through a pause tells nothing of other times
-            feed.sample(event.arrival_ns - ref_ns, self._pool)
-        self._follow(feed, event, ref_ns)
+        if progress.state != AWAITED:  # what was kept through a pause tells nothing of other times
+            progress.sample(event.arrival_ns - ref_ns, self._pool)
+        self._follow(progress, event, ref_ns)
         passage = self._passage
-        if ref_ns < feed.newest_ns or (ref_ns <= passage.floor_ns and passage.has_passed(event)):
-            cause = passage.cause(feed, event)
-            feed.newest_ns = max(feed.newest_ns, ref_ns)
-            if feed.state != AWAITED:
-                self._frontier.fall_behind(feed, event.arrival_ns - ref_ns)
-            passage.turn_away(feed, event, cause, now_ns, step)
+        if ref_ns < progress.newest_ns or (
+            ref_ns <= passage.floor_ns and passage.has_passed(event)
+        ):
+            cause = passage.cause(progress, event)
+            progress.newest_ns = max(progress.newest_ns, ref_ns)
+            if progress.state != AWAITED:
+                self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
+            passage.turn_away(progress, event, cause, now_ns, step)
             return True
-        self._queues.add(feed, event)
-        self._frontier.enter(feed, ref_ns)
+        self._queues.add(progress, event)
+        self._bounds.enter(progress, ref_ns)
         return True
 
-    def _take_late(self, feed: Feed, event: Event, step: Step) -> bool:
+    def _take_late(self, progress: SourceProgress, event: Event, step: Step) -> bool:
         """Late in REORDER: its number had been declared missing. Where its place in both orders is
         still open nothing is late, and it leaves there."""
-        fits = feed.fill(event)
-        self._watermark.note(feed)
-        if feed.state < OUT:
-            feed.last_arrival_ns = max(feed.last_arrival_ns, event.arrival_ns)
+        fits = progress.fill(event)
+        self._watermark.note(progress)
+        if progress.state < OUT:
+            progress.last_arrival_ns = max(progress.last_arrival_ns, event.arrival_ns)
         if not fits or self._passage.has_passed(event):
-            feed.late += 1
+            progress.late += 1
             step.released.append(event)
             return False
         event.late = ""
-        feed.error_ns = max(feed.error_ns, event.error_ns) if feed.queue else event.error_ns
-        self._queues.insert(feed, event)
+        progress.error_ns = (
+            max(progress.error_ns, event.error_ns) if progress.queue else event.error_ns
+        )
+        self._queues.insert(progress, event)
         return True
 
-    def _follow(self, feed: Feed, event: Event, ref_time_ns: int) -> None:
-        feed.follow(event, ref_time_ns)
-        if feed.lacks_numbers:
-            self._watermark.lacking.add(feed.source)
+    def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
+        progress.follow(event, ref_time_ns)
+        if progress.lacks_numbers:
+            self._watermark.lacking.add(progress.source)
 
-    def _hear(self, feed: Feed, event: Event) -> None:
-        if event.arrival_ns > feed.last_arrival_ns:
-            feed.last_arrival_ns = event.arrival_ns
-        if not feed.queue or event.error_ns > feed.error_ns:
-            feed.error_ns = event.error_ns
-        self._frontier.hear(feed, event.at_ns)
+    def _hear(self, progress: SourceProgress, event: Event) -> None:
+        if event.arrival_ns > progress.last_arrival_ns:
+            progress.last_arrival_ns = event.arrival_ns
+        if not progress.queue or event.error_ns > progress.error_ns:
+            progress.error_ns = event.error_ns
+        self._bounds.hear(progress, event.at_ns)

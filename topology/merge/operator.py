@@ -49,17 +49,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
 
-from topology.merge.bounds import NO_BOUND, Frontier
+from topology.merge.bounds import NO_BOUND, SourceBounds
 from topology.merge.by_time import UncertainWatermark, Unnumbered
 from topology.merge.hearing import Hearing
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
-from topology.merge.published.thesis import PacedFrontier
+from topology.merge.published.thesis import PacedBounds
 from topology.merge.queues import Queues, in_sequence
 from topology.merge.settings import MergeSettings, Wait
-from topology.merge.source import AWAITED, KEYED, POOL_EVERY, Feed
-from topology.merge.sources import FEED, Feeds
-from topology.merge.status import Standing
+from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
+from topology.merge.sources import PROGRESS, KnownSources
+from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import Histogram
@@ -67,7 +67,7 @@ from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Step
 
 STREAM: Final = "stream"
-FRONTIERS: Final[Mapping[Wait, type[Frontier]]] = {"delay": Frontier, "thesis": PacedFrontier}
+BOUNDS: Final[Mapping[Wait, type[SourceBounds]]] = {"delay": SourceBounds, "thesis": PacedBounds}
 """Who bounds what may leave, under each rule."""
 
 
@@ -93,33 +93,35 @@ class Merge(StepByStep):
         self._miss_ppm = config.miss_target_ppm
         self._heartbeat_ns = heartbeat_ns
 
-        self._feeds: dict[str, Feed] = {}
-        self._dirty: list[Feed] = []
+        self._sources: dict[str, SourceProgress] = {}
+        self._dirty: list[SourceProgress] = []
         self._pool = Histogram(self._miss_ppm)
-        self._frontier = FRONTIERS[config.wait](
-            self._feeds, self._dirty, self._pool, self._max_wait_ns, self._idle_after_ns
+        self._bounds = BOUNDS[config.wait](
+            self._sources, self._dirty, self._pool, self._max_wait_ns, self._idle_after_ns
         )
-        self._is_plain = not self._frontier.sees_all
-        self._queues = Queues(self._feeds, self._dirty, position, config)
+        self._is_plain = not self._bounds.sees_all
+        self._queues = Queues(self._sources, self._dirty, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        shared = self._feeds, self._pool, quiet_after_ns, correct_for_ns
+        shared = self._sources, self._pool, quiet_after_ns, correct_for_ns
         self._unnumbered: Unnumbered | None = None
         if numbered:
             self._watermark = Watermark(*shared)
         else:
             uncertain = self._watermark = UncertainWatermark(*shared)
-            self._unnumbered = Unnumbered(self._frontier, uncertain)
+            self._unnumbered = Unnumbered(self._bounds, uncertain)
         self._passage = Passage(self._watermark, late == "pass")
         expected = tuple(config.expected_sources)
-        self._known = Feeds(self._feeds, self._dirty, expected, max_sources, self._miss_ppm)
-
-        self._pause = Pause(self._feeds, self._frontier, config)
-        self._hearing = Hearing(
-            self._frontier, self._queues, self._passage, self._pause, self._watermark, self._pool
+        self._known = KnownSources(
+            self._sources, self._dirty, expected, max_sources, self._miss_ppm
         )
-        self._standing = Standing(
-            self._known, self._frontier, self._queues, self._passage, self._watermark
+
+        self._pause = Pause(self._sources, self._bounds, config)
+        self._hearing = Hearing(
+            self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
+        )
+        self._status = MergeStatus(
+            self._known, self._bounds, self._queues, self._passage, self._watermark
         )
         self._now_ns = 0
         self._instant_open = False
@@ -135,7 +137,7 @@ class Merge(StepByStep):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event.
         step = Step(now_ns)
-        feeds = self._feeds
+        sources = self._sources
         heads = self._heads
         quick = self._is_plain
         pool = self._pool
@@ -160,38 +162,38 @@ class Merge(StepByStep):
                     continue
             source = event.source
             ref_ns = event.ref_time_ns
-            feed = feeds.get(source)
+            progress = sources.get(source)
             if (
-                feed is None
-                or feed.state != KEYED
-                or ref_ns <= feed.newest_ns
+                progress is None
+                or progress.state != KEYED
+                or ref_ns <= progress.newest_ns
                 or ref_ns <= passage.floor_ns
-                or event.seq != feed.seq + 1
-                or event.epoch != feed.epoch
-                or feed.blocked
+                or event.seq != progress.seq + 1
+                or event.epoch != progress.epoch
+                or progress.blocked
                 or event.kind != DATA
                 or event.late
-                or event.lane != feed.lane
+                or event.lane != progress.lane
                 or not quick
             ):
                 self._take(event, step)
                 continue
             # The plain case: the next one of a live source, in time.
-            if not feed.dirty:
-                feed.dirty = True
-                self._dirty.append(feed)
+            if not progress.dirty:
+                progress.dirty = True
+                self._dirty.append(progress)
             arrival_ns = event.arrival_ns
-            if arrival_ns > feed.last_arrival_ns:
-                feed.last_arrival_ns = arrival_ns
-            # As Feed.sample, without the call.
-            feed.delays.add(arrival_ns - ref_ns)
-            if not feed.warm or feed.delays.since_halved % POOL_EVERY == 0:
-                feed.sample_pool(arrival_ns - ref_ns, pool)
-            feed.seq = event.seq
-            feed.newest_ns = ref_ns
-            queue = feed.queue
-            if not queue or event.error_ns > feed.error_ns:
-                feed.error_ns = event.error_ns
+            if arrival_ns > progress.last_arrival_ns:
+                progress.last_arrival_ns = arrival_ns
+            # As SourceProgress.sample, without the call.
+            progress.delays.add(arrival_ns - ref_ns)
+            if not progress.warm or progress.delays.since_halved % POOL_EVERY == 0:
+                progress.sample_pool(arrival_ns - ref_ns, pool)
+            progress.seq = event.seq
+            progress.newest_ns = ref_ns
+            queue = progress.queue
+            if not queue or event.error_ns > progress.error_ns:
+                progress.error_ns = event.error_ns
             if not queue:
                 heappush(heads, (ref_ns, source))
                 if heads[0][1] == source:
@@ -237,29 +239,29 @@ class Merge(StepByStep):
     def _take(self, event: Event, step: Step) -> None:
         """Any event but the plain next one; that one too."""
         self._settled = False
-        feed = self._feeds.get(event.source)
-        if feed is None:
+        progress = self._sources.get(event.source)
+        if progress is None:
             if event.kind == DEAD:
                 return
-            feed = self._new_feed(event.source, event.at_ns)
-        feed.mark(self._dirty)
-        was_late, was_blocked = event.late != "", feed.blocked
-        if self._hearing.take(feed, event, self._now_ns, step):
+            progress = self._new_source(event.source, event.at_ns)
+        progress.mark(self._dirty)
+        was_late, was_blocked = event.late != "", progress.blocked
+        if self._hearing.take(progress, event, self._now_ns, step):
             self._instant_open = True
             if self._queues.are_full():
                 self._overflow(step)
         if self._unnumbered is not None:
-            self._unnumbered.taken(feed, event.kind, was_late, was_blocked)
+            self._unnumbered.taken(progress, event.kind, was_late, was_blocked)
 
-    def _new_feed(self, source: str, at_ns: int) -> Feed:
-        if not self._feeds:
+    def _new_source(self, source: str, at_ns: int) -> SourceProgress:
+        if not self._sources:
             self._due_ns = 0
             heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
-            self._known.begin(self._frontier, source, heard_ns)
-        feed = self._known.add(self._frontier, source, at_ns)
-        if self._known.forget(self._frontier, self._watermark, source):
+            self._known.begin(self._bounds, source, heard_ns)
+        progress = self._known.add(self._bounds, source, at_ns)
+        if self._known.forget(self._bounds, self._watermark, source):
             self._instant_open = True
-        return feed
+        return progress
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -272,7 +274,7 @@ class Merge(StepByStep):
             since_ns = beat_ns = self._next_beat()
             if self._settled:
                 beats_ns = beat_ns, self._heartbeat_ns, until_ns, self._wake_ns
-                since_ns, beat_ns = self._watermark.quiet_beats(beats_ns, self._heads)
+                since_ns, beat_ns = self._watermark.idle_beats(beats_ns, self._heads)
             if self._wake_ns < until_ns and self._wake_ns <= beat_ns:
                 self._now_ns = max(self._now_ns, self._wake_ns)
                 self._evaluate(step)
@@ -288,25 +290,25 @@ class Merge(StepByStep):
 
     def _next_beat(self) -> int:
         beat_ns = self._heartbeat_ns
-        if not beat_ns or not self._feeds:
+        if not beat_ns or not self._sources:
             return NEVER
         return max(self._beat_ns + beat_ns, -(-self._now_ns // beat_ns) * beat_ns)
 
     def _evaluate(self, step: Step) -> None:
         """Let go what may leave now, and find out when more may."""
         now_ns = self._now_ns
-        frontier = self._frontier
+        bounds = self._bounds
         heads = self._heads
         self._settled = False
-        if frontier.led_cold:
-            frontier.refresh_cold(now_ns)
-        if frontier.awaited_until_ns <= now_ns:
-            frontier.await_no_more()
-        frontier.retire_idle(now_ns)
+        if bounds.led_cold:
+            bounds.refresh_cold(now_ns)
+        if bounds.awaited_until_ns <= now_ns:
+            bounds.await_no_more()
+        bounds.retire_idle(now_ns)
         self._limiting = ""
         limit, before = NO_BOUND, len(step.released)
         while heads:
-            limit = frontier.limit(now_ns)
+            limit = bounds.limit(now_ns)
             head = heads[0]
             if head > limit or head[0] > now_ns:
                 break
@@ -314,16 +316,16 @@ class Merge(StepByStep):
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._release(self._queues.take_until(until, now_ns), step)
         has_left = len(step.released) > before
-        if has_left and (self._watermark.lacking or frontier.leaves_somebody_out()):
+        if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
-        self._wake_ns = min(frontier.idle_ns, frontier.awaited_until_ns)
+        self._wake_ns = min(bounds.idle_ns, bounds.awaited_until_ns)
         if heads:
             due_ns = heads[0][0]
             if heads[0] > limit:
-                due_ns = max(due_ns, frontier.wake_ns(limit, due_ns, now_ns))
+                due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, now_ns))
                 if limit[1] and self._is_plain:
-                    feed = self._feeds[limit[1]]
-                    if feed.blocked or feed.warm or feed.state == AWAITED:
+                    progress = self._sources[limit[1]]
+                    if progress.blocked or progress.warm or progress.state == AWAITED:
                         self._limiting = limit[1]
             self._wake_ns = min(self._wake_ns, due_ns)
 
@@ -338,15 +340,15 @@ class Merge(StepByStep):
 
     def _overflow(self, step: Step) -> None:
         """The bound is reached, and `topology.merge.queues` says who makes room."""
-        if self._frontier.awaited:
-            self._frontier.await_no_more()
+        if self._bounds.awaited:
+            self._bounds.await_no_more()
             self._evaluate(step)
         while self._queues.are_full():
             given_up, smallest = self._queues.make_room(self._now_ns)
             self.overflows += len(given_up) + len(smallest)
             for event in given_up:
-                feed = self._feeds[event.source]
-                self._passage.turn_away(feed, event, MERGE_FULL, self._now_ns, step)
+                progress = self._sources[event.source]
+                self._passage.turn_away(progress, event, MERGE_FULL, self._now_ns, step)
             if smallest:
                 self._release(smallest, step)
                 self._passage.push()
@@ -364,15 +366,17 @@ class Merge(StepByStep):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        return {**self._standing.figures(self._now_ns), "overflows": self.overflows}
+        return {**self._status.figures(self._now_ns), "overflows": self.overflows}
 
     def explain(self) -> dict[str, Any]:
-        return {**self.figures(), **self._standing.explain()}
+        return {**self.figures(), **self._status.explain()}
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {FEED + source: feed.snapshot() for source, feed in self._feeds.items()}
+        state: State = {
+            PROGRESS + source: progress.snapshot() for source, progress in self._sources.items()
+        }
         state[STREAM] = self._stream_state()
         return state
 
@@ -394,19 +398,19 @@ class Merge(StepByStep):
         ]
 
     def held(self) -> Iterable[Event]:
-        for feed in self._feeds.values():
-            yield from feed.queue
+        for progress in self._sources.values():
+            yield from progress.queue
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         """See `topology.model.operator`."""
         for key, value in state.items():
             if key != STREAM:
-                source = key[len(FEED) :]
-                self._known.restore(source, value, self._frontier, self._watermark)
+                source = key[len(PROGRESS) :]
+                self._known.restore(source, value, self._bounds, self._watermark)
                 yield 0
         for event in sorted(held, key=in_sequence):
             event.late = ""  # what waits here is not late, whatever its record says
-            self._queues.add(self._feeds[event.source], event)
+            self._queues.add(self._sources[event.source], event)
             yield 1
         if STREAM in state:
             (

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from topology.merge.bounds import Bound
-from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, Feed
+from topology.merge.source import AWAITED, BEHIND, NO_REF, OUT, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import Event
 from topology.model.outcome import (
@@ -59,25 +59,27 @@ class Passage:
             ref_ns <= self.floor_ns and (ref_ns, event.source, event.epoch, event.seq) < self.last
         )
 
-    def cause(self, feed: Feed, event: Event) -> str:
+    def cause(self, progress: SourceProgress, event: Event) -> str:
         """Why it was passed; asked before its source is taken for catching up."""
         if not self.has_passed(event):
             return MERGE_CLOCK
         if event.ref_time_ns <= self._pushed_ns:
             return MERGE_FULL
-        if feed.state == BEHIND:
+        if progress.state == BEHIND:
             return MERGE_BEHIND
-        if feed.newest_ns == NO_REF:
+        if progress.newest_ns == NO_REF:
             return MERGE_NEW
-        if feed.state == AWAITED:
+        if progress.state == AWAITED:
             return MERGE_PAUSE
-        if feed.state == OUT or feed.woke_ns == feed.newest_ns:
+        if progress.state == OUT or progress.woke_ns == progress.newest_ns:
             return MERGE_IDLE
         return MERGE_WAIT
 
-    def turn_away(self, feed: Feed, event: Event, cause: str, now_ns: int, step: Step) -> None:
+    def turn_away(
+        self, progress: SourceProgress, event: Event, cause: str, now_ns: int, step: Step
+    ) -> None:
         """It is late."""
-        feed.late += 1
+        progress.late += 1
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
         if self._pass_late:
             event.late = cause
@@ -104,7 +106,7 @@ class Passage:
         stream: str,
         heads: list[Bound],
         now_ns: int,
-        dirty: list[Feed],
+        dirty: list[SourceProgress],
         step: Step,
         beats_ns: tuple[int, int] = (0, 0),
     ) -> None:

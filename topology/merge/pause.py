@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.merge.bounds import Frontier
+from topology.merge.bounds import SourceBounds
 from topology.merge.settings import MergeSettings
-from topology.merge.source import AWAITED, BEHIND, NO_REF, Feed
+from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
 from topology.model.event import Event
 from topology.model.operator import NEVER
 
@@ -31,29 +31,31 @@ BACK_AFTER: Final = 2
 
 
 class Pause:
-    """Over the feeds of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor where
-    the frontier bridges none."""
+    """Over the sources of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor
+    where the rule of waiting bridges none."""
 
     __slots__ = (
-        "_feeds",
-        "_frontier",
+        "_bounds",
         "_idle_after_ns",
         "_max_wait_ns",
         "_outage_wait_ns",
+        "_sources",
         "_until_ns",
         "heard_ns",
         "longest_silence_ns",
         "since_ns",
     )
 
-    def __init__(self, feeds: dict[str, Feed], frontier: Frontier, config: MergeSettings) -> None:
-        self._feeds = feeds
-        self._frontier = frontier
+    def __init__(
+        self, sources: dict[str, SourceProgress], bounds: SourceBounds, config: MergeSettings
+    ) -> None:
+        self._sources = sources
+        self._bounds = bounds
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns
         self._outage_wait_ns = config.outage_wait_ns
         self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
-        if not self._outage_wait_ns or not frontier.bridges_pauses:
+        if not self._outage_wait_ns or not bounds.bridges_pauses:
             self.longest_silence_ns = NEVER
         self.heard_ns = NEVER
         """When something came last, kept by `Merge`; NEVER: nothing has come."""
@@ -70,36 +72,36 @@ class Pause:
         self.since_ns = heard_ns
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - heard_ns))
 
-    def hear(self, feed: Feed, event: Event) -> None:
+    def hear(self, progress: SourceProgress, event: Event) -> None:
         """Told of each event in sequence and each heartbeat that is not the plain next one, before
         its source takes note of it."""
         if self.since_ns != NEVER:
-            self._judge(feed, event)
-        if feed.state == AWAITED and not self._is_old(feed, event):
-            self._frontier.is_back(feed)
+            self._judge(progress, event)
+        if progress.state == AWAITED and not self._is_old(progress, event):
+            self._bounds.is_back(progress)
 
-    def _judge(self, feed: Feed, event: Event) -> None:
+    def _judge(self, progress: SourceProgress, event: Event) -> None:
         """Was the gap a pause? O(sources) if it was."""
         since_ns = self.since_ns
         if event.at_ns >= self._until_ns:
             self.since_ns = NEVER
-        elif feed.last_arrival_ns <= since_ns and self._is_old(feed, event):
+        elif progress.last_arrival_ns <= since_ns and self._is_old(progress, event):
             self.since_ns = NEVER
-            for each in self._feeds.values():
+            for each in self._sources.values():
                 silent_ns = since_ns - each.last_arrival_ns
                 was_live = 0 <= silent_ns < self._idle_after_ns and not each.said_bye
                 if was_live and each.state != BEHIND and each.newest_ns != NO_REF:
-                    self._frontier.await_(each, self._until_ns)
+                    self._bounds.await_(each, self._until_ns)
 
-    def _is_old(self, feed: Feed, event: Event) -> bool:
+    def _is_old(self, progress: SourceProgress, event: Event) -> bool:
         """It comes later than its source's events ever do."""
         usual_ns = self._max_wait_ns
-        if feed.warm:
-            usual_ns = max(usual_ns, feed.delays.edge_ns())
+        if progress.warm:
+            usual_ns = max(usual_ns, progress.delays.edge_ns())
         return event.arrival_ns - event.ref_time_ns > usual_ns
 
     def snapshot(self) -> Any:
-        return [self.heard_ns, self.since_ns, self._until_ns, self._frontier.awaited_until_ns]
+        return [self.heard_ns, self.since_ns, self._until_ns, self._bounds.awaited_until_ns]
 
     def restore(self, state: Any) -> None:
-        self.heard_ns, self.since_ns, self._until_ns, self._frontier.awaited_until_ns = state
+        self.heard_ns, self.since_ns, self._until_ns, self._bounds.awaited_until_ns = state

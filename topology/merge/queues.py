@@ -20,7 +20,7 @@ from typing import Final
 
 from topology.merge.bounds import Bound
 from topology.merge.settings import MergeSettings
-from topology.merge.source import Feed
+from topology.merge.source import SourceProgress
 from topology.model.event import Event
 from topology.reorder.settings import size_of
 
@@ -28,7 +28,7 @@ CLEARED: Final = 64
 
 
 class Queues:
-    """Over the feeds of a `Merge`, whose table and list of changed feeds it shares.
+    """Over the sources of a `Merge`, whose table and list of changed sources it shares.
 
     `heads` holds (reference time, source) of each queue's head, and of an event that was the head
     before one was put in front of it; `count` is how many events wait, `bytes` their payload.
@@ -37,8 +37,8 @@ class Queues:
     __slots__ = (
         "_ahead_ns",
         "_dirty",
-        "_feeds",
         "_position",
+        "_sources",
         "bytes",
         "count",
         "heads",
@@ -47,12 +47,16 @@ class Queues:
     )
 
     def __init__(
-        self, feeds: dict[str, Feed], dirty: list[Feed], position: int, config: MergeSettings
+        self,
+        sources: dict[str, SourceProgress],
+        dirty: list[SourceProgress],
+        position: int,
+        config: MergeSettings,
     ) -> None:
         self.max_count = config.max_queued
         self.max_bytes = config.max_queued_bytes
         self._ahead_ns = config.max_wait_ns
-        self._feeds = feeds
+        self._sources = sources
         self._dirty = dirty
         self._position = position
         self.heads: list[Bound] = []
@@ -62,21 +66,21 @@ class Queues:
     def are_full(self) -> bool:
         return self.count > self.max_count or self.bytes > self.max_bytes
 
-    def add(self, feed: Feed, event: Event) -> None:
+    def add(self, progress: SourceProgress, event: Event) -> None:
         """`event` is not below the last one of its source. O(log sources) at worst."""
-        if not feed.queue:
+        if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        feed.queue.append(event)
+        progress.queue.append(event)
         event.held_by = self._position
         self.count += 1
         self.bytes += size_of(event)
 
-    def insert(self, feed: Feed, event: Event) -> None:
+    def insert(self, progress: SourceProgress, event: Event) -> None:
         """`event` goes where its time and number say. O(log sources + queue of its source)."""
-        place = bisect_right(feed.queue, in_sequence(event), key=in_sequence)
+        place = bisect_right(progress.queue, in_sequence(event), key=in_sequence)
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        feed.queue.insert(place, event)
+        progress.queue.insert(place, event)
         event.held_by = self._position
         self.count += 1
         self.bytes += size_of(event)
@@ -88,8 +92,8 @@ class Queues:
         runs: list[list[Event]] = []
         while heads and heads[0] <= limit:
             source = heads[0][1]
-            feed = self._feeds[source]
-            queue = feed.queue
+            progress = self._sources[source]
+            queue = progress.queue
             last_ns = limit_ns if source <= limiting else limit_ns - 1
             run: list[Event] = []
             while queue and queue[0].ref_time_ns <= last_ns:
@@ -102,8 +106,8 @@ class Queues:
             if not run:
                 heappop(heads)  # it left with the one that was put in front of it
                 continue
-            feed.released += len(run)
-            feed.mark(self._dirty)
+            progress.released += len(run)
+            progress.mark(self._dirty)
             runs.append(run)
             if queue:
                 heapreplace(heads, (queue[0].ref_time_ns, source))
@@ -129,11 +133,16 @@ class Queues:
         left = -(-self.count // CLEARED)
         size = self._bytes_of if self.count <= self.max_count else self._count_of
         fullest = sorted(
-            ((size(feed), feed.source) for feed in self._feeds.values() if feed.queue), reverse=True
+            (
+                (size(progress), progress.source)
+                for progress in self._sources.values()
+                if progress.queue
+            ),
+            reverse=True,
         )
         given_up: list[Event] = []
         for _, source in fullest:
-            queue = self._feeds[source].queue
+            queue = self._sources[source].queue
             if left and queue[-1].ref_time_ns - now_ns > self._ahead_ns:
                 last = self._give_up(source, left, now_ns)
                 given_up += last
@@ -151,17 +160,17 @@ class Queues:
             self._mend_heads()
         return given_up, smallest
 
-    def _count_of(self, feed: Feed) -> int:
-        return len(feed.queue)
+    def _count_of(self, progress: SourceProgress) -> int:
+        return len(progress.queue)
 
-    def _bytes_of(self, feed: Feed) -> int:
-        return sum(size_of(event) for event in feed.queue)
+    def _bytes_of(self, progress: SourceProgress) -> int:
+        return sum(size_of(event) for event in progress.queue)
 
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
         """The newest of a source, at most so many, in their order."""
-        feed = self._feeds[source]
-        feed.mark(self._dirty)
-        given_up = [feed.queue.pop() for _ in range(min(most, len(feed.queue)))]
+        progress = self._sources[source]
+        progress.mark(self._dirty)
+        given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
         for event in given_up:
             self._uncount(event, now_ns)
         return given_up[::-1]
@@ -169,13 +178,13 @@ class Queues:
     def _take_smallest(self, now_ns: int) -> Event:
         """The first of all, whoever might still come before it."""
         source = self.heads[0][1]
-        feed = self._feeds[source]
-        event = feed.queue.popleft()
+        progress = self._sources[source]
+        event = progress.queue.popleft()
         self._uncount(event, now_ns)
-        feed.released += 1
-        feed.mark(self._dirty)
-        if feed.queue:
-            heapreplace(self.heads, (feed.queue[0].ref_time_ns, source))
+        progress.released += 1
+        progress.mark(self._dirty)
+        if progress.queue:
+            heapreplace(self.heads, (progress.queue[0].ref_time_ns, source))
         else:
             heappop(self.heads)
         return event
@@ -189,9 +198,9 @@ class Queues:
     def _mend_heads(self) -> None:
         """Each queue's head, and no other."""
         self.heads[:] = [
-            (feed.queue[0].ref_time_ns, source)
-            for source, feed in self._feeds.items()
-            if feed.queue
+            (progress.queue[0].ref_time_ns, source)
+            for source, progress in self._sources.items()
+            if progress.queue
         ]
         heapify(self.heads)
 

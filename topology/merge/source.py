@@ -1,4 +1,4 @@
-"""One source inside MERGE: its queue, how far it has been heard, how late it comes."""
+"""How far one source has come inside MERGE: its queue, what has been heard, how late it comes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Missing:
         return [self.epoch, self.first, self.last, self.before_ns, self.after_ns]
 
 
-class Feed:
+class SourceProgress:
     """`newest_ns` is the newest reference time heard in sequence, `error_ns` the largest
     error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
     `_missing`: how many numbers below it never came."""
@@ -134,7 +134,7 @@ class Feed:
         """It holds events, so it must not be forgotten."""
         return bool(self.queue) or self.blocked
 
-    def mark(self, dirty: list[Feed]) -> None:
+    def mark(self, dirty: list[SourceProgress]) -> None:
         """Its state has changed since the last checkpoint."""
         if not self.dirty:
             self.dirty = True

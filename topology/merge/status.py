@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.merge.bounds import Frontier
+from topology.merge.bounds import SourceBounds
 from topology.merge.passage import Passage
 from topology.merge.queues import Queues
 from topology.merge.source import NO_REF
-from topology.merge.sources import Feeds
+from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.operator import Figures
 
 
-class Standing:
+class MergeStatus:
     """Over the parts of a `Merge`; it changes none of them."""
 
-    __slots__ = ("_frontier", "_known", "_passage", "_queues", "_watermark")
+    __slots__ = ("_bounds", "_known", "_passage", "_queues", "_watermark")
 
     def __init__(
         self,
-        known: Feeds,
-        frontier: Frontier,
+        known: KnownSources,
+        bounds: SourceBounds,
         queues: Queues,
         passage: Passage,
         watermark: Watermark,
     ) -> None:
         self._known = known
-        self._frontier = frontier
+        self._bounds = bounds
         self._queues = queues
         self._passage = passage
         self._watermark = watermark
@@ -35,14 +35,14 @@ class Standing:
     def figures(self, now_ns: int) -> Figures:
         """`watermark_ns` is W by announcement or by the last event, whichever is larger;
         `awaited` are the sources that a pause of the log took away."""
-        frontier = self._frontier
+        bounds = self._bounds
         sources = len(self._known.table)
         figures = {
             "sources": sources,
-            "idle": sources - frontier.live - frontier.behind,
-            "catching_up": frontier.behind,
-            "awaited": len(frontier.awaited),
-            "blocked": frontier.blocked,
+            "idle": sources - bounds.live - bounds.behind,
+            "catching_up": bounds.behind,
+            "awaited": len(bounds.awaited),
+            "blocked": bounds.blocked,
             "queued": self._queues.count,
             "queued_bytes": self._queues.bytes,
             "forgotten": self._known.forgotten,
@@ -59,10 +59,10 @@ class Standing:
         """What waits, for which sources, and until when if they stay silent; and what was late
         here, by cause."""
         heads = self._queues.heads
-        feeds = self._known.table.items()
+        sources = self._known.table.items()
         return {
             "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
-            "wandering": sorted(source for source, feed in feeds if feed.wandered),
+            "wandering": sorted(source for source, progress in sources if progress.wandered),
             "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
-            "waits_for": self._frontier.waits_for(heads[0][0]) if heads else [],
+            "waits_for": self._bounds.waits_for(heads[0][0]) if heads else [],
         }

@@ -25,7 +25,7 @@ Cost: O(sources) per announcement.
 from __future__ import annotations
 
 from topology.merge.bounds import Bound
-from topology.merge.source import NO_REF, OUT, WARM_DELAYS, Feed
+from topology.merge.source import NO_REF, OUT, WARM_DELAYS, SourceProgress
 from topology.model.event import WATERMARK, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
@@ -33,22 +33,26 @@ from topology.model.ramp import ramp
 
 
 class Watermark:
-    """Over the feeds of a `Merge`. `ns` and `complete_ns` never go back."""
+    """Over the sources of a `Merge`. `ns` and `complete_ns` never go back."""
 
     __slots__ = (
         "_correct_for_ns",
-        "_feeds",
         "_pool",
         "_quiet_after_ns",
+        "_sources",
         "complete_ns",
         "lacking",
         "ns",
     )
 
     def __init__(
-        self, feeds: dict[str, Feed], pool: Histogram, quiet_after_ns: int, correct_for_ns: int
+        self,
+        sources: dict[str, SourceProgress],
+        pool: Histogram,
+        quiet_after_ns: int,
+        correct_for_ns: int,
     ) -> None:
-        self._feeds = feeds
+        self._sources = sources
         self._pool = pool
         self._quiet_after_ns = quiet_after_ns
         self._correct_for_ns = correct_for_ns
@@ -61,9 +65,13 @@ class Watermark:
         last. O(sources)."""
         if self.complete_ns < self.ns:
             return False
-        return any(feed.complete_ns < last_ns for feed in self._feeds.values() if not feed.is_over)
+        return any(
+            progress.complete_ns < last_ns
+            for progress in self._sources.values()
+            if not progress.is_over
+        )
 
-    def quiet_beats(
+    def idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
     ) -> tuple[int, int]:
         """Nothing has changed since the last beat. From the beats from the next, every so often, to
@@ -79,7 +87,7 @@ class Watermark:
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
         last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
         for source in self.lacking:
-            over_ns = self._feeds[source].lost_ns + self._correct_for_ns + lag_ns + 1
+            over_ns = self._sources[source].lost_ns + self._correct_for_ns + lag_ns + 1
             over_ns = -(-over_ns // every_ns) * every_ns
             last_ns = min(last_ns, max(first_ns, over_ns - every_ns))
         return min(first_ns, last_ns), last_ns
@@ -90,7 +98,7 @@ class Watermark:
         last_ns: int,
         heads: list[Bound],
         now_ns: int,
-        dirty: list[Feed],
+        dirty: list[SourceProgress],
         beats_ns: tuple[int, int] = (0, 0),
     ) -> Event | None:
         """The control event, if W moved beyond what the last event said, or C moved, or does
@@ -114,23 +122,23 @@ class Watermark:
             ramp(event, since_ns, every_ns, since_complete_ns)
         return event
 
-    def _complete(self, watermark_ns: int, dirty: list[Feed]) -> int:
+    def _complete(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
         return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns, dirty)))
 
-    def note(self, feed: Feed) -> None:
+    def note(self, progress: SourceProgress) -> None:
         """Numbers of the source went missing, or came after all."""
-        if feed.lacks_numbers:
-            self.lacking.add(feed.source)
+        if progress.lacks_numbers:
+            self.lacking.add(progress.source)
         else:
-            self.lacking.discard(feed.source)
+            self.lacking.discard(progress.source)
 
     def _tell_errors(self, event: Event) -> None:
         live_ns = all_ns = 0
-        for feed in self._feeds.values():
-            if feed.error_ns > live_ns and feed.state < OUT:
-                live_ns = feed.error_ns
-            if feed.error_ns > all_ns and not feed.is_over:
-                all_ns = feed.error_ns
+        for progress in self._sources.values():
+            if progress.error_ns > live_ns and progress.state < OUT:
+                live_ns = progress.error_ns
+            if progress.error_ns > all_ns and not progress.is_over:
+                all_ns = progress.error_ns
         event.error_ns, event.error_all_ns = live_ns, max(live_ns, all_ns)
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
@@ -140,7 +148,7 @@ class Watermark:
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
         """As long as nothing is heard: where W stops, and how far it is behind the clock before."""
-        live = [feed.newest_ns for feed in self._feeds.values() if feed.state < OUT]
+        live = [progress.newest_ns for progress in self._sources.values() if progress.state < OUT]
         if live:
             return min([*live, heads[0][0]] if heads else live), 0
         if heads:
@@ -148,14 +156,14 @@ class Watermark:
         usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
         return NEVER, max(usual_ns, self._quiet_after_ns)
 
-    def _completeness(self, watermark_ns: int, dirty: list[Feed]) -> int:
+    def _completeness(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
         expired_ns = watermark_ns - self._correct_for_ns
         known_ns = []
-        for feed in self._feeds.values():
-            if feed.expired(expired_ns):
-                feed.write_off(expired_ns)
-                feed.mark(dirty)
-                self.note(feed)
-            if not feed.is_over:
-                known_ns.append(feed.complete_ns)
+        for progress in self._sources.values():
+            if progress.expired(expired_ns):
+                progress.write_off(expired_ns)
+                progress.mark(dirty)
+                self.note(progress)
+            if not progress.is_over:
+                known_ns.append(progress.complete_ns)
         return min(known_ns, default=watermark_ns)

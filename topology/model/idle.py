@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 
-class Quiet:
+class LongestIdle:
     """`table` maps names to objects with `last_arrival_ns` and `busy()`; a busy entry
     (it holds events) is never given up."""
 

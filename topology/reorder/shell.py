@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
-from topology.model.idle import Quiet
+from topology.model.idle import LongestIdle
 from topology.model.operator import (
     NEVER,
     TURN,
@@ -52,7 +52,7 @@ class Shell(StepByStep, Generic[Buffer]):
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed buffer
         self._due_ns = NEVER  # nothing is to be done before the time goes beyond this
         self._open: list[Buffer] = []
-        self._quiet = Quiet()
+        self._longest_idle = LongestIdle()
         self._dirty: list[Buffer] = []
         self._gone: list[str] = []  # keys of the state
         self.forgotten = 0
@@ -155,7 +155,7 @@ class Shell(StepByStep, Generic[Buffer]):
     def _add(self, event: Event) -> Buffer:
         buffer = self._new(event)
         self._table[event.source] = buffer
-        self._quiet.note(event.source, event.at_ns)
+        self._longest_idle.note(event.source, event.at_ns)
         self._forget(event.source, event.at_ns - self._forget_after_ns)
         while len(self._table) > self._max_sources and self._forget(event.source, NEVER):
             pass
@@ -164,7 +164,7 @@ class Shell(StepByStep, Generic[Buffer]):
     def _forget(self, newcomer: str, before_ns: int) -> bool:
         """Forget the longest idle source that holds nothing, if it was last heard before
         that time; several where some held events when their turn came."""
-        longest = self._quiet.longest(self._table, newcomer, before_ns)
+        longest = self._longest_idle.longest(self._table, newcomer, before_ns)
         if longest is None:
             return False
         buffer = self._table.pop(longest)
@@ -236,7 +236,7 @@ class Shell(StepByStep, Generic[Buffer]):
                 source = key[len(self._key) :]
                 mine = by_source.get(source, [])
                 buffer = self._table[source] = self._restored(source, value, mine)
-                self._quiet.note(source, buffer.last_arrival_ns)
+                self._longest_idle.note(source, buffer.last_arrival_ns)
                 if buffer.is_open:
                     buffer.is_open = False
                     self._await_end_of_instant(buffer)

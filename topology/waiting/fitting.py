@@ -60,7 +60,7 @@ def grid_top(bin_steps: int) -> int:
     return grid_next(bin_steps) - 1
 
 
-class Sample:
+class DelayTables:
     """Counts of one stretch: g, d of the events that kept order, and d of stragglers."""
 
     __slots__ = ("apart", "delays", "events", "span_ns", "straggled", "stragglers")
@@ -81,8 +81,8 @@ class Sample:
         self.events, self.stragglers, self.span_ns, apart, delays, straggled = state
         self.apart, self.delays, self.straggled = dict(apart), dict(delays), dict(straggled)
 
-    def __add__(self, other: Sample) -> Sample:
-        both = Sample()
+    def __add__(self, other: DelayTables) -> DelayTables:
+        both = DelayTables()
         both.events = self.events + other.events
         both.stragglers = self.stragglers + other.stragglers
         both.span_ns = self.span_ns + other.span_ns
@@ -104,10 +104,10 @@ class Fitting:
             raise ValueError(f"step_ns is {step_ns}; it must be at least 1")
         self._period = period
         self._step_ns = step_ns
-        self._now = Sample()
+        self._now = DelayTables()
         self.base_ns: int | None = None
 
-    def add(self, apart_ns: int, delay_ns: int) -> Sample | None:
+    def add(self, apart_ns: int, delay_ns: int) -> DelayTables | None:
         """An event, `apart_ns` >= 0 after the one before; a sample if a model is due."""
         step_ns = self._step_ns
         if self.base_ns is None:
@@ -137,7 +137,7 @@ class Fitting:
         now.stragglers += 1
         now.straggled[delay] = now.straggled.get(delay, 0) + 1
 
-    def _due(self) -> Sample | None:
+    def _due(self) -> DelayTables | None:
         raise NotImplementedError
 
     def snapshot(self) -> Plain:
@@ -150,14 +150,14 @@ class Fitting:
 class Jumping(Fitting):
     __slots__ = ()
 
-    def _due(self) -> Sample | None:
+    def _due(self) -> DelayTables | None:
         if self._now.events < self._period:
             return None
-        full, self._now = self._now, Sample()
+        full, self._now = self._now, DelayTables()
         return full
 
     def clear(self) -> None:
-        self._now = Sample()
+        self._now = DelayTables()
 
     def snapshot(self) -> Plain:
         return [self.base_ns, self._now.snapshot()]
@@ -172,20 +172,20 @@ class Rotating(Fitting):
 
     def __init__(self, period: int, step_ns: int) -> None:
         super().__init__(period, step_ns)
-        self._before = Sample()
+        self._before = DelayTables()
         self._until_due = READY
 
-    def _due(self) -> Sample | None:
+    def _due(self) -> DelayTables | None:
         self._until_due -= 1
         if self._until_due > 0:
             return None
         self._until_due = max(READY, self._period // 8)
         due = self.sample()
         if self._now.events >= self._period // 2:
-            self._before, self._now = self._now, Sample()
+            self._before, self._now = self._now, DelayTables()
         return due
 
-    def sample(self) -> Sample:
+    def sample(self) -> DelayTables:
         """All that counts at present."""
         return self._before + self._now
 

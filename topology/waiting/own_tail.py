@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.waiting.policy import BEFORE_ALL, Standing
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 from topology.waiting.tail import COLD, Allowance, Tails
 
 
-class OwnTail(Standing):
+class OwnTail(FlooredSlack):
     """`delta_ppm`: how many of a million events may be late."""
 
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")

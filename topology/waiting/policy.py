@@ -127,7 +127,7 @@ class SlackPolicy:
         raise NotImplementedError
 
 
-class Standing(SlackPolicy):
+class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
     was when an instant began stands, though an arrival may lower it."""
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from topology.waiting.fitting import EXACT, Counts, Sample, grid_next
+from topology.waiting.fitting import EXACT, Counts, DelayTables, grid_next
 from topology.waiting.miss import ONE, Joint
 
 
@@ -59,7 +59,7 @@ class Posterior:
         "last",
     )
 
-    def __init__(self, sample: Sample, step_ns: int, base_ns: int, pace: Pace | None) -> None:
+    def __init__(self, sample: DelayTables, step_ns: int, base_ns: int, pace: Pace | None) -> None:
         self.base_ns = base_ns
         self._joint = Joint(sample.apart, sample.delays, never=1)
         self._never = sum(sample.delays.values()) + 1

@@ -35,8 +35,8 @@ from topology.waiting.budget import Budget
 from topology.waiting.fitting import (
     READY,
     Counts,
+    DelayTables,
     Rotating,
-    Sample,
     distance_ppm,
     grid_floor,
     grid_next,
@@ -61,7 +61,7 @@ class Modelled:
     def __init__(self, period: int, step_ns: int) -> None:
         self.fitting = Rotating(period, step_ns)
         self.model: Posterior | None = None
-        self._made_of: Sample | None = None
+        self._made_of: DelayTables | None = None
         self.pace: Pace | None = None
         self._step_ns = step_ns
 
@@ -74,7 +74,7 @@ class Modelled:
         """The delays from these tables' own base; see `base_ns`."""
         return self._made_of.delays if self._made_of is not None else {}
 
-    def make(self, sample: Sample, pace: Pace | None) -> None:
+    def make(self, sample: DelayTables, pace: Pace | None) -> None:
         self._made_of = sample
         self.pace = pace
         assert self.fitting.base_ns is not None
@@ -89,12 +89,12 @@ class Modelled:
         fitting, made_of, pace = state
         self.fitting.restore(fitting)
         if made_of is not None:
-            sample = Sample()
+            sample = DelayTables()
             sample.restore(made_of)
             self.make(sample, Pace(*pace) if pace is not None else None)
 
 
-class Feed(Source):
+class ModelledSource(Source):
     """A source with its tables; `lateness_ns` is the largest of this half of the period
     and of the one before."""
 
@@ -150,39 +150,39 @@ class RiskSlack(Weighing):
         self._weigh = weigh
         self._by_event = unit == "event"
         self._pool = Modelled(period, step_ns)
-        self._sources = Sources(lambda: Feed(period, step_ns), idle_ns, max_sources)
+        self._sources = Sources(lambda: ModelledSource(period, step_ns), idle_ns, max_sources)
         self._ordered = True  # no straggler has come yet
 
     # -- what happens ------------------------------------------------------------------------------
 
     def observe(self, event: Event, now_ns: int) -> None:
         sources = self._sources
-        feed = sources.hear(event.source, now_ns)
+        source = sources.hear(event.source, now_ns)
         ts_ns = event.ref_time_ns
-        last_ns = feed.last_ns
+        last_ns = source.last_ns
         if last_ns == BEFORE_ALL:
-            sources.advance(feed, ts_ns)
+            sources.advance(source, ts_ns)
             return
         if not self._ordered:
-            feed.count()
+            source.count()
         several = len(sources.known) > 1
         if ts_ns < last_ns:
             self._ordered = False
-            feed.lateness_ns[0] = max(feed.lateness_ns[0], last_ns - ts_ns)
+            source.lateness_ns[0] = max(source.lateness_ns[0], last_ns - ts_ns)
             self._pool.fitting.straggled(now_ns - ts_ns)
             if several:
-                feed.own.fitting.straggled(now_ns - ts_ns)
+                source.own.fitting.straggled(now_ns - ts_ns)
             return
-        sources.advance(feed, ts_ns)
+        sources.advance(source, ts_ns)
         due = self._pool.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
         if due is not None:
             steps = max(1, due.span_ns // self._step_ns)
             self._pool.make(due, Pace(due.events, steps) if self._weigh else None)
         if several:
-            due = feed.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
+            due = source.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
             if due is not None:
-                feed.own.make(due, self._pool.pace if self._weigh else None)
-                feed.alone = due.events >= READY and self._differs(feed.own)
+                source.own.make(due, self._pool.pace if self._weigh else None)
+                source.alone = due.events >= READY and self._differs(source.own)
 
     def _differs(self, own: Modelled) -> bool:
         pool = self._pool
@@ -226,7 +226,7 @@ class RiskSlack(Weighing):
             return BEFORE_ALL
         if self._ordered:
             return self._sources.least_ns(now_ns) - 1
-        certain = (feed.certain_ns() for feed in self._sources.live(now_ns))
+        certain = (source.certain_ns() for source in self._sources.live(now_ns))
         return min(certain, default=self._sources.newest_ns - 1)
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
@@ -238,32 +238,34 @@ class RiskSlack(Weighing):
             return False
         return self._risk(self._behind(bound_ns, now_ns), bound_ns, now_ns) <= threshold
 
-    def _behind(self, bound_ns: int, now_ns: int) -> list[Feed]:
+    def _behind(self, bound_ns: int, now_ns: int) -> list[ModelledSource]:
         """The live sources that may still bring an event at or below the bound."""
-        return [feed for feed in self._sources.live(now_ns) if feed.certain_ns() < bound_ns]
+        return [source for source in self._sources.live(now_ns) if source.certain_ns() < bound_ns]
 
-    def _model(self, feed: Feed) -> Posterior | None:
-        return feed.own.model if feed.alone else self._pool.model
+    def _model(self, source: ModelledSource) -> Posterior | None:
+        return source.own.model if source.alone else self._pool.model
 
-    def _risk(self, feeds: list[Feed], bound_ns: int, now_ns: int, *, weighed: bool = True) -> int:
+    def _risk(
+        self, sources: list[ModelledSource], bound_ns: int, now_ns: int, *, weighed: bool = True
+    ) -> int:
         step_ns = self._step_ns
         risk = 0
-        for feed in feeds:
-            model = self._model(feed)
+        for source in sources:
+            model = self._model(source)
             if model is None:
                 return ONE
-            last_ns = feed.last_ns
+            last_ns = source.last_ns
             beta = (now_ns - last_ns - model.base_ns) // step_ns
             alpha = -((last_ns - bound_ns) // step_ns)
             one = model.weighed if weighed else model.risk
             risk += one(alpha, grid_floor(beta))
-            if feed.lateness_ns[0] or feed.lateness_ns[1]:
+            if source.lateness_ns[0] or source.lateness_ns[1]:
                 risk += model.stragglers((now_ns - bound_ns - model.base_ns) // step_ns)
         return risk
 
     def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
-        feeds = self._behind(bound_ns, now_ns)
-        return min(ONE, self._risk(feeds, bound_ns, now_ns, weighed=False)) * 1_000_000 // ONE
+        sources = self._behind(bound_ns, now_ns)
+        return min(ONE, self._risk(sources, bound_ns, now_ns, weighed=False)) * 1_000_000 // ONE
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         idle_ns = self._sources.next_idle_ns(now_ns)
@@ -277,40 +279,44 @@ class RiskSlack(Weighing):
         threshold = self.budget.threshold()
         if threshold <= 0 or self._pool.model is None:
             return None
-        feeds = self._behind(bound_ns, now_ns)
-        if len(feeds) == 1 and self._ordered:
-            return self._of_one_ns(feeds[0], bound_ns, now_ns, threshold)
+        sources = self._behind(bound_ns, now_ns)
+        if len(sources) == 1 and self._ordered:
+            return self._of_one_ns(sources[0], bound_ns, now_ns, threshold)
         at_ns = now_ns
         for _ in range(LOOK_AHEAD):
-            change_ns = self._next_change_ns(feeds, bound_ns, at_ns)
+            change_ns = self._next_change_ns(sources, bound_ns, at_ns)
             if change_ns is None:
                 return None
             at_ns = change_ns
-            if at_ns >= until_ns or self._risk(feeds, bound_ns, at_ns) <= threshold:
+            if at_ns >= until_ns or self._risk(sources, bound_ns, at_ns) <= threshold:
                 break
         return at_ns
 
-    def _of_one_ns(self, feed: Feed, bound_ns: int, now_ns: int, threshold: int) -> int | None:
+    def _of_one_ns(
+        self, source: ModelledSource, bound_ns: int, now_ns: int, threshold: int
+    ) -> int | None:
         """As the general case, faster: most streams have one source behind, if any."""
-        model = self._model(feed)
+        model = self._model(source)
         if model is None:
             return None
         step_ns = self._step_ns
-        origin_ns = feed.last_ns + model.base_ns
+        origin_ns = source.last_ns + model.base_ns
         beta = grid_floor((now_ns - origin_ns) // step_ns)
-        first = model.first_beta(-((feed.last_ns - bound_ns) // step_ns), beta, threshold)
+        first = model.first_beta(-((source.last_ns - bound_ns) // step_ns), beta, threshold)
         return None if first is None else origin_ns + first * step_ns
 
-    def _next_change_ns(self, feeds: list[Feed], bound_ns: int, now_ns: int) -> int | None:
+    def _next_change_ns(
+        self, sources: list[ModelledSource], bound_ns: int, now_ns: int
+    ) -> int | None:
         """The next instant at which the risk is another, without an arrival."""
         step_ns = self._step_ns
         next_ns = AFTER_ALL
-        for feed in feeds:
-            model = self._model(feed)
+        for source in sources:
+            model = self._model(source)
             if model is None:
                 continue
-            origins = [feed.last_ns + model.base_ns]
-            if feed.lateness_ns[0] or feed.lateness_ns[1]:
+            origins = [source.last_ns + model.base_ns]
+            if source.lateness_ns[0] or source.lateness_ns[1]:
                 origins.append(bound_ns + model.base_ns)
             for origin_ns in origins:
                 steps = grid_floor((now_ns - origin_ns) // step_ns)
@@ -326,7 +332,7 @@ class RiskSlack(Weighing):
 
     def figures(self) -> Figures:
         known = self._sources.known.values()
-        alone = sum(feed.alone for feed in known)
+        alone = sum(source.alone for source in known)
         return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
 
     # -- state -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 A source counts (is live) until it says bye, or, where `idle_ns` is given, until nothing of
 it has arrived for so long; it counts again once it is heard. At most `max_sources` are
-remembered: the longest quiet one is forgotten, and with it what was known of it.
+remembered: the longest idle one is forgotten, and with it what was known of it.
 
 Cost: O(1) to hear; the smallest newest time O(sources) after the source that had it moved.
 """
@@ -57,8 +57,8 @@ class Sources(Generic[S]):
         source = self.known.get(name)
         if source is None:
             if len(self.known) >= self._max_sources:
-                quiet = min(self.known, key=lambda one: (self.known[one].heard_ns, one))
-                del self.known[quiet]
+                idle = min(self.known, key=lambda one: (self.known[one].heard_ns, one))
+                del self.known[idle]
             source = self.known[name] = self._make()
             self._least_ns = None
         if source.gone:

@@ -36,7 +36,7 @@ from typing import Final
 from topology.model.event import Event
 from topology.model.histogram import PPM, Histogram
 from topology.model.operator import Figures, Plain
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, Standing
+from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, FlooredSlack
 from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 RESERVE: Final = 20
@@ -121,7 +121,7 @@ class Tails:
         self.delays.restore(delays)
 
 
-class Voice(Source):
+class TailSource(Source):
     __slots__ = ("tails",)
 
     def __init__(self, max_wait_ns: int) -> None:
@@ -137,7 +137,7 @@ class Voice(Source):
         self.tails.restore(tails)
 
 
-class TailSlack(Standing):
+class TailSlack(FlooredSlack):
     __slots__ = ("_all", "_allowance", "_max_wait_ns", "_sources")
 
     def __init__(
@@ -152,20 +152,20 @@ class TailSlack(Standing):
         if not 0 <= delta <= 1:
             raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._max_wait_ns = max_wait_ns
-        self._sources = Sources(partial(Voice, max_wait_ns), idle_ns, max_sources)
+        self._sources = Sources(partial(TailSource, max_wait_ns), idle_ns, max_sources)
         self._all = Tails(max_wait_ns)
         self._allowance = Allowance(round(delta * PPM))
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
-        voice = self._sources.hear(event.source, now_ns)
+        source = self._sources.hear(event.source, now_ns)
         delay_ns = now_ns - ts_ns
-        behind_ns = voice.last_ns - ts_ns
-        if behind_ns <= 0 or voice.last_ns == BEFORE_ALL:
-            self._sources.advance(voice, ts_ns)
+        behind_ns = source.last_ns - ts_ns
+        if behind_ns <= 0 or source.last_ns == BEFORE_ALL:
+            self._sources.advance(source, ts_ns)
             behind_ns = 0
         if len(self._sources.known) > 1:
-            voice.tails.add(behind_ns, delay_ns)
+            source.tails.add(behind_ns, delay_ns)
         self._all.add(behind_ns, delay_ns)
         self._allowance.events += 1
 
@@ -183,23 +183,23 @@ class TailSlack(Standing):
     def _raw_ns(self, now_ns: int) -> int:
         q_ppm = self.q_ppm()
         frontier_ns = AFTER_ALL
-        for voice in self._sources.live(now_ns):
-            k_ns, d_ns = self._waits_ns(voice, q_ppm)
-            frontier_ns = min(frontier_ns, max(voice.last_ns - k_ns, now_ns - d_ns))
+        for source in self._sources.live(now_ns):
+            k_ns, d_ns = self._waits_ns(source, q_ppm)
+            frontier_ns = min(frontier_ns, max(source.last_ns - k_ns, now_ns - d_ns))
         return frontier_ns if frontier_ns < AFTER_ALL else self._sources.newest_ns
 
-    def _waits_ns(self, voice: Voice, q_ppm: int) -> tuple[int, int]:
+    def _waits_ns(self, source: TailSource, q_ppm: int) -> tuple[int, int]:
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
-        return (voice.tails if voice.tails.samples >= OWN else self._all).cut(q_ppm)
+        return (source.tails if source.tails.samples >= OWN else self._all).cut(q_ppm)
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
         """When the bound is over by the delays of all sources that hold it back."""
         q_ppm = self.q_ppm()
         due_ns = None
-        for voice in self._sources.live(now_ns):
-            k_ns, d_ns = self._waits_ns(voice, q_ppm)
-            if voice.last_ns - k_ns < bound_ns and (due_ns is None or bound_ns + d_ns > due_ns):
+        for source in self._sources.live(now_ns):
+            k_ns, d_ns = self._waits_ns(source, q_ppm)
+            if source.last_ns - k_ns < bound_ns and (due_ns is None or bound_ns + d_ns > due_ns):
                 due_ns = bound_ns + d_ns
         idle_ns = self._sources.next_idle_ns(now_ns)
         if due_ns is None or (idle_ns is not None and idle_ns < due_ns):

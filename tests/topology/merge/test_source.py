@@ -2,70 +2,70 @@
 
 from __future__ import annotations
 
-from topology.merge.source import MAX_MISSING, NO_REF, Feed
+from topology.merge.source import MAX_MISSING, NO_REF, SourceProgress
 from topology.model.event import Event
 
 
-def feed_of(*seqs: int, epoch: int = 0) -> Feed:
-    feed = Feed("s", 1000)
+def progress_of(*seqs: int, epoch: int = 0) -> SourceProgress:
+    progress = SourceProgress("s", 1000)
     for seq in seqs:
-        hear(feed, seq, epoch)
-    return feed
+        hear(progress, seq, epoch)
+    return progress
 
 
 def event(seq: int, epoch: int = 0) -> Event:
     return Event("default", "s", epoch, seq, seq * 10, seq * 10)
 
 
-def hear(feed: Feed, seq: int, epoch: int = 0) -> None:
-    feed.follow(event(seq, epoch), seq * 10)
-    feed.newest_ns = seq * 10
+def hear(progress: SourceProgress, seq: int, epoch: int = 0) -> None:
+    progress.follow(event(seq, epoch), seq * 10)
+    progress.newest_ns = seq * 10
 
 
 def test_a_source_without_holes_is_complete_up_to_its_newest() -> None:
-    assert feed_of().complete_ns == NO_REF
-    assert feed_of(0, 1, 2).complete_ns == 20
+    assert progress_of().complete_ns == NO_REF
+    assert progress_of(0, 1, 2).complete_ns == 20
 
 
 def test_the_oldest_hole_holds_c_until_all_of_it_has_come() -> None:
-    feed = feed_of(0, 1, 4, 6)
+    progress = progress_of(0, 1, 4, 6)
     for late, complete_ns in ((3, 10), (5, 10), (2, 60)):
-        assert feed.complete_ns == 10
-        feed.fill(event(late))
-        assert feed.complete_ns == complete_ns
+        assert progress.complete_ns == 10
+        progress.fill(event(late))
+        assert progress.complete_ns == complete_ns
 
 
 def test_a_late_event_fills_its_own_hole_only() -> None:
-    feed = feed_of(0, 2, 4)
-    feed.write_off(before_ns=30)  # number 1 is past correcting
-    assert feed.complete_ns == 20
-    feed.fill(event(1))
-    assert feed.complete_ns == 20
-    feed.fill(event(3, epoch=7))
-    assert feed.complete_ns == 20
-    feed.fill(event(3))
-    assert feed.complete_ns == 40
+    progress = progress_of(0, 2, 4)
+    progress.write_off(before_ns=30)  # number 1 is past correcting
+    assert progress.complete_ns == 20
+    progress.fill(event(1))
+    assert progress.complete_ns == 20
+    progress.fill(event(3, epoch=7))
+    assert progress.complete_ns == 20
+    progress.fill(event(3))
+    assert progress.complete_ns == 40
 
 
 def test_a_hole_is_past_correcting_by_the_time_behind_it() -> None:
-    feed = feed_of(0, 2)
-    assert not feed.expired(20)
-    assert feed.expired(21)
+    progress = progress_of(0, 2)
+    assert not progress.expired(20)
+    assert progress.expired(21)
 
 
 def test_at_the_bound_the_newest_holes_are_joined_and_c_says_less() -> None:
-    feed = feed_of(*range(0, 2 * (MAX_MISSING + 3), 2))
+    progress = progress_of(*range(0, 2 * (MAX_MISSING + 3), 2))
     for seq in range(1, 2 * MAX_MISSING + 1, 2):
-        feed.fill(event(seq))
+        progress.fill(event(seq))
     whole_ns = (2 * (MAX_MISSING - 1) + 1) * 10
-    assert feed.complete_ns == whole_ns  # the joined one holds numbers that did come
-    assert Feed("s", 1000).snapshot()[7][2] == []
+    assert progress.complete_ns == whole_ns  # the joined one holds numbers that did come
+    assert SourceProgress("s", 1000).snapshot()[7][2] == []
 
 
 def test_missing_numbers_outlive_a_restore() -> None:
-    feed = feed_of(0, 3)
-    again = Feed("s", 1000)
-    again.restore(feed.snapshot())
+    progress = progress_of(0, 3)
+    again = SourceProgress("s", 1000)
+    again.restore(progress.snapshot())
     assert again.complete_ns == 0
     again.fill(event(1))
     again.fill(event(2))

@@ -14,7 +14,7 @@ from topology.reorder.time_buffer import ReorderByTime
 from topology.waiting.budget import Budget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import (
-    Sample,
+    DelayTables,
     distance_ppm,
     grid_ceil,
     grid_floor,
@@ -162,7 +162,7 @@ def test_the_joint_probability_of_a_next_event() -> None:
 
 def test_the_posterior_knows_that_nothing_has_come() -> None:
     """One third at 2 and nothing at 3, but for what one in five counts as "never"."""
-    sample = Sample()
+    sample = DelayTables()
     sample.apart, sample.delays = {1: 1_000, 3: 1_000}, {1: 1_000, 2: 1_000}
     posterior = Posterior(sample, 1, 0, None)
     assert posterior.risk(2, 2) / ONE == pytest.approx(1 / 3, abs=0.002)
@@ -171,7 +171,7 @@ def test_the_posterior_knows_that_nothing_has_come() -> None:
 
 
 def test_stragglers_are_expected_for_as_long_as_they_take() -> None:
-    sample = Sample()
+    sample = DelayTables()
     sample.apart, sample.delays, sample.span_ns = {1: 100}, {1: 100}, 100
     sample.straggled = {4: 2, 10: 1}
     posterior = Posterior(sample, 1, 0, None)

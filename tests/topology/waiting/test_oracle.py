@@ -18,7 +18,7 @@ from topology.model.event import Event
 from topology.reorder.time_buffer import ReorderByTime
 from topology.waiting.budget import Budget
 from topology.waiting.driver import Closing, WindowDriver
-from topology.waiting.fitting import Counts, Jumping, Rotating, Sample
+from topology.waiting.fitting import Counts, DelayTables, Jumping, Rotating
 from topology.waiting.miss import ONE, Joint, Polyline, share
 from topology.waiting.posterior import Pace, Posterior
 from topology.waiting.published.event_driven import EventDriven
@@ -58,7 +58,7 @@ def by_pairs(apart: Counts, delays: Counts, alpha: int, beta: int) -> int:
 
 @every_seed
 def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
-    sample = Sample()
+    sample = DelayTables()
     sample.apart, sample.delays = tables(seed)
     plain = Posterior(sample, 1, 0, None)
     pace = Pace(sum(sample.apart.values()), 50)

@@ -12,15 +12,15 @@ from __future__ import annotations
 from heapq import heappop, heapreplace
 from typing import Any, ClassVar
 
-from topology.merge.bounds import NO_BOUND, Bound, Frontier
-from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, Feed
+from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
+from topology.merge.source import AWAITED, BEHIND, KEYED, OUT, SourceProgress
 from topology.model.operator import NEVER
 from topology.reorder.published.smoothed import Smoothed
 
 OLD_WEIGHT_PPM = 600_000
 
 
-class PacedFeed(Feed):
+class PacedProgress(SourceProgress):
     """A source whose pace is measured."""
 
     __slots__ = ("_pace", "_spoke_ns", "empty_since_ns")
@@ -61,62 +61,63 @@ class PacedFeed(Feed):
             self._pace.restore(pace)
 
 
-class PacedFrontier(Frontier):
-    """The newest key of the live source that is furthest behind; all its feeds are `PacedFeed`s."""
+class PacedBounds(SourceBounds):
+    """The newest key of the live source that is furthest behind. Each is a `PacedProgress`."""
 
     sees_all: ClassVar[bool] = True
     bridges_pauses: ClassVar[bool] = False
 
-    def new_feed(self, source: str, miss_ppm: int) -> Feed:
-        return PacedFeed(source, miss_ppm)
+    def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
+        return PacedProgress(source, miss_ppm)
 
-    def hear(self, feed: Feed, at_ns: int) -> None:
-        super().hear(feed, at_ns)
-        assert isinstance(feed, PacedFeed)
-        feed.pace(at_ns)
+    def hear(self, progress: SourceProgress, at_ns: int) -> None:
+        super().hear(progress, at_ns)
+        assert isinstance(progress, PacedProgress)
+        progress.pace(at_ns)
 
-    def fall_behind(self, feed: Feed, delay_ns: int) -> None:
-        self.leave(feed, BEHIND)
+    def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
+        self.leave(progress, BEHIND)
 
     def limit(self, now_ns: int) -> Bound:
         self._give_up_empty(now_ns)
         keyed = self._keyed
         while keyed:
             ref_ns, source = keyed[0]
-            feed = self._feeds.get(source)
-            if feed is None or (feed.state != KEYED and feed.state != AWAITED):
+            progress = self._sources.get(source)
+            if progress is None or (progress.state != KEYED and progress.state != AWAITED):
                 heappop(keyed)
-                if feed is not None:
-                    feed.in_keyed = False
-            elif feed.newest_ns > ref_ns:
-                heapreplace(keyed, (feed.newest_ns, source))
+                if progress is not None:
+                    progress.in_keyed = False
+            elif progress.newest_ns > ref_ns:
+                heapreplace(keyed, (progress.newest_ns, source))
             else:
                 return keyed[0]
         return NO_BOUND
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
         return min(
-            (feed.given_up_ns(self._max_wait_ns) for feed in self._waited_for()), default=NEVER
+            (progress.given_up_ns(self._max_wait_ns) for progress in self._waited_for()),
+            default=NEVER,
         )
 
     def _give_up_empty(self, now_ns: int) -> None:
-        for feed in self._feeds.values():
-            assert isinstance(feed, PacedFeed)
-            since_ns = feed.empty_since_ns
-            if feed.queue or feed.state >= OUT:
+        for progress in self._sources.values():
+            assert isinstance(progress, PacedProgress)
+            since_ns = progress.empty_since_ns
+            if progress.queue or progress.state >= OUT:
                 since_ns = NEVER
             elif since_ns == NEVER:
                 since_ns = now_ns
-            if since_ns != feed.empty_since_ns:
-                feed.empty_since_ns = since_ns
-                feed.mark(self._dirty)
-            if not feed.blocked and feed.given_up_ns(self._max_wait_ns) <= now_ns:
-                self.leave(feed, OUT)
+            if since_ns != progress.empty_since_ns:
+                progress.empty_since_ns = since_ns
+                progress.mark(self._dirty)
+            if not progress.blocked and progress.given_up_ns(self._max_wait_ns) <= now_ns:
+                self.leave(progress, OUT)
 
-    def _waited_for(self) -> list[PacedFeed]:
+    def _waited_for(self) -> list[PacedProgress]:
         """None of their events waits behind a hole."""
         return [
-            feed
-            for feed in self._feeds.values()
-            if isinstance(feed, PacedFeed) and not feed.blocked and feed.state < OUT
+            progress
+            for progress in self._sources.values()
+            if isinstance(progress, PacedProgress) and not progress.blocked and progress.state < OUT
         ]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Plain
-from topology.waiting.policy import BEFORE_ALL, Standing
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 
-class EventDriven(Standing):
+class EventDriven(FlooredSlack):
     """Cost O(1) an event, O(sources) when the last of them moves."""
 
     __slots__ = ("_sources",)

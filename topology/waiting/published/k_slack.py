@@ -23,13 +23,13 @@ from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.waiting.policy import BEFORE_ALL, Standing, refuse_below
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack, refuse_below
 
 ARRIVAL: Final = "arrival"
 Measure = Literal["next_tick", "arrival"]
 
 
-class ClockedSlack(Standing):
+class ClockedSlack(FlooredSlack):
     """Frontier = clock - slack; what the slack is, the strategies say."""
 
     __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns", "_type")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Plain
-from topology.waiting.policy import BEFORE_ALL, Standing
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 
 
-class AverageDelay(Standing):
+class AverageDelay(FlooredSlack):
     """Cost O(1) an event; three numbers."""
 
     __slots__ = ("_events", "_newest_ns", "_sum_ns")
