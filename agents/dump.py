@@ -17,6 +17,8 @@ says why. `ts` is in the unit of the header, as a replay with the same topology 
 no whole number of it is written as RFC 3339.
 
 Memory: one fetch of each partition.
+
+Proved by: tests/cli/test_units.py, tests/end_to_end/test_same_answer.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@
 Off it goes loudly: whatever cannot be retried within its bound ends the process with an
 exception, and the supervisor (or Kubernetes) starts a fresh one, which restores. A
 worker that makes no progress while there is lag reports not ready, then stops.
+
+Proved by: tests/end_to_end/test_start.py, tests/end_to_end/test_worker.py
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ supervisor was awake counts.
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
 `/metrics` with the families of all, `/explain` with what all hold.
+
+Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
 
 from __future__ import annotations

@@ -128,6 +128,19 @@ def test_every_test_file_says_which_kind_it_is() -> None:
     assert unsaid == []
 
 
+def test_what_proves_a_module_is_there() -> None:
+    proved = {name: proofs(name) for name in files() if name.endswith(".py")}
+    gone = [f"{name}: {each}" for name in proved for each in proved[name] if each not in files()]
+    assert any(proved.values())
+    assert gone == []
+
+
+def proofs(name: str) -> list[str]:
+    """The tests that a module's docstring names."""
+    said = re.search(r"^Proved by:((?:.|\n.)*)", docstring(name), re.MULTILINE)
+    return said[1].replace(",", " ").split() if said else []
+
+
 def docstring(name: str) -> str:
     return ast.get_docstring(ast.parse(read(name))) or ""
 

@@ -8,6 +8,8 @@ transaction), its data folder, and its log of everything.
 `run` is the whole life in a loop of the caller's: it starts the application, waits for the
 stop or a failure, lets the handler finish its partitions, leaves the group, and raises
 what went wrong. It installs no signal handlers. Each step has a bound.
+
+Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The brokers: what they are, which topics they have, and plain readers of them."""
+"""The brokers: what they are, which topics they have, and plain readers of them.
+
+Proved by: tests/agents/kafka/test_brokers.py, tests/agents/kafka/test_security.py
+"""
 
 from __future__ import annotations
 

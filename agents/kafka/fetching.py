@@ -4,6 +4,8 @@ The Kafka client lives in a thread of its own with its own loop, so heartbeats g
 the main loop computes. Two things differ from Faust's own thread: every setting of the
 client is stated here (Faust fixes some, such as a fetch that waits 1.5 s), and a poll
 answers with the records and, seen in the same instant, how each partition stood.
+
+Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A changelog has a partition for each of its input's, so a stage whose input has 
 read the new ones until its changelog has grown too. Nothing else is grown: a stream lies in
 the partition of a derived topic that its name and the number of partitions say, so more of
 them would part it from its state.
+
+Proved by: tests/end_to_end/test_growth.py
 """
 
 from __future__ import annotations

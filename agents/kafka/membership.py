@@ -12,6 +12,8 @@ and no other member hears of it. Two things the Kafka client does not do of its 
 * **Leaving.** A client with a name never leaves, and its partitions would stand for a
   session after each graceful stop. `leave` before the stop: they go to others at once, and
   a worker that comes back gets its share like any other.
+
+Proved by: tests/agents/kafka/test_membership.py, tests/end_to_end/test_instance.py
 """
 
 from __future__ import annotations

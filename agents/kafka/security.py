@@ -19,6 +19,8 @@ others on the machine can read; and nothing here tells one.
 
 All of it is checked at the start: a file that is not there, a certificate that does not
 belong to its key, a name that no client knows.
+
+Proved by: tests/agents/kafka/test_security.py, tests/end_to_end/test_security.py
 """
 
 from __future__ import annotations

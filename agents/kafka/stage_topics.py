@@ -1,6 +1,8 @@
 """Which topics a stage reads, and what its changelog is called: the topology's word alone.
 
 Nothing of Kafka is imported here, so that a topology can be looked at quickly.
+
+Proved by: tests/agents/state/test_changelog.py, tests/agents/stage/test_arrangement.py
 """
 
 from __future__ import annotations

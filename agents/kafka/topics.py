@@ -2,6 +2,8 @@
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
 declaration is reported. When it returns, every topic has its leaders.
+
+Proved by: tests/cli/test_topics.py, tests/end_to_end/test_start.py
 """
 
 from __future__ import annotations

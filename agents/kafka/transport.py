@@ -37,6 +37,8 @@ that fail and aiokafka swallows what its listeners raise, so all that is ours ru
 `Failure`, which `agents.kafka.application.run` watches.
 
 Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
+
+Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Settled once at the start, from the topology and from how many partitions the topics
 have; the same value for every partition the process owns.
+
+Proved by: tests/agents/stage/test_arrangement.py
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ reading, and two runs over one log may differ. The embedded broker stamps nothin
 who send to it are on this machine and under one clock: there the stamp that a producer's client
 gives a record as it is sent stands for arrival, as long as it can be one, not ahead and not older
 than `OLDEST_STAMP_NS`.
+
+Proved by: tests/agents/stage/test_arrival.py
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ the others wait.
 The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so
 that a restart need not read the topic from its beginning. A record that is no word about a
 clock is counted and logged, never more.
+
+Proved by: tests/agents/stage/test_clock_feed.py, tests/end_to_end/test_clocks.py
 """
 
 from __future__ import annotations

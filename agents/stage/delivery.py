@@ -16,6 +16,9 @@ partition is that of the batches, and `commit` returns only when the brokers hav
 commit has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that
 fails, in whatever way, leaves the producer unusable and the state of the partition in doubt:
 the owner drops both and restores.
+
+Proved by: tests/end_to_end/test_fencing.py, tests/end_to_end/test_exactly_once.py,
+tests/agents/stage/test_partition.py
 """
 
 from __future__ import annotations

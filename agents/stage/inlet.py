@@ -5,6 +5,8 @@ place in the sequence, so that it leaves no hole.
 
 A record above `topics.max_record` is dead, as what is written on must fit into topics of
 known bounds. Key, value and headers count together, with the most that their framing takes.
+
+Proved by: tests/agents/stage/test_inlet.py, tests/end_to_end/test_bad_input.py
 """
 
 from __future__ import annotations

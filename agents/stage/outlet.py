@@ -6,6 +6,8 @@ one of them. Side topics: `gaps` and `dead` hold JSON of
 the kinds in INTERFACE.md, `late` the record itself with a header `reason`. A late event
 that the policy drops is counted only; one that may be a copy goes to `late` under every
 policy.
+
+Proved by: tests/agents/stage/test_outlet.py
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ checkpoint at most, one poll's worth apart; then the partition waits for the one
 way. A cut costs by what changed, a few records of each of very many sources the most: after
 one that kept the loop for long, fewer records wait for the next
 (agents.stage.cutting).
+
+Proved by: tests/agents/stage/test_partition.py, tests/end_to_end/test_exactly_once.py
 """
 
 from __future__ import annotations

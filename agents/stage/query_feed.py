@@ -17,6 +17,8 @@ nothing. One that is removed retracts nothing.
 
 Bounds: `MAX_QUERIES` at a time, more are refused; `MAX_BYTES` of a record; `MAX_SET_ASIDE` names
 that are set aside, beyond these only the number is known; `MAX_AT_ONCE` records before any is read.
+
+Proved by: tests/agents/stage/test_query_feed.py, tests/end_to_end/test_queries.py
 """
 
 from __future__ import annotations

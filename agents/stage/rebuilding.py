@@ -6,6 +6,8 @@ its turn: the process answers, and `tell` says how far it is. Every `LOG_EVERY_S
 so too.
 
 Cost: some 20 us per held event, of which the loop is not kept for longer than a step.
+
+Proved by: tests/agents/stage/test_rebuilding.py
 """
 
 from __future__ import annotations

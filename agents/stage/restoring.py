@@ -12,6 +12,8 @@ these two do not make a whole, the changelog alone. Before it is believed:
   second time, so it is refused. Where neither knows of any work, it is a first start. A group that
   has been forgotten changes nothing: the state says where reading goes on.
 * Its format, arrangement and input have to be those of today.
+
+Proved by: tests/agents/stage/test_restoring.py, tests/end_to_end/test_lost_changelogs.py
 """
 
 from __future__ import annotations

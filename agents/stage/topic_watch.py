@@ -20,6 +20,8 @@ A fault counts when two looks in a row have seen it, for a broker that has just 
 may not know its topics yet. Each is logged once, and its end too. A changelog may
 grow: it is then ready for a restart. The embedded broker makes any topic that it is asked
 about, and is not asked.
+
+Proved by: tests/agents/stage/test_topic_watch.py, tests/end_to_end/test_standstill.py
 """
 
 from __future__ import annotations

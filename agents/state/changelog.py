@@ -14,6 +14,8 @@ msgpack, a tombstone where a key is gone:
 (agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
 however it was lost: the topic made anew while a worker runs, its beginning or its end gone, an
 older copy of it.
+
+Proved by: tests/agents/state/test_changelog.py, tests/end_to_end/test_lost_changelogs.py
 """
 
 from __future__ import annotations

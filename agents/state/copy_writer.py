@@ -8,6 +8,8 @@ slow; a store that hangs holds up nobody.
 While a write is under way at most `MAX_WAITING_BYTES` wait for the next. Beyond that the copy is
 left where it stands, until the partition is opened again: an older copy is as sound as any, and
 the changelog has the rest.
+
+Proved by: tests/agents/state/test_copy_writer.py
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ the records noted; no deadline fires, nothing is sampled or counted.
 An event that waits behind REORDER's stamp (in the merge of a fused stage) is noted with
 what was found out about it, so it is never stamped twice. An event held longer than
 `spill_after` is written whole, once, so that the input may forget it.
+
+Proved by: tests/agents/state/test_held.py
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ damaged: it is put aside, logged with its place, counted, and made anew from the
 
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
 one waits for the other.
+
+Proved by: tests/agents/state/test_local_copy.py, tests/end_to_end/test_state_faults.py
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ Reading only. It runs in the caller's event loop, so that it cannot say a worker
 alive whose loop hangs: it does not answer then. Without an address it takes a free port
 of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
 choice. A callable that fails gives 500 with its error's text, and a line in the log.
+
+Proved by: tests/agents/watch/test_http.py, tests/end_to_end/test_worker.py
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ event that comes late and is passed on counts as late, not as emitted.
 
 Counters live as long as the worker; the gauges of a partition go with it (`forget`),
 for the new owner has them from then on.
+
+Proved by: tests/agents/watch/test_metrics.py
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ A figure `<operator>_<name>` of a chain (topology.model.operator, `figures`) is 
 
 Labels are stage, stream and partition. Streams beyond those that stand for themselves are
 taken together: their counts summed, their times left out.
+
+Proved by: tests/agents/watch/test_operator_metrics.py
 """
 
 from __future__ import annotations

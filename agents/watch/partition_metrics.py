@@ -1,4 +1,7 @@
-"""What one partition of a stage adds to the worker's metrics."""
+"""What one partition of a stage adds to the worker's metrics.
+
+Proved by: tests/agents/watch/test_metrics.py, tests/agents/watch/test_operator_metrics.py
+"""
 
 from __future__ import annotations
 

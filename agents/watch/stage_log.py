@@ -8,6 +8,8 @@
 The figures are those of `/metrics`, as differences over the minute. A state that lasts for
 less than two looks, which are a second apart, is not logged: a rebalance passes through "not
 ready" each time. Each line bears its values as `fields` too, for a log in JSON.
+
+Proved by: tests/agents/watch/test_stage_log.py
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ held is a duplicate that says something else. Both are counted
 (`inorder_records_late_total{reason="old_epoch"}`, `inorder_records_conflict_total`), and told
 here: at once, then at most every TOLD_EVERY_S, with how many there were and the first of them.
 A few after a restart are stragglers of the former life; if they go on there are two.
+
+Proved by: tests/agents/watch/test_two_producers.py
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ clock; where it goes back no time has passed. Memory and cost: O(partitions assi
 `unready_after_ns` lies above the time-out of a transaction (10 s): the open one of a
 dead worker holds up its readers for that long, and this is no fault of theirs. Their
 broker answers them meanwhile.
+
+Proved by: tests/agents/watch/test_watchdog.py, tests/end_to_end/test_standstill.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A copy that lives as long as its object: every restart reads the whole changelog.
 
 For tests, the demo, and small states. Cost: a dict.
+
+Proved by: tests/agents/state/test_store_laws.py, tests/agents/state/test_local_copy.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""From the topology file's `state: rocksdb | redis | memory` to a copy."""
+"""From the topology file's `state: rocksdb | redis | memory` to a copy.
+
+Proved by: tests/agents/state/test_store_laws.py, tests/agents/state/test_local_copy.py
+"""
 
 from __future__ import annotations
 

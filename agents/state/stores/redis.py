@@ -21,6 +21,8 @@ of one changelog.
 
 `items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
 the blocking one; call from a thread.
+
+Proved by: tests/agents/state/test_redis_store.py, tests/agents/state/test_store_laws.py
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ is an error: there the copy may be fine.
 Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
 `cache_bytes` and what `max_open_files` and one page of `items` need; see
 `RocksdbLimits`. Cost of `apply`: O(changes).
+
+Proved by: tests/agents/state/test_rocksdb_store.py, tests/agents/state/test_store_laws.py
 """
 
 from __future__ import annotations

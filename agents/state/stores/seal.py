@@ -10,6 +10,8 @@ A change takes the old value's digest out of the sum, so those of all entries ar
 162 bytes for each key. Reading the old value from the store instead takes as long as writing
 the new one (2.6 against 3 us; a digest takes 1 to 2.5). Memory of the state itself is ten
 times as much.
+
+Proved by: tests/agents/state/test_local_copy.py, tests/agents/stage/test_restoring.py
 """
 
 from __future__ import annotations
