@@ -12,6 +12,8 @@ All times are `int` nanoseconds since the Unix epoch:
                  then the instant at which the operator before let it go.
 * `ref_time_ns`  `ts_ns` corrected by the offset of the source's clock; the true
                  time lies in [ref_time_ns - error_ns, ref_time_ns + error_ns].
+
+Proved by: tests/topology/wire/test_header_reader.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

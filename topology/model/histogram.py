@@ -8,6 +8,8 @@ in use, at most 480.
 
 Used for the fill times of holes (reorder_drift_merge.md 1.3) and for the delays of
 events (3.2).
+
+Proved by: tests/topology/model/test_histogram.py
 """
 
 from __future__ import annotations

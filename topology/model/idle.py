@@ -4,6 +4,8 @@ A heap with one note per entry, (last heard or earlier, name). A note that is ou
 date is put right only when it comes up, so hearing from an entry costs nothing here
 and finding the longest idle one is O(log n) amortised. The answer depends on the
 entries alone, not on when the notes were made.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How long windows and intervals may be, and in how many windows an event may lie."""
+"""How long windows and intervals may be, and in how many windows an event may lie.
+
+Proved by: tests/topology/config/test_problem.py
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,9 @@ change nothing; snapshot and restore at any point change nothing; `on_time` befo
 the deadline does nothing; in = released + reported + held; applying all `changes()`
 gives `snapshot()`; state stays within its bound; replaying a stretch of input
 already seen gives only duplicates and late events.
+
+Proved by: tests/laws/test_laws.py, tests/laws/test_figures.py,
+tests/topology/flow/test_new_operator.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Every input ends as exactly one of: emitted, late, duplicate, dead, or still held.
 Answers are values; nothing that data can do raises an exception or is dropped
 in silence.
+
+Proved by: tests/laws/test_laws.py, tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations

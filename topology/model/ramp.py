@@ -15,6 +15,8 @@ which something is to be decided. Beats between them change nothing, so that the
 A record on a topic is a watermark of one beat: how many are written there is nobody's business.
 
 Cost: O(log beats) questions for each beat at which something is decided.
+
+Proved by: tests/laws/test_laws.py, tests/end_to_end/test_bounded.py
 """
 
 from __future__ import annotations

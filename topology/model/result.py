@@ -6,6 +6,9 @@ revisions count from 0 without a hole: `emit` shows it, or shows it again after 
 `update` replaces it. A reader that keeps the highest revision of each id holds the latest truth.
 `final`: no further revision will come. Where the query asks for it, a result shown before it was
 final is updated once more, with the same content and `final` set.
+
+Proved by: tests/topology/window/test_examples.py, tests/topology/join/test_examples.py,
+tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations

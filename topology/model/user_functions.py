@@ -8,6 +8,8 @@
 Whoever reads the file loads it (`cli.user_functions.load`): nothing here imports what a user wrote.
 A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
 aggregate.
+
+Proved by: tests/cli/test_replay.py, tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations
