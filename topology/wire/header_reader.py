@@ -35,6 +35,9 @@ matter.
 faults are `stamp_missing` and `stamp_unreadable`.
 
 Cost: one pass; a record without fault is read without looking at it twice.
+
+Proved by: tests/topology/wire/test_header_reader.py,
+tests/topology/wire/test_header_reader_by_time.py
 """
 
 from __future__ import annotations

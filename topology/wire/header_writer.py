@@ -25,6 +25,8 @@ E of all sources as `errAll`. A producer's `heartbeat` and `bye` are stamped as 
 
 The record's Kafka timestamp is carried over from input to `events.sequenced` (it
 stands for `ts` where no header does), and is the reference time on `events.ordered`.
+
+Proved by: tests/topology/wire/test_header_reader.py, tests/agents/stage/test_outlet.py
 """
 
 from __future__ import annotations

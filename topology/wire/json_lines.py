@@ -4,6 +4,8 @@ Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `join`, `o
 the documented order, what is beyond them behind. Null stands for what is unknown, also for an
 epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
 a replay; readers of Kafka have none and add topic, partition and offset instead.
+
+Proved by: tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations
