@@ -1,4 +1,7 @@
-"""What one section of the topology file says must fit what others say."""
+"""What one section of the topology file says must fit what others say.
+
+Proved by: tests/topology/config/test_problem.py, tests/topology/config/test_join.py
+"""
 
 from __future__ import annotations
 

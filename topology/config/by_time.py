@@ -1,6 +1,8 @@
 """Which keys of `reorder` speak of `rule: time`, and which of the other rules.
 
 A key that the rule does not look at is refused: whoever wrote it believes that it counts.
+
+Proved by: tests/topology/config/test_by_time.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a topology file says, section by section: streams, stages, topics, how the stages run."""
+"""What a topology file says, section by section: streams, stages, topics, how the stages run.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 `interval 2s` (within 2 s of each other), `interval -1s to 2s` (how long after the first),
 `tumbling 10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin
 with a side, `shot.payload.speed`.
+
+Proved by: tests/topology/config/test_join.py
 """
 
 from __future__ import annotations

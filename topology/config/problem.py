@@ -4,6 +4,8 @@ A check inside one section knows neither the path of its section nor the line it
 stands in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
 `topology.config.reading` adds path and line and raises one `TopologyError`
 that holds every problem found.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

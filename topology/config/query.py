@@ -4,6 +4,8 @@ Windows: `tumbling 10s`, `sliding 10s every 2s`, `session 5s`, `count 100`.
 Paths: `payload`, or `payload.a.b`. Aggregates: see `topology.window.aggregates.built_in`.
 Joins: see `join`. A pattern is a query of `topology.pattern`, whose errors are told with line and
 column of its own text.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

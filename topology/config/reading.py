@@ -1,4 +1,7 @@
-"""From text or a mapping to a `Topology`, or to every problem at once."""
+"""From text or a mapping to a `Topology`, or to every problem at once.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
+"""
 
 from __future__ import annotations
 

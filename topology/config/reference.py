@@ -3,6 +3,8 @@
 All three are made from the types of the description (`Topology` and its sections) and their words
 (`words`), so none can say what the reader of the file does not do. Defaults are spelled as a file
 spells them, by the unit that the name in Python ends in.
+
+Proved by: tests/topology/config/test_reference.py
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ Beside what it reads each spelling says its JSON schema, for editors (`inorder c
 A duration or size in the file has its unit, always: a bare number is refused,
 even 0. In code the Python name takes the number as it is. Decimals are allowed
 where they give a whole number of the unit in Python; nothing is rounded.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

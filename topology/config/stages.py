@@ -7,6 +7,8 @@ most once, `reorder` and `merge` always; a cut may lie between any two. `+` join
 operators into one stage, and this spelling is the stage's name. An operator that lets
 events pass, as `reorder` and `merge` do, stands in one stage with the last of these
 before it or the first behind it: no other stage writes events.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Names and defaults are those of reorder_drift_merge.md section 8. A field's name
 in the file is its alias (`max_wait`), its Python name carries the unit
 (`max_wait_ns`); either may be used in code.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The whole topology: what a file says, where its sections agree."""
+"""The whole topology: what a file says, where its sections agree.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 By section and key as the file spells it. A test holds that every key has its words and that none
 is left over; the full meaning is with the operator (docs/operators).
+
+Proved by: tests/topology/config/test_reference.py
 """
 
 from __future__ import annotations

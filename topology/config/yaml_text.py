@@ -3,6 +3,8 @@
 A key that stands twice in one mapping is a problem: YAML would let the last one
 win in silence. Bounds: `MAX_CHARS` of text; nesting by the parser's own depth.
 Aliases are shared values, visited once, so a text cannot unfold to more than it is.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
