@@ -14,6 +14,8 @@ counts as arriving now, and it is waited for again once it has caught up.
 
 Cost: O(log lanes) per record, O(lanes) for one that moves the frontier; memory: the
 waiting records.
+
+Proved by: tests/laws/test_order.py, tests/laws/test_laws.py, tests/simulation/test_simulation.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How each operator is made from the topology file: one function for each."""
+"""How each operator is made from the topology file: one function for each.
+
+Proved by: tests/topology/flow/test_new_operator.py, tests/topology/config/test_join.py
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 What one operator lets go is the batch of the next, at the time up to which the first
 has spoken. Outcomes stand in the order of their instant, then of the chain. What leaves a node
 also goes into its edges, to nodes that have several inputs (`topology.flow.graph`).
+
+Proved by: tests/topology/flow/test_graph.py, tests/laws/test_figures.py
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ goes nowhere: it finds results.
 State, held events, deadlines and figures are asked of all nodes alike. A held event goes back to
 the node at its place on the way of its stream, or else to the next behind: in states of older
 versions places did not count operators that a stream has no work for, and joins stood behind all.
+
+Proved by: tests/topology/flow/test_graph.py, tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ keys of the state begin:
     \\n<stream>\\n            a node where several streams meet, by the first of them
 
 No name of a stream is empty, and none holds a line feed.
+
+Proved by: tests/topology/flow/test_graph.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The order of the chain is that of `topology.config.stages.CHAIN`; a row here says how an
 operator is made and what its figures mean. CLOCK has a row, but no name in the topology file: it
 comes with REORDER.
+
+Proved by: tests/topology/flow/test_new_operator.py
 """
 
 from __future__ import annotations

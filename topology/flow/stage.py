@@ -12,6 +12,9 @@ reason `unknown_stream`.
 Outcomes stand in the order of their instant. What different streams say at one instant
 has no order among them, nor have reports of different operators: which comes first may
 depend on how the input was cut. Within a stream the events' order is always the same.
+
+Proved by: tests/simulation/test_simulation.py, tests/topology/join/test_stage.py,
+tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations
