@@ -1,4 +1,7 @@
-"""What REORDER knows of each source, whichever way it puts its events in order."""
+"""What REORDER knows of each source, whichever way it puts its events in order.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
+"""
 
 from __future__ import annotations
 

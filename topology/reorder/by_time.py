@@ -29,6 +29,9 @@ the source that is fullest by that bound lets go of the first eighth of what it 
 
 Cost: O(log held) an event, and what the strategy costs; O(sources) when the bound in all is
 reached. Memory: held events, about 5 kB per source in order, up to 14 kB where its times scatter.
+
+Proved by: tests/topology/reorder/test_by_time.py, tests/oracle/test_oracle_by_time.py,
+tests/end_to_end/test_by_time.py
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ Decided here, where the specification is silent:
   it is late, reason `old_epoch`.
 * Numbers below 0 do not leave: a source whose first events come from both sides of a
   wrap is counted from one cycle up. After the start such a number is before the start.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_small_counters.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ There are two bounds, on events and on their payload; a source is full by the on
 and where two are equally full the first by name gives way. A heap of how full each is exists only
 near the bounds: an entry is pushed whenever a source has grown, and one that no longer tells the
 truth is put right when it comes up. Cost: O(log sources) for each source that makes room.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ Look-up is O(log ranges), adding O(1), taking one out O(ranges) at worst.
 
 The state is kept in pages of `PAGE` numbers, and only pages that changed are written: a
 source that loses much and remembers it for an hour must not write it all ten times a second.
+
+Proved by: tests/topology/reorder/test_lost.py, tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations

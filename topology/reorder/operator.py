@@ -18,6 +18,9 @@ is declared, reason `overflow`. The table of sources grows past `max_sources` on
 
 Cost: O(1) for an event in order; O(log holes) otherwise; a bound reached costs
 O(log sources). Memory: held events, about 1 kB per source, holes and lost ranges.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_laws.py,
+tests/laws/test_order.py
 """
 
 from __future__ import annotations

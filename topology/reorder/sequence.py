@@ -4,6 +4,8 @@ Pure bookkeeping; `topology.reorder.source` decides and lets events go. Invarian
 started: `next` is the smallest number neither released nor given up; every number in
 [next, hi] is either in `held` or in exactly one hole; `holes` rises. Before the start
 the same holds over [low, hi], and `next` is -1.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

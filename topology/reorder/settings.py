@@ -1,6 +1,8 @@
 """What the buffers of REORDER share: settings (asked for, and as plain values) and counts.
 
 `Shared` is one per operator; with it every buffer knows what all of them hold.
+
+Proved by: tests/topology/config/test_reading.py, tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ those fire first, in the order of their names, then what is due, in the order of
 
 Sources (`max_sources`, `forget_after`): the longest idle one that holds nothing is forgotten and
 would start anew. Where every source holds something, the table grows past `max_sources`.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

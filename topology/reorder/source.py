@@ -21,6 +21,8 @@ Decided here, where the specification is silent:
   from the arrival that reveals them, below the lowest number as above the highest.
 * A start hold of a source's first epoch holds back the merge only in the stream's
   own first `max_wait`, when all sources start together; later newcomers hold nobody.
+
+Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The state of a buffer of REORDER: to plain values, and back with the events it held."""
+"""The state of a buffer of REORDER: to plain values, and back with the events it held.
+
+Proved by: tests/laws/test_laws.py, tests/topology/reorder/test_lost.py
+"""
 
 from __future__ import annotations
 

@@ -26,6 +26,9 @@ leave as events do; then a late one has nothing left to say, and a bye changes n
 that it has overtaken. Control records of other operators end here.
 
 Cost: O(log held) an event, and what the strategy costs.
+
+Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_oracle.py,
+tests/topology/reorder/test_by_time.py
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks t
 pool of the stream's sources in this partition; while that is cold too, and in the
 other rules, the wait is `max_wait`. From there to 1 / `miss_target` holes the wait is
 longer than what has been seen, by less and less.
+
+Proved by: tests/topology/model/test_histogram.py, tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations

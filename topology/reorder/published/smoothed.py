@@ -1,4 +1,7 @@
-"""Averages as the thesis smooths them (3.2)-(3.5), and as RFC 6298 does."""
+"""Averages as the thesis smooths them (3.2)-(3.5), and as RFC 6298 does.
+
+Proved by: tests/topology/model/test_histogram.py, tests/oracle/test_oracle_waits.py
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@
 Both go by how often a source speaks and by how long its early events were held, so they look at
 every event: a source under them takes no short way. Cold, as in `topology.reorder.timeout`, the
 wait is `max_wait`. Cost: O(1) an event.
+
+Proved by: tests/topology/model/test_histogram.py, tests/oracle/test_oracle_waits.py
 """
 
 from __future__ import annotations
