@@ -6,6 +6,8 @@ half-width run straight between their values at its ends. The upper bound of the
 convex over time and the lower one concave, so the straight pieces lie outside both: the
 true offset stays inside. The grid is fixed, so the same stamp gets the same numbers
 whoever asked before.
+
+Proved by: tests/topology/clock/test_measured_laws.py, tests/topology/clock/test_operator.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPL
 At most `max_sources` sources that were heard of, those in use apart; past that the one
 heard of longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
 missed only by a source whose events are far behind.
+
+Proved by: tests/topology/clock/test_drift_table.py, tests/agents/stage/test_clock_feed.py
 """
 
 from __future__ import annotations

@@ -43,6 +43,9 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
 Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
 source, at most `max_sources`; past that the longest idle one is forgotten, counted in
 `forgotten`.
+
+Proved by: tests/topology/clock/test_operator.py, tests/laws/test_laws.py,
+tests/end_to_end/test_clocks.py
 """
 
 from __future__ import annotations

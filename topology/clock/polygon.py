@@ -25,6 +25,8 @@ first that would leave none. It is the centroid of those lines: the mean of the 
 both ways' delays are exponential. The guess moves the middle; what is possible stays.
 
 Cost: O(kept) to add a bound and to build the polygon, times its few corners.
+
+Proved by: tests/oracle/test_oracle_clock.py, tests/topology/clock/test_measured_laws.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 D = server - source is the *offset*: it is added to a source's time. Its change is the
 *skew*. A round bounds it from both sides, since no packet travels for less than nothing
 (reorder_drift_merge.md 2.1, 2.2): t3 - t4 <= D <= t2 - t1.
+
+Proved by: tests/topology/clock/test_declared.py, tests/agents/stage/test_clock_feed.py
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ view is `stale`.
 
 reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; memory
 `MAX_BOUNDS` of each kind and `MAX_DOUBTED` rounds.
+
+Proved by: tests/topology/clock/test_measured.py, tests/simulation/test_clock_histories.py
 """
 
 from __future__ import annotations

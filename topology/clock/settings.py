@@ -1,4 +1,7 @@
-"""What CLOCK is asked for: the settings that it reads of a stream."""
+"""What CLOCK is asked for: the settings that it reads of a stream.
+
+Proved by: tests/topology/clock/test_operator.py
+"""
 
 from __future__ import annotations
 

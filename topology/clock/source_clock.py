@@ -3,6 +3,9 @@
 The numbers that every event is held against stand ready as attributes; they are settled
 anew whenever a sample is heard, a reading moves the edge, or the source's time enters
 another cell. `topology.clock.operator` says what they mean.
+
+Proved by: tests/topology/clock/test_operator.py, tests/topology/clock/test_declared.py,
+tests/simulation/test_estimates.py
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ gives no figure. A round of an earlier burst is late. Absurd rounds are rejected
 `unsynced` before the first round, and if T / 2 exceeds `max_error`.
 
 reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
+
+Proved by: tests/topology/clock/test_thesis.py, tests/topology/clock/test_real_clocks.py
 """
 
 from __future__ import annotations
