@@ -9,6 +9,8 @@ everything up is ever moved to the led ones, of which only the largest D counts.
 D of a source is the quantile of its own delays, of a source not yet known twice the
 pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source is out when it has been
 silent for `idle_after`.
+
+Proved by: tests/topology/merge/test_bounds.py, tests/topology/merge/test_operator.py
 """
 
 from __future__ import annotations

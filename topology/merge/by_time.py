@@ -8,6 +8,8 @@ The order, the waits and W are those of `topology.merge.operator`. What differs:
 * C is `correct_for` behind W. It would say that all has been heard up to there, and of no instant
   is that known: another event may still be on its way, however long ago its source was heard
   beyond it. So what rests on C is final only when correcting ends, and `uncertain` until then.
+
+Proved by: tests/topology/merge/test_by_time.py, tests/oracle/test_oracle_by_time.py
 """
 
 from __future__ import annotations

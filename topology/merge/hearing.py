@@ -4,6 +4,8 @@ An event in sequence says how far its source is, how late it comes and that noth
 behind a hole; `blocked` and `unblocked` are REORDER's word on that; a heartbeat and a bye speak of
 time alone; a dead letter only fills its number. What is in time waits in the queue of its source;
 what is late is turned away (topology.merge.passage). Cost: O(1), and what a queue costs.
+
+Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ without an event, or C moved; and at once when events leave that C no longer rea
 Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
 queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
 event O(log sources).
+
+Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

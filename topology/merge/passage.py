@@ -16,6 +16,8 @@ still known here. The causes say why others were let pass:
 | `merge_wait` | its source was waited for as long as its delays call for, and that was too short |
 
 The first that holds counts.
+
+Proved by: tests/topology/merge/test_passage.py, tests/topology/merge/test_operator.py
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ some at once, some seconds later. None of them is idle, and none is late for hav
   longer than `outage_wait`. Who tries again at growing distances is back by then.
 
 Time is the arrival clock. Nothing here costs anything but at a gap.
+
+Proved by: tests/topology/merge/test_pause.py, tests/simulation/test_outage.py
 """
 
 from __future__ import annotations

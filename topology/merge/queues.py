@@ -9,6 +9,8 @@ room. Who fills the queues pays, not those who keep time:
 * These are given up from their newest on, late: what stays of them leaves in its place.
 * Where no source fills the queues, the smallest of all leave in order, whoever might still come
   before them; never such as are ahead of the arrival clock.
+
+Proved by: tests/topology/merge/test_queues.py, tests/topology/merge/test_operator.py
 """
 
 from __future__ import annotations

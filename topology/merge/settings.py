@@ -1,4 +1,7 @@
-"""What MERGE is asked for: the settings that it reads of a stream."""
+"""What MERGE is asked for: the settings that it reads of a stream.
+
+Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py
+"""
 
 from __future__ import annotations
 

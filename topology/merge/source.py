@@ -1,4 +1,7 @@
-"""How far one source has come inside MERGE: its queue, what has been heard, how late it comes."""
+"""How far one source has come inside MERGE: its queue, what has been heard, how late it comes.
+
+Proved by: tests/topology/merge/test_source.py, tests/topology/merge/test_operator.py
+"""
 
 from __future__ import annotations
 

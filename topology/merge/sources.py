@@ -2,6 +2,8 @@
 
 With the first event all that are expected count as heard of, so that none of them is passed over
 before it has spoken; one that does not speak is idle a wait later.
+
+Proved by: tests/topology/merge/test_operator.py, tests/end_to_end/test_bounded.py
 """
 
 from __future__ import annotations

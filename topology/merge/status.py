@@ -1,4 +1,7 @@
-"""How MERGE stands, for people and for metrics."""
+"""How MERGE stands, for people and for metrics.
+
+Proved by: tests/laws/test_figures.py, tests/agents/watch/test_operator_metrics.py
+"""
 
 from __future__ import annotations
 

@@ -20,6 +20,9 @@ does not reach, it is announced at once (`is_owed`), and not at the next beat.
 While W follows the clock one record tells of many beats (`topology.model.ramp`).
 
 Cost: O(sources) per announcement.
+
+Proved by: tests/topology/merge/test_source.py, tests/laws/test_order.py,
+tests/simulation/test_simulation.py
 """
 
 from __future__ import annotations
