@@ -2,6 +2,8 @@
 
 A part is known by (kind, number, key). Nothing is noted before the first question, which is
 answered with everything; so a run that never asks pays nothing.
+
+Proved by: tests/laws/test_laws.py, tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations

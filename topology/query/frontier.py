@@ -17,6 +17,8 @@ count here are those of all sources, of idle ones too, for these may come back. 
 are told, `closed_ns` has passed it by `correct_for`. None goes back, and final_ns <= closed_ns.
 
 Whether a window is confirmed does not wait for newcomers: what is known says nothing against it.
+
+Proved by: tests/topology/window/test_finality.py, tests/laws/test_newcomers.py
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@
 Only `risk` keeps the promised accuracy at every moment; all tell what they achieve, and `max_wait`
 bounds all. `fixed`, `mp`, `aq` and `ldop` go by one clock for all sources. docs/waiting.md says how
 they compare.
+
+Proved by: tests/topology/window/test_promise.py, tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ windows have all that comes within it.
 
 Cost: about 5 us an event; O(sources) in the instants after a window's end until it is told.
 Memory and state: two tables a source, about 1 kB, written with each checkpoint.
+
+Proved by: tests/topology/window/test_promise.py, tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations
