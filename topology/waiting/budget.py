@@ -15,6 +15,8 @@
 
 Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
 or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

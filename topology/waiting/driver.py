@@ -25,6 +25,8 @@ speaks of it, and what it misses is counted apart (`missed_apart`).
 
 The contents of windows are not kept here: whoever owns them closes them when told.
 Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
+
+Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

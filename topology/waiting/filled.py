@@ -5,6 +5,8 @@ runs: one for a stream without pauses longer than a window. Beyond `MAX_RUNS` th
 become one, and the windows between count as filled.
 
 Cost: O(1) for an event of the newest run, O(log runs) else.
+
+Proved by: tests/topology/waiting/test_filled.py
 """
 
 from __future__ import annotations

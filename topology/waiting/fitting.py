@@ -13,6 +13,8 @@ offset by an hour still has its jitter counted finely.
 * `Jumping`, as published: counts of T events make a model, then begin anew.
 * `Rotating`: two halves of T/2 events; a model holds both, so the oldest sample it
   counts is T events old. A model is due after 200 samples, then every T/8.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

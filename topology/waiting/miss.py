@@ -8,6 +8,8 @@ next event comes g after e and takes d on its way:
 Exact: counts are integers, alpha and beta in steps (`topology.waiting.fitting`). A row (one
 beta) costs O(bins of g) when it is first needed, then a question is O(log bins). Memory:
 bins x rows in use, until the next model.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

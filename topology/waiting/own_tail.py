@@ -17,6 +17,8 @@ for any wait that is allowed, here a silence above `max_wait_ns`: it moves neith
 counted apart.
 
 Cost: O(1) an event. Memory: two histograms.
+
+Proved by: tests/topology/waiting/test_own_tail.py
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ as each asks at the deadlines. Laws that hold for all: tests/topology/waiting/te
 
 Late here is what a driver calls late; *lateness* of an arrival is its distance to the
 largest time before it, *delay* arrival - time, which is negative where clocks are offset.
+
+Proved by: tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ An event may also come behind a later one of its source. Such *stragglers* are c
 a bound that passed `age` ago expects (per span of the sample) sum of count(d) (d - age) of them.
 
 Probabilities are in units of 2^-32, rounded up; all is integer. Cost and memory as in `miss`.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ have been heard beyond it.
 Decisions on risk fall on the grid of steps (`step_ns`) after the last event of a source that
 may still bring one. Cost: O(1) an event, and a model every T/8 events; O(sources not yet
 heard beyond the bound) a decision. Memory: two tables of a few hundred bins a source.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py,
+tests/topology/waiting/test_oracle.py, tests/topology/waiting/test_reference.py
 """
 
 from __future__ import annotations

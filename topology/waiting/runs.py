@@ -1,6 +1,8 @@
 """Numbers that come in rising order, kept as runs.
 
 Bound: `MAX_RUNS`; beyond, the oldest is forgotten. Cost: O(1) to add, O(log runs) to ask.
+
+Proved by: tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations

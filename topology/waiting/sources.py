@@ -5,6 +5,8 @@ it has arrived for so long; it counts again once it is heard. At most `max_sourc
 remembered: the longest idle one is forgotten, and with it what was known of it.
 
 Cost: O(1) to hear; the smallest newest time O(sources) after the source that had it moved.
+
+Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations

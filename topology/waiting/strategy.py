@@ -10,6 +10,8 @@ A source that falls silent is taken to go on at the pace of the arrival clock, s
 `mp` hold no event for longer than what they wait; `max_wait` bounds all three. Not offered:
 AQ-K-Slack and LDOP, which need two parameters each and do worse than `tail`
 (docs/waiting.md), and those that promise windows and not events, or look at several sources.
+
+Proved by: tests/topology/config/test_by_time.py, tests/topology/reorder/test_by_time.py
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ Sketch: `topology.model.histogram`, eight buckets an octave, halved every 4 096 
 old tails fade. A source with less than `OWN` samples goes by the sketch of all.
 
 Cost: O(1) an event, O(live sources) a decision.
+
+Proved by: tests/topology/waiting/test_tail.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

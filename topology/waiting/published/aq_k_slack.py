@@ -11,6 +11,8 @@ window moves alpha by a PD step towards `coverage`:
 Gains 0.5 and 0.8 are those the public extension ships; the papers print none. Bounds:
 `MAX_OPEN` windows that wait to be measured (the oldest go unmeasured), `LATENESSES`.
 Cost O(log LATENESSES) an event. Not Siddhi's `akslack`, which scales only the growth of K.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

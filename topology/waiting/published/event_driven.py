@@ -2,6 +2,8 @@
 
 Frontier: up to there every live source has been heard. Nothing is missed if each source keeps
 order, and all of them are known.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

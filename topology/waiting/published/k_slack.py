@@ -15,6 +15,8 @@ is taken to go on at the pace of the arrivals, so that the end of a stream leave
 source that merely stalled is late then.
 
 Cost: O(1) an event, O(1) memory.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ nothing of tails: what is later than factor * LD stays late however the tail loo
 
 Cost O(1) amortised; memory: the out-of-order arrivals of a window, at most `MAX_KEPT`
 (the oldest go first).
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

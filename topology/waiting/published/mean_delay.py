@@ -3,6 +3,8 @@
 Frontier: the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
 clocks of whole ms it closes up to 1 ms earlier than one that looks at whole ms only, which matters
 much, for then half of the delays are ties.
+
+Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ window has closed it is off; delta = 0 is event-driven; frontier = time of the l
 event + (least risky alpha - 1 step), so that a reorder can be driven too.
 
 Cost: O(1) amortised an event; memory as `topology.waiting.miss`.
+
+Proved by: tests/topology/waiting/test_oracle.py, tests/topology/waiting/test_reference.py
 """
 
 from __future__ import annotations
