@@ -1,4 +1,7 @@
-"""The row of cells of one window: one for each aggregate of the query."""
+"""The row of cells of one window: one for each aggregate of the query.
+
+Proved by: tests/topology/window/test_cells.py
+"""
 
 from __future__ import annotations
 

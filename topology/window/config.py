@@ -9,6 +9,8 @@ has defaults here. All bounds are per query and partition:
 * `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
   window is told by reference time alone and without bounds.
 * `max_recount`: events per key that a count window keeps for corrections.
+
+Proved by: tests/topology/window/test_bounds.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The events of one key as a count window sees them: in order, some already folded away."""
+"""The events of one key as a count window sees them: in order, some already folded away.
+
+Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ bounds are not told (reorder_drift_merge.md 4.3).
 
 Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
 forgotten: their count would begin anew. Cost per event O(log kept), per window told O(kept).
+
+Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -28,6 +28,9 @@ final before its time (`given_up`). Those events have left as they came: their b
 that of the operators before.
 
 Restore: state is read back as it was; no events are held.
+
+Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py,
+tests/topology/window/test_finality.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

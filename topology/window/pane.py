@@ -1,4 +1,7 @@
-"""What is known of one key in one slice of time."""
+"""What is known of one key in one slice of time.
+
+Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All panes of a query, by slice and key, and what windows make of them."""
+"""All panes of a query, by slice and key, and what windows make of them.
+
+Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ read is one without fields, and counted in `unreadable`.
 A key is a scalar (`numbers`); an event without one is left out of the query and counted in
 `unkeyed`. A value that its aggregate cannot use is left out there, and counted in `skipped`;
 one that is missing or null likewise.
+
+Proved by: tests/topology/window/test_bounds.py, tests/topology/window/test_examples.py
 """
 
 from __future__ import annotations

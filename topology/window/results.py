@@ -1,4 +1,7 @@
-"""Results of one query, as values; and how many there were."""
+"""Results of one query, as values; and how many there were.
+
+Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_finality.py
+"""
 
 from __future__ import annotations
 

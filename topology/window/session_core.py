@@ -12,6 +12,8 @@ joins them. Where times are not sure (reorder_drift_merge.md 4.3):
   whole cores.
 
 Where all three are one the session is sure. Without errors they always are.
+
+Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Whatever an event changes lies within one envelope, those that it joins taken together (`core`). So
 each is told, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
+
+Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ where sessions of its key lie that are final: it would open one that overlaps th
 
 Cost per event O(aggregates), out of order O(cores of the envelope + log envelopes of the key); per
 session told O(cores of the envelope).
+
+Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

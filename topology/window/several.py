@@ -2,6 +2,8 @@
 
 The state of each is kept under its name and what it computes: one that was changed begins anew,
 and what is kept of one that is no more goes with the next changes.
+
+Proved by: tests/topology/window/test_examples.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

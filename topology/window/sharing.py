@@ -9,6 +9,8 @@ but merging: no inverse, which min, max and the like do not have.
 
 A late event changes sums that are held: then what is held of its key is forgotten and made
 anew. Memory: up to one row of cells per pane. Nothing of this is state: it is derived.
+
+Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
 """
 
 from __future__ import annotations

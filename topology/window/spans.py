@@ -15,6 +15,8 @@ Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost
 told: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
 unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what
 sliding windows share.
+
+Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
 """
 
 from __future__ import annotations

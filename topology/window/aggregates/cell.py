@@ -10,6 +10,8 @@ Where every choice has a weight, `weighted` is the value of the weighted sums. A
 `weighs` not is told by reference time alone. A kind is `additive` if each event adds its
 size to the value, whatever else is there: for those the choices can be narrowed by what is
 known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum.
+
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@
   among values, so no bounds: None if not sure.
 * `distinct` is of scalars: a set of at most `MAX_DISTINCT`. Beyond that the value stays at
   that number as a lower bound, and `high` is None.
+
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations

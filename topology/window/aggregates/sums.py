@@ -9,6 +9,8 @@ population: the root of the mean square distance from the mean. Bounds over free
 * stddev: from the extremes of the sums, each for itself; an outer bound.
 
 Memory: 3 integers a cell, 4 for stddev. Cost: an exact addition per value (`numbers`).
+
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ narrower of the two answers holds. Where the events of one clock allow no common
 (its stamps are broken) each chooses for itself.
 
 Cost: O(m log m) for m unsure events.
+
+Proved by: tests/topology/window/test_shifts.py
 """
 
 from __future__ import annotations
