@@ -16,6 +16,8 @@ All bounds are per query and partition:
   oldest is given up: what it has is told as final, and it is counted.
 * `max_rows`: new rows that one event may make. Beyond it the rest is not told, and an overflow says
   so: which rows are shown then depends on the order of arrival.
+
+Proved by: tests/topology/config/test_join.py, tests/topology/join/test_examples.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""An event as one side of a join keeps it."""
+"""An event as one side of a join keeps it.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
+"""
 
 from __future__ import annotations
 

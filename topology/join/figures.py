@@ -1,4 +1,7 @@
-"""What the figures of JOIN mean, in the order in which metrics have them."""
+"""What the figures of JOIN mean, in the order in which metrics have them.
+
+Proved by: tests/topology/join/test_laws.py, tests/agents/watch/test_operator_metrics.py
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ instant. `gone_ns`: on none of the streams, so that what ends before it can be f
 With quality the sources of all streams are heard by one promise (topology.query.quality_target):
 what it says is closed is closed on each stream. A row that awaits partners of one stream may thus
 wait for a source of another; in turn nothing is to be divided among streams that share one promise.
+
+Proved by: tests/topology/join/test_stage.py, tests/laws/test_newcomers.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Cost: O(log n) to find a place, and a move of what lies behind a new one; events
 They go at the front, which is closed up now and then, so that each costs O(1). A search is widened
 by the largest error on its shelf, since it is by reference time; who asks tells those apart that
 are found in vain.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ has let one go is found out again, as it once was. Marked are those of which it 
   back because of it. The mark is what `Frontiers.gone_ns` was.
 
 A mark goes when no query holds the event. So there are as many as there is trouble.
+
+Proved by: tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ tells of more than `max_rows` rows of one event.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py,
+tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations

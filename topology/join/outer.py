@@ -11,6 +11,9 @@ An owner without such a row will not get one later: partners only come. So nothi
 At a bound an owner is *abandoned*: its rows are told as they stand, as final.
 
 State: per owner that has told rows which are not final, and per abandoned one.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py,
+tests/topology/join/test_promise.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The payload is read once, and only if something of it is needed. One that cannot be read has no
 fields and is counted in `unreadable`; an event without a key is left out and counted in
 `unkeyed`.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ A *cell* is where rows arise: a window, named by its start, or, of a join by int
 The error of a clock is one number for all its events. So of two events of one clock the distance
 is known, and in a window both are moved together. All odds are counts of whole nanoseconds, each
 shift within an error as likely as any other; only the last division rounds.
+
+Proved by: tests/topology/join/test_worlds.py, tests/topology/join/test_oracle.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Rows of one query, as values; and how many there were."""
+"""Rows of one query, as values; and how many there were.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
+"""
 
 from __future__ import annotations
 

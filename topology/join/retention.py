@@ -7,6 +7,8 @@ behind that end. So none can miss an event that has gone.
 Rows with a null ask for their owner's partners as long as they can change; those of more than two
 sides for what else belongs to the first. In a join by interval such an owner may end after its
 partner, which is then kept as long; not if the partner might have gone before the owner came.
+
+Proved by: tests/topology/join/test_one_instant.py, tests/topology/join/test_oracle.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ What counts as a partner: by reference time; with BOUNDS all that are possible, 
 unless one is certain.
 
 Cost: O(log n) and one step for each event in reach, and for each row.
+
+Proved by: tests/topology/join/test_oracle.py, tests/topology/join/test_most_rows.py
 """
 
 from __future__ import annotations

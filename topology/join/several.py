@@ -2,6 +2,8 @@
 
 The state of each is kept as that of window queries is (`topology.window.several`). An event is held
 beyond letting it pass as long as one of the queries keeps it.
+
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_stage.py
 """
 
 from __future__ import annotations
