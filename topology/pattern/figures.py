@@ -1,4 +1,7 @@
-"""What the figures of PATTERN mean, in the order in which metrics have them."""
+"""What the figures of PATTERN mean, in the order in which metrics have them.
+
+Proved by: tests/laws/test_figures.py, tests/agents/watch/test_operator_metrics.py
+"""
 
 from __future__ import annotations
 

@@ -23,6 +23,9 @@ Patterns have no windows that are known beforehand, so what is counted is pieces
 
 The state is what was said of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
+
+Proved by: tests/topology/pattern/test_operator.py, tests/topology/pattern/test_promise.py,
+tests/laws/test_laws.py
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ known, `.ts` and `.error` too. What looks at the order inside a group (`[i]`, `[
 user's function) is in doubt wherever that order is. A user's function sees reference times.
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
+
+Proved by: tests/topology/pattern/test_grading.py
 """
 
 from __future__ import annotations

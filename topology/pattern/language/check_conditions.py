@@ -1,4 +1,7 @@
-"""Checks of what is asked: the names, indexes, functions and parameters of expressions."""
+"""Checks of what is asked: the names, indexes, functions and parameters of expressions.
+
+Proved by: tests/topology/pattern/test_check.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks of what is looked for: components, counts, negations, UNTIL."""
+"""Checks of what is looked for: components, counts, negations, UNTIL.
+
+Proved by: tests/topology/pattern/test_check.py
+"""
 
 from __future__ import annotations
 

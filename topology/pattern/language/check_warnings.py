@@ -1,6 +1,8 @@
 """What a query may say but hardly means, and what may cost more than one thinks.
 
 Asked only of queries without errors.
+
+Proved by: tests/topology/pattern/test_check.py
 """
 
 from __future__ import annotations

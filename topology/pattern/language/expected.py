@@ -1,4 +1,7 @@
-"""What could stand at a place in a query, in words, and what was probably meant there."""
+"""What could stand at a place in a query, in words, and what was probably meant there.
+
+Proved by: tests/topology/pattern/test_parse.py
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Each method is a rule of grammar.lark. What the grammar lets pass so that it can
 better than as a slip of syntax is found here: windows without a unit, counts of compounds,
 negations out of place. What is found wrong is collected, and the tree after an error is never
 used.
+
+Proved by: tests/topology/pattern/test_parse.py
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@
   So a late event that joins a group updates the match.
 * Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
   another result.
+
+Proved by: tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The work that one evaluation may do."""
+"""The work that one evaluation may do.
+
+Proved by: tests/topology/pattern/test_tactics_work.py
+"""
 
 from __future__ import annotations
 

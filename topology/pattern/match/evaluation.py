@@ -12,6 +12,8 @@ tactics give the same matches (`tests/topology/pattern`: differential laws).
     slices       linear patterns whose groups are free: groups are slices, never enumerated
 
 `tactic_for` chooses.
+
+Proved by: tests/topology/pattern/test_tactics.py
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ not), and graded, in three, for times that are known between two ends. An error 
 case in which both say the same; the first is what the tactics ask, as it costs a tenth.
 
 A binding has the slots of the components and then those of the negations.
+
+Proved by: tests/topology/pattern/test_tactics.py
 """
 
 from __future__ import annotations

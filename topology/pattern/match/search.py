@@ -1,5 +1,8 @@
 """What every search for the matches of a unit has: what it looks through, how much it may cost, and
-what it has found."""
+what it has found.
+
+Proved by: tests/topology/pattern/test_tactics.py
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Matches sorted by (start, end) are kept or dropped one after the other: TO NEXT 
 others with the start of a kept one, PAST LAST those that start at or before a kept one's end,
 TO FIRST/LAST v those that start before that event of v. So what was kept last decides about
 what follows, and what is final needs no more looking at than its `Barrier`.
+
+Proved by: tests/topology/pattern/test_published_cases.py,
+tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

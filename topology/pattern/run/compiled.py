@@ -3,6 +3,9 @@
 Source: patterns.md 3.2, 3.4, 3.5. A *kind* is a set of types with conditions on one entry
 alone; each slot (component or negation) of each alternative is of a kind, and slots of a kind
 share one index, in all queries that partition alike.
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
 """
 
 from __future__ import annotations

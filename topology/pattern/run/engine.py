@@ -15,6 +15,9 @@ results of a unit and its MAX_STEPS. What is beyond is told, never dropped in si
 
 Memory: some 400 bytes an entry retained and 16 for each index it is in; 300 for each result
 not yet final, and for each start that still waits (MATCHES ONE).
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py, tests/topology/pattern/test_late_errors.py
 """
 
 from __future__ import annotations

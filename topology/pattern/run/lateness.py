@@ -4,6 +4,8 @@ Where a tenth of a query's events come late, correcting at once would evaluate a
 again. Late events are gathered then for the share of late events of a window, at most for
 the largest lateness seen, and each unit is evaluated once. Where fewer are late, it acts at
 once. Events in order never wait.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_operator.py
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ and emitted the same. What was decided before the frontier is frozen, as the eve
 may be gone: a new evaluation neither adds nor changes nor removes it.
 
 Memory: some 300 bytes for each result not yet decided.
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ queries asks for. Entries themselves exist once.
 An entry stays on a shelf while `reach` of any query of the hall goes back to it, and a shelf
 while it has entries. Purging is by shelf, when its oldest entry has outlived the reach by an
 eighth, so its cost is amortised over many entries.
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
 """
 
 from __future__ import annotations

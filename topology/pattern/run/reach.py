@@ -10,6 +10,8 @@ and UNTIL, where a third event may stand between the two, and for POSSIBLE, whic
 that reference times do not make: there everything counts that the largest error met leaves open.
 
 Cost: O(members) for each match that is looked at.
+
+Proved by: tests/topology/pattern/test_reach.py
 """
 
 from __future__ import annotations

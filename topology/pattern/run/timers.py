@@ -1,5 +1,9 @@
 """Units that want to be looked at again at an instant: of the clock, of the frontier, or of what a
-query has promised."""
+query has promised.
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
+"""
 
 from __future__ import annotations
 

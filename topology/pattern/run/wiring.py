@@ -1,4 +1,8 @@
-"""Which of a hall's indexes a query looks at, and in which role."""
+"""Which of a hall's indexes a query looks at, and in which role.
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """An event as the pattern engine looks at it: its place in the order, and its fields.
 
 Made once when an event is accepted and shared by all queries of an engine.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

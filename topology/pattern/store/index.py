@@ -6,6 +6,8 @@ two parallel lists, so a cut is a bisect over integers in C.
 
 Cost: an entry newer than all others is appended, O(1); a late one is a bisect and a move of
 the references behind it, O(log n) and 16 bytes for each of them. Purging is amortised O(1).
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ too. A chain counts only if it holds together when optional components are absen
 makes conjuncts that name them idle): the components that must be there hang together by
 equalities among themselves (a single one that is no group does), and each other alias equals
 one of them directly.
+
+Proved by: tests/topology/pattern/test_normal_form.py
 """
 
 from __future__ import annotations

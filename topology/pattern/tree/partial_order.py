@@ -7,6 +7,8 @@ before all of its right; AND orders nothing.
   their own. One before an optional component goes with it when it is absent.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
   there is none, it stands at the start or the end.
+
+Proved by: tests/topology/pattern/test_normal_form.py
 """
 
 from __future__ import annotations

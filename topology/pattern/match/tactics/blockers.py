@@ -5,6 +5,8 @@ bounds are reference times.
 
 Cost: two bisects for each negation; a scan of the gap only where a predicate ties the negated
 event to the match.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ together only are not seen so; matches that are contained in others for that are
 
 Under the conditions here the larger match is valid: it has the earlier first and the later last
 entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_groups`).
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 See `slices`. Singles and borders between groups are chosen, by increasing key from the first
 component on; everything between is a cut of an index.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

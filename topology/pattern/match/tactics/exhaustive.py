@@ -6,6 +6,8 @@ other. Where they do not, `slices` finds the same without; where they depend on 
 only, `chains` spare most of it.
 
 What leaves out an entry that a greedy group could take is no valid match (`greedy`).
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ the end. MATCHES ONE does not ask it: its walk lets the group take what it can (
 
 Cost: a few bisects for each such step, and each entry of the group's index in between, up to the
 first that fits.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Source: patterns.md 2.3. What a walk has taken is a match if all components have their minimum;
 negations are regarded only then, and there is no second try. Among several alternatives the
 valid walk that ends first is the match, then that of the lower number.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ For the usual predicate, over required components of a sequence, it is known bef
 step that is.
 
 Cost of a step: O(components) and the predicates due at it.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ a sequence that finds the matches in the order of `match.in_order`.
 
 The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
 Cost: exponential in the worst case; bounded by the budget.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

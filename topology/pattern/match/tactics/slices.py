@@ -17,6 +17,8 @@ sequence without optional components a limit cuts there and looks no further.
 
 Cost: O(components · log n) for a unit and for each match, for each line; where predicates tie
 elements of groups to singles, also the entries sifted.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ takes all its entries up to the next eligible one of another component in one cu
 Cost: O(components²) and a bisect for each entry or cut taken; where predicates tell entries
 apart also the entries looked at, each once for each component unless what it depends on
 changes.
+
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

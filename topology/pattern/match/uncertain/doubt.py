@@ -9,6 +9,8 @@ E is the bound that is set (`max_error_ns`), from the first event on; or, where 
 largest error met so far, rounded up to a power of two so that it seldom grows, at most
 `MAX_ERROR_NS`. What was decided before it grew stands: a smaller error had let go of what it rests
 on. So the promise of no false negative is for a bound that is set, or a frontier that stands still.
+
+Proved by: tests/topology/pattern/test_late_errors.py, tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ An event may, if it fits beside each member by itself: order, window, and what i
 element. Where conditions look at the order in a group (`b[i].x > b[i-1].x`), that is not the
 whole question; there the match is maximal as it is by reference times if these times leave the
 order of all events in question no choice.
+
+Proved by: tests/topology/pattern/test_uncertain_oracle.py,
+tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations

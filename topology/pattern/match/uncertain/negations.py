@@ -1,4 +1,8 @@
-"""Negations: is an event in a gap of the match that must not be there? surely, maybe, or not."""
+"""Negations: is an event in a gap of the match that must not be there? surely, maybe, or not.
+
+Proved by: tests/topology/pattern/test_uncertain_oracle.py,
+tests/topology/pattern/test_uncertain.py
+"""
 
 from __future__ import annotations
 

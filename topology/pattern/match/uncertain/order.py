@@ -4,6 +4,9 @@ Source: patterns.md 7. Grades are those of `topology.pattern.compile.grading`. T
 source that one estimate of its clock corrected (`segment`) err alike: what is between them is
 exact. So pairs are judged as they are; that three pairs may not be possible at once is not seen,
 which errs on the side of MAYBE.
+
+Proved by: tests/topology/pattern/test_uncertain_oracle.py,
+tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations
