@@ -19,9 +19,9 @@ from agents.stage.partition import STAMPED_FROM
 from agents.state.changelog import encode
 from agents.state.held import HeldPages, Note, Spilled, apply_note
 from tests.simulation.world import World
-from topology.config import parse
+from topology.config import Topology, parse
 from topology.flow.stage import Stage
-from topology.model.event import DEAD, Event
+from topology.model.event import DATA, DEAD, Event
 
 TOPOLOGY = parse("streams: {default: {reorder: {max_jump: 1000}}}")
 SECOND_NS = 1_000_000_000
@@ -62,8 +62,14 @@ def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:
 class Book:
     """A stage with pages, as `agents.stage.partition` keeps them, and the changelog they make."""
 
-    def __init__(self, operators: tuple[str, ...], spill_after_ns: int) -> None:
-        self.stage = Stage(TOPOLOGY, operators)
+    def __init__(
+        self,
+        operators: tuple[str, ...],
+        spill_after_ns: int,
+        topology: Topology = TOPOLOGY,
+        lanes: int = 0,
+    ) -> None:
+        self.stage = Stage(topology, operators, lanes)
         self.stage.keep_moved()
         self.pages = HeldPages(spill_after_ns, STAMPED_FROM)
         self.log: dict[str, Any] = {}
@@ -99,6 +105,26 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
         held = {event.offset: event.held_by for event in book.stage.held()}
         assert {offset: note.place for offset, note in book.noted().items()} == held
         assert len(book.pages) == len(held)
+
+
+@pytest.mark.parametrize("reads", ["ordered", "sequenced"])
+@pytest.mark.parametrize("seed", range(4))
+def test_pages_note_what_joins_hold(reads: str, seed: int) -> None:
+    """Also in a stage of their own, which reads what is not merged yet."""
+    topology = parse(
+        "streams: {a: {}, b: {}}\nqueries:\n  q: {join: interval 40ms, sides: {x: {stream: a},"
+        f" y: {{stream: b}}}}, quality: {{}}}}\njoins_read: {reads}\n"
+    )
+    book = Book(("join",), FOREVER_NS, topology, lanes=1)
+    most = 0
+    for number, batch in enumerate(batches(troubled(seed), Random(seed))):
+        for event in batch:
+            event.stream, event.kind, event.lane = "ab"[number % 2], DATA, 0
+        book.take(batch)
+        held = {event.offset: event.held_by for event in book.stage.held()}
+        assert {offset: note.place for offset, note in book.noted().items()} == held
+        most = max(most, len(held))
+    assert most > 5
 
 
 @pytest.mark.parametrize("seed", range(4))
