@@ -54,7 +54,7 @@ $(SPARK): requirements-spark.lock $(RUNTIME)
 
 install: $(RUNTIME) ## the virtual environment .venv with what inorder needs to run
 
-setup: $(DEV) ## the virtual environment .venv with all that is needed, tools for tests too
+setup: $(DEV) $(SPARK) ## the virtual environment .venv with all that is needed, tools for tests too
 
 demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 	@$(BIN)/inorder demo $(ARGS)
@@ -65,7 +65,7 @@ services: # Java, Maven, Redis and PostgreSQL, for the tests that need them
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
 	@$(PY) -m cli.spark.jars >/dev/null
 
-spark-test: $(DEV) spark-setup ## the tests of the Spark room (ARGS=...)
+spark-test: $(DEV) spark-setup ## of all tests those that run Spark (ARGS=...)
 	@$(PY) -m pytest -m spark $(ARGS)
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
@@ -80,7 +80,7 @@ spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR
 spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
 	@$(BIN)/inorder spark run $* $(ARGS)
 
-test: lint services ## style, types, then all tests but chaos and Spark's (ARGS=..., JOBS=2)
+test: lint spark-setup ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=2)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-quick: lint ## style, types, and what a change in the core needs; below 90 seconds
@@ -117,10 +117,10 @@ bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
 
 bench-spark: spark-setup
 
-chaos: $(DEV) services ## kill -9, pauses and broker restarts, for minutes
+chaos: $(DEV) $(SPARK) services ## kill -9, pauses and broker restarts, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
-laws: $(DEV) ## patterns over ten thousand seeded streams and more, and what else is long (ARGS=...)
+laws: $(DEV) $(SPARK) ## patterns over ten thousand seeded streams and more, and what else is long (ARGS=...)
 	@INORDER_SEEDS=20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 

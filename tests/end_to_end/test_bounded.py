@@ -186,12 +186,13 @@ def come_and_go(count: int) -> Iterator[Event]:
             yield event("calm", number // 100, at_ns + 10 * US)
 
 
-def test_a_hundred_thousand_sources_come_and_go() -> None:
+@pytest.mark.parametrize("count", [25_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_thousands_of_sources_come_and_go(count: int) -> None:
     sources = 2_000
     run = Run(f"streams: {{default: {{reorder: {{start: zero, max_sources: {sources}}}}}}}")
     run.take(come_and_go(5_000))
     before, keys = rss_bytes(), run.most_keys
-    run.take(islice(come_and_go(100_000), run.came, None))
+    run.take(islice(come_and_go(count), run.came, None))
     assert rss_bytes() - before < 32 * MIB
     assert run.most_keys <= keys + 10
     # Reorder and merge keep an entry each, clock two.
