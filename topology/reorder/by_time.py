@@ -185,7 +185,7 @@ class SourcesByTime(Shell[TimedBuffer]):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        last = super().on_end(now_ns)
+        last = super().on_end(max(now_ns, self._now_ns))
         step.released += last.released
         step.reports += last.reports
         return step
