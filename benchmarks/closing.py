@@ -22,7 +22,7 @@ from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing
 from topology.waiting.policy import END, SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
@@ -48,9 +48,9 @@ STRATEGIES: Final[dict[str, Make]] = {
     "average delay": lambda _: AverageDelay(),
     PRINTED: ProbSlack,
     "printed, no guard": lambda delta: ProbSlack(delta, guard=False),
-    "posterior <= delta": lambda delta: RiskSlack(Budget(delta, rate=0), weigh=False),
-    "posterior, threshold": lambda delta: RiskSlack(Budget(delta), weigh=False),
-    OURS: lambda delta: RiskSlack(Budget(delta)),
+    "posterior <= delta": lambda delta: RiskSlack(AccuracyBudget(delta, rate=0), weigh=False),
+    "posterior, threshold": lambda delta: RiskSlack(AccuracyBudget(delta), weigh=False),
+    OURS: lambda delta: RiskSlack(AccuracyBudget(delta)),
 }
 """Each for a delta. What follows the order of one source in order cannot tell these streams from
 complete ones: the K-Slack family (`ORDERED`) closes a window with the first event at its end."""

@@ -176,8 +176,6 @@ def test_ordinary_words_are_not(line: str) -> None:
 SAID_BY_THE_FILE = {"config", "event", "policy", "queries", "query", "settings", "topology"}
 """Parameters that have types of their own: a class, or a protocol of the settings that are read."""
 UNTYPED_YET = (
-    "topology/config/by_time.py",
-    "topology/flow/",
     "topology/query/",
     "topology/window/",
 )

@@ -6,12 +6,12 @@ No query can ask for it; it shows what `RiskSlack` would do with a budget of wai
 from __future__ import annotations
 
 from topology.model.operator import Figures, Plain
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.miss import ONE, share
 from topology.waiting.risk import RiskSlack
 
 
-class WaitBudget(Budget):
+class WaitBudget(AccuracyBudget):
     """Mean wait at most `wait_ns`: theta <- theta + rate (wait of the window - wait_ns) / every_ns,
     within 0 and 1; while the mean is above it, a window closes `wait_ns` after its end. `wait_ns`
     may be negative."""

@@ -36,7 +36,7 @@ STATES: Final = (SYNCED, STALE, UNSYNCED, SUSPECT, BROKEN)
 """From the least trouble to the most."""
 
 
-class Cell:
+class ClockCell:
     """At `start_ns` + x of the source's time, `start_ns` + x < `end_ns`, the offset is
     `offset_ns` + (`offset_step_ns` * x >> CELL_BITS), the error likewise."""
 

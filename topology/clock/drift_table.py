@@ -33,7 +33,7 @@ Place = tuple[int, int]
 """(arrival, offset in the topic) of a sample or a declared offset."""
 
 
-class Track:
+class SampleTrack:
     """What was heard about one source. `version` rises with every word; `users` is how
     many operators look at it."""
 
@@ -65,7 +65,7 @@ class DriftTable:
 
     def __init__(self, max_sources: int = MAX_SOURCES) -> None:
         self._max_sources = max_sources
-        self._tracks: dict[str, Track] = {}
+        self._tracks: dict[str, SampleTrack] = {}
         self._longest_idle = LongestIdle()
         self._heard_of = 0
         self.forgotten = 0
@@ -79,8 +79,8 @@ class DriftTable:
     def __len__(self) -> int:
         return len(self._tracks)
 
-    def use(self, source: str) -> Track:
-        """What was heard and will be heard about the source; `Track.users` counts it."""
+    def use(self, source: str) -> SampleTrack:
+        """What was heard and will be heard about the source; `SampleTrack.users` counts it."""
         track = self._track(source)
         track.users += 1
         return track
@@ -92,10 +92,10 @@ class DriftTable:
         if not track.users and not track.version:
             del self._tracks[source]
 
-    def _track(self, source: str) -> Track:
+    def _track(self, source: str) -> SampleTrack:
         track = self._tracks.get(source)
         if track is None:
-            track = self._tracks[source] = Track()
+            track = self._tracks[source] = SampleTrack()
         return track
 
     def add(self, heard: Sample | Declared) -> None:

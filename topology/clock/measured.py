@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, Cell, cell_start
+from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, OffsetSpan, Round, ServerView
@@ -256,7 +256,7 @@ class MeasuredClock:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def cell(self, ts_ns: int) -> Cell:
+    def cell(self, ts_ns: int) -> ClockCell:
         """The cell that holds `ts_ns`, before, within or long after the rounds."""
         start_ns = cell_start(ts_ns)
         present = self._present()
@@ -265,7 +265,7 @@ class MeasuredClock:
         if len(spans) < majority(servers):
             spans = [view.span(start_ns) for view in self._views.values() if view.answers]
         if not spans:
-            return Cell(start_ns, UNSYNCED)
+            return ClockCell(start_ns, UNSYNCED)
         if len(spans) < majority(servers):
             return cell_over(start_ns, outermost(UNSYNCED, spans, spans))
         span = spans[0] if len(spans) == 1 else combined(spans, (servers - 1) // 2)
@@ -341,12 +341,12 @@ def outermost(state: str, below: list[OffsetSpan], above: list[OffsetSpan]) -> O
     return OffsetSpan(state, (low_ns, guess_ns, high_ns), (low_end_ns, guess_end_ns, high_end_ns))
 
 
-def cell_over(start_ns: int, span: OffsetSpan) -> Cell:
+def cell_over(start_ns: int, span: OffsetSpan) -> ClockCell:
     """Its interval contains the span for every stamp."""
     offset_ns, offset_end_ns = span.guess_ns, span.guess_end_ns
     error_ns = max(span.high_ns - offset_ns, offset_ns - span.low_ns)
     error_end_ns = max(span.high_end_ns - offset_end_ns, offset_end_ns - span.low_end_ns)
-    return Cell(
+    return ClockCell(
         start_ns,
         span.state,
         offset_ns,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from topology.clock.cell import Cell
+from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
@@ -37,7 +37,7 @@ class Measuring(Protocol):
     def begin_segment(self) -> None:
         """The events say that the clock has jumped: what is known of it is dropped."""
 
-    def cell(self, ts_ns: int) -> Cell:
+    def cell(self, ts_ns: int) -> ClockCell:
         """Offset and error over the stretch of the source's time that holds `ts_ns`."""
 
     def skew_ppb(self) -> int | None:

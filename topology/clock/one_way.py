@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.clock.cell import CELL_NS, UNSYNCED, Cell, cell_start
+from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
@@ -227,7 +227,7 @@ class OneWay:
             return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
         return self._reading(), self._apart(), unsure_ns
 
-    def cell(self, ts_ns: int) -> Cell:
+    def cell(self, ts_ns: int) -> ClockCell:
         """Offset and error, constant over the cell; at least one event has been noted."""
         start_ns = cell_start(ts_ns)
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
@@ -243,7 +243,7 @@ class OneWay:
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
         if not offset_ns and upper_ns > UNSETTLED_NS:
             error_ns = self.width_ns
-        return Cell(start_ns, UNSYNCED, offset_ns, error_ns)
+        return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns)
 
     def snapshot(self) -> list[Any]:
         carried = None if self._carried is None else list(self._carried)

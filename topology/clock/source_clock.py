@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, Cell, cell_start
-from topology.clock.drift_table import Place, Track, in_force, place_of
+from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
+from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
 from topology.clock.models import MODELS, Measuring
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
@@ -31,7 +31,7 @@ SINCE_EVER: Final = -(1 << 63)
 FOR_EVER: Final = 1 << 64
 """Larger than every stamp, and than the difference of two."""
 NOTHING_HEARD: Final = (SINCE_EVER, SINCE_EVER)
-NO_CELL: Final = Cell(0, UNSYNCED)
+NO_CELL: Final = ClockCell(0, UNSYNCED)
 NO_CELL.end_ns = 0
 
 NOTHING: Final = ""
@@ -97,7 +97,7 @@ class SourceClock:
     )
 
     def __init__(  # noqa: PLR0915
-        self, source: str, config: ClockSettings, track: Track, tally: Tally
+        self, source: str, config: ClockSettings, track: SampleTrack, tally: Tally
     ) -> None:
         self.source = source
         self._config = config
@@ -200,7 +200,7 @@ class SourceClock:
 
     # -- what the events say -----------------------------------------------------------------------
 
-    def enter(self, ts_ns: int, reading_ns: int) -> Cell:
+    def enter(self, ts_ns: int, reading_ns: int) -> ClockCell:
         """The cell of this stamp, and what its events are held against."""
         one_way = self._one_way
         if one_way is not None and not one_way.has_begun:
@@ -221,7 +221,7 @@ class SourceClock:
             self._ground, self._base_ns = ground, cell.offset_ns
             self.model_dirty = True
 
-    def _grounds(self, ts_ns: int) -> tuple[str, Cell]:
+    def _grounds(self, ts_ns: int) -> tuple[str, ClockCell]:
         slack_ns = self._config.broker_slack_ns
         if self._declared is not None:
             offset_ns, error_ns = self._declared[:2]
@@ -241,7 +241,7 @@ class SourceClock:
                 return MEASURED, cell
         return POLICY, self._unsynced_cell(ts_ns)
 
-    def _unsynced_cell(self, ts_ns: int) -> Cell:
+    def _unsynced_cell(self, ts_ns: int) -> ClockCell:
         one_way = self._one_way
         state = BROKEN if self.broken else UNSYNCED
         if one_way is not None:
@@ -260,7 +260,7 @@ class SourceClock:
         self.refuted_ns = self.least_reading_ns
         if self.measured is None:
             return everlasting(state, 0, 0)
-        return Cell(cell_start(ts_ns), state)
+        return ClockCell(cell_start(ts_ns), state)
 
     def _count_move(self, moved_ns: int) -> None:
         tally = self._tally
@@ -269,7 +269,7 @@ class SourceClock:
         self.moved_ns = moved_ns
         self.model_dirty = True
 
-    def note(self, ts_ns: int, reading_ns: int) -> Cell:
+    def note(self, ts_ns: int, reading_ns: int) -> ClockCell:
         """A reading that may move the edge."""
         one_way = self._one_way
         if one_way is not None:
@@ -455,18 +455,18 @@ class SourceClock:
         self.model_dirty = False
 
 
-def everlasting(state: str, offset_ns: int, error_ns: int) -> Cell:
-    cell = Cell(SINCE_EVER, state, offset_ns, error_ns)
+def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:
+    cell = ClockCell(SINCE_EVER, state, offset_ns, error_ns)
     cell.end_ns = FOR_EVER
     return cell
 
 
-def highest(cell: Cell) -> int:
+def highest(cell: ClockCell) -> int:
     """The largest offset used in the cell."""
     return max(cell.offset_ns, cell.offset_at(cell.end_ns - 1))
 
 
-def lowest(cell: Cell) -> int:
+def lowest(cell: ClockCell) -> int:
     """The smallest offset the cell leaves possible."""
     ends_ns = cell.end_ns - 1
     return min(cell.offset_ns - cell.error_ns, cell.offset_at(ends_ns) - cell.error_at(ends_ns))

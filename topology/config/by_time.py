@@ -8,9 +8,11 @@ Proved by: tests/topology/config/test_by_time.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, Protocol
 
 from topology.config.problem import Fault
+from topology.reorder.settings import Rule
+from topology.waiting.strategy import StrategySettings
 
 TIME: Final = "time"
 
@@ -42,9 +44,17 @@ INSTEAD: Final = {
 }
 
 
-def rule_faults(config: Any) -> Iterator[Fault]:
-    """`config` is a `ReorderConfig`."""
-    given: set[str] = config.model_fields_set
+class GivenRule(StrategySettings, Protocol):
+    """The section `reorder`, and which of its keys the file gives."""
+
+    rule: Rule
+
+    @property
+    def model_fields_set(self) -> set[str]: ...
+
+
+def rule_faults(config: GivenRule) -> Iterator[Fault]:
+    given = config.model_fields_set
     if config.rule != TIME:
         for name, key, _ in OF_TIME:
             if name in given:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from topology.waiting.budget import PPM, Budget
+from topology.waiting.budget import PPM, AccuracyBudget
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
 from topology.waiting.published.event_driven import EventDriven
@@ -86,7 +86,7 @@ def policy_of(quality: Quality, window_ns: int) -> SlackPolicy:
 
 
 def _risk(quality: Quality, _: int) -> SlackPolicy:
-    budget = Budget((PPM - quality.accuracy_ppm) / PPM, guard=quality.guard)
+    budget = AccuracyBudget((PPM - quality.accuracy_ppm) / PPM, guard=quality.guard)
     return RiskSlack(budget, idle_ns=quality.idle_ns, max_sources=quality.max_sources)
 
 

@@ -18,7 +18,7 @@ are chosen by name (`topology.query.quality`, `topology.waiting.strategy`). All 
 `policy`; `driver` and `topology.reorder.time_buffer` drive any of them.
 """
 
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
@@ -33,8 +33,8 @@ from topology.waiting.tail import TailSlack
 __all__ = [
     "LDOP",
     "AQKSlack",
+    "AccuracyBudget",
     "AverageDelay",
-    "Budget",
     "Closing",
     "EventDriven",
     "KSlack",

@@ -1,7 +1,7 @@
 """How much risk may be taken, from how much was promised and what came of it
 (slack.md 9.2, 9.3).
 
-`Budget` keeps the share of windows that missed an event at or below `delta`:
+`AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 
 * *threshold*: theta begins at delta; each resolved window moves it by
   `rate` (target - missed), target = `aim` delta, so that it settles where just the target
@@ -34,7 +34,7 @@ RATE = 0.005
 PPM = 1_000_000
 
 
-class Budget:
+class AccuracyBudget:
     __slots__ = ("_closed", "_delta_ppm", "_down", "_guard", "_missed", "_pending", "_theta", "_up")
 
     def __init__(

@@ -34,7 +34,7 @@ from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.operator import Figures, Plain
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
     READY,
     Counts,
@@ -138,7 +138,7 @@ class RiskSlack(Weighing):
 
     def __init__(
         self,
-        budget: Budget,
+        budget: AccuracyBudget,
         *,
         period: int = 10_000,
         step_ns: int = MS,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from topology.clock.cell import Cell
+from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.config.stream import ClockConfig
@@ -76,7 +76,7 @@ def interval(clock: MeasuredClock, ts_ns: int) -> tuple[int, int]:
     return offset_ns - error_ns, offset_ns + error_ns
 
 
-def numbers(cell: Cell) -> tuple[object, ...]:
+def numbers(cell: ClockCell) -> tuple[object, ...]:
     return (
         cell.start_ns,
         cell.state,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.baselines.ignore import Ignore
 from benchmarks.baselines.wait_budget import WaitBudget, WaitingRisk
 from topology.model.event import Event
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.published.aq_k_slack import AQKSlack
@@ -59,7 +59,7 @@ def _printed(scale: int, delta: float, mal: int = 0, **more: Any) -> ProbSlack:
 
 def _risk(scale: int, delta: float, idle: int = 0, **more: Any) -> RiskSlack:
     idle_ns = idle * MS * scale if idle else None
-    return RiskSlack(Budget(delta, **more), period=400, step_ns=MS * scale, idle_ns=idle_ns)
+    return RiskSlack(AccuracyBudget(delta, **more), period=400, step_ns=MS * scale, idle_ns=idle_ns)
 
 
 STRATEGIES: Final = [
@@ -97,7 +97,7 @@ STRATEGIES: Final = [
     Strategy("risk, soft, idle", partial(_risk, delta=0.1, guard="soft", idle=300)),
     Strategy(
         "risk, events",
-        lambda s: RiskSlack(Budget(0.05), period=400, step_ns=MS * s, unit="event"),
+        lambda s: RiskSlack(AccuracyBudget(0.05), period=400, step_ns=MS * s, unit="event"),
     ),
     Strategy(
         "dual",

@@ -11,7 +11,7 @@ from benchmarks.baselines.ignore import Ignore
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
 from topology.reorder.time_buffer import ReorderByTime
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import (
     DelayTables,
@@ -217,7 +217,7 @@ def test_probslack_falls_back_when_its_budget_is_spent_and_learns_anew() -> None
 
 
 def test_delta_0_is_event_driven() -> None:
-    for policy in (ProbSlack(0, period=200), RiskSlack(Budget(0), period=200)):
+    for policy in (ProbSlack(0, period=200), RiskSlack(AccuracyBudget(0), period=200)):
         for number in range(300):
             policy.observe(at(20 * number, 20 * number + 3), (20 * number + 3) * MS)
         newest = policy.newest_ns()
@@ -229,7 +229,7 @@ def test_delta_0_is_event_driven() -> None:
 
 
 def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
-    budget = Budget(0.1)
+    budget = AccuracyBudget(0.1)
     assert budget.threshold() == 0
     budget.closed(0, 0, CONFIRMED, 9)
     assert budget.threshold() > 0  # one of ten
@@ -240,7 +240,7 @@ def test_a_hard_budget_spends_nothing_it_does_not_have() -> None:
 
 
 def test_the_threshold_follows_what_was_missed() -> None:
-    budget = Budget(0.1, guard="none", rate=0.01)
+    budget = AccuracyBudget(0.1, guard="none", rate=0.01)
     at_first = budget.threshold()
     budget.resolved(missed=True, by=PROBABLE, windows=1)
     assert budget.threshold() / ONE == pytest.approx(at_first / ONE - 0.009, abs=1e-6)
@@ -249,7 +249,7 @@ def test_the_threshold_follows_what_was_missed() -> None:
     for _ in range(100):
         budget.resolved(missed=True, by=PROBABLE, windows=1)
     assert budget.threshold() < 0
-    assert Budget(0.1, guard="soft").threshold() > 0
+    assert AccuracyBudget(0.1, guard="soft").threshold() > 0
 
 
 # -- drivers ---------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_nothing_closes_in_an_empty_stream() -> None:
         EventDriven(),
         Ignore(),
         ProbSlack(0.1),
-        RiskSlack(Budget(0.1)),
+        RiskSlack(AccuracyBudget(0.1)),
         TailSlack(0.1, max_wait_ns=1),
     ):
         driver = WindowDriver(policy, 10 * MS)
@@ -369,7 +369,7 @@ REFUSED: list[Callable[[], object]] = [
     lambda: KSlack(-1),
     lambda: ProbSlack(2),
     lambda: ProbSlack(0.1, period=100),
-    lambda: Budget(-1),
+    lambda: AccuracyBudget(-1),
     lambda: AQKSlack(0, 0.9),
     lambda: TailSlack(inf, max_wait_ns=1),
     lambda: WindowDriver(Ignore(), 0),

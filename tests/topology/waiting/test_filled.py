@@ -6,7 +6,7 @@ from random import Random
 
 from tests.topology.waiting.strategies import MS
 from topology.model.event import Event
-from topology.waiting import Budget, Closing, EventDriven, RiskSlack, WindowDriver
+from topology.waiting import AccuracyBudget, Closing, EventDriven, RiskSlack, WindowDriver
 from topology.waiting.filled import Filled
 
 
@@ -40,7 +40,7 @@ def arrival(source: str, ts_ms: int, at_ms: int) -> Event:
 
 
 def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
-    budget = Budget(0.1)
+    budget = AccuracyBudget(0.1)
     driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
     told = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
     assert told == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed", 0)]

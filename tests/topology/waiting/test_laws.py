@@ -28,7 +28,7 @@ from tests.topology.waiting.strategies import (
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late
 from topology.reorder.time_buffer import ReorderByTime
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import EXACT
 from topology.waiting.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
@@ -335,8 +335,8 @@ PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = 
     ),
     (
         "risk",
-        lambda: RiskSlack(Budget(0.4, guard="none", rate=0), period=400),
-        lambda: RiskSlack(Budget(0.1, guard="none", rate=0), period=400),
+        lambda: RiskSlack(AccuracyBudget(0.4, guard="none", rate=0), period=400),
+        lambda: RiskSlack(AccuracyBudget(0.1, guard="none", rate=0), period=400),
     ),
     (
         "tail",
@@ -485,7 +485,7 @@ def test_the_promise_is_used_and_not_only_kept() -> None:
     """Else the law above would hold of one who waits for certainty."""
     used = 0
     for seed in range(10):
-        driver = windows(RiskSlack(Budget(0.1), period=400))
+        driver = windows(RiskSlack(AccuracyBudget(0.1), period=400))
         events = in_order(seed)
         said = driver.on_batch(copies(events), events[-1].at_ns)
         used += sum(isinstance(one, Missed) for one in said)

@@ -16,7 +16,7 @@ from tests.laws.told import copies
 from tests.topology.waiting.strategies import EVERY, MS, disordered, in_order
 from topology.model.event import Event
 from topology.reorder.time_buffer import ReorderByTime
-from topology.waiting.budget import Budget
+from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Jumping, Rotating
 from topology.waiting.miss import ONE, Joint, Polyline, share
@@ -152,7 +152,7 @@ def test_ignore_closes_at_the_end() -> None:
 @every_seed
 def test_what_is_judged_is_what_the_definitions_say(seed: int) -> None:
     drawn = stream("ZZ", seed, 1_500)
-    closings = run(drawn, RiskSlack(Budget(0.2), period=400), EVERY, early=True)
+    closings = run(drawn, RiskSlack(AccuracyBudget(0.2), period=400), EVERY, early=True)
     found = judged(drawn, closings, EVERY, 0.2)
     misses = []
     for window, at_ns in closings.items():
@@ -257,7 +257,7 @@ def test_mp_k_slack_by_the_largest_lateness(seed: int) -> None:
 def test_predicted_risks_are_the_observed_ones() -> None:
     """Windows closed at a fixed threshold, by tenths of what was predicted."""
     drawn = stream("ZZ", 1, 20_000)
-    policy = RiskSlack(Budget(0.5, guard="none", rate=0), weigh=False)
+    policy = RiskSlack(AccuracyBudget(0.5, guard="none", rate=0), weigh=False)
     driver = EarlyWindows(policy, EVERY, tick_ns=MS, first=1)
     events = [Event("default", "0", 0, at, ts, came) for at, (ts, came) in enumerate(drawn)]
     last = {-(-ts // EVERY): came for ts, came in drawn}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.clock.cell import SYNCED, UNSYNCED, Cell, cell_start
+from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.measured import MAX_TURNAROUND_NS
 from topology.clock.sample import Sample
 from topology.clock.settings import ClockSettings
@@ -93,14 +93,14 @@ class ThesisClock:
         """The events say that the clock has jumped: the next round counts alone."""
         self._forget()
 
-    def cell(self, ts_ns: int) -> Cell:
+    def cell(self, ts_ns: int) -> ClockCell:
         """The same offset and error everywhere."""
         start_ns = cell_start(ts_ns)
         if self._round_trip_ns is None:
-            return Cell(start_ns, UNSYNCED)
+            return ClockCell(start_ns, UNSYNCED)
         error_ns = max(0, -(-self._round_trip_ns // 2)) + self._granularity_ns
         state = SYNCED if error_ns <= self._max_error_ns else UNSYNCED
-        return Cell(start_ns, state, self._offset_ns, error_ns)
+        return ClockCell(start_ns, state, self._offset_ns, error_ns)
 
     def skew_ppb(self) -> int | None:
         return None
