@@ -50,8 +50,9 @@ def test_links_lead_to_what_is_there(page: str) -> None:
     assert [path for path in paths if not (folder / path).exists()] == []
 
 
-def test_the_reference_names_modules_that_are_there() -> None:
+def test_the_reference_names_modules_that_are_there_each_once() -> None:
     named = [m["name"] for page in PAGES for m in MODULE.finditer(text(page))]
     places = [ROOT.joinpath(*name.split(".")) for name in named]
     assert named
+    assert len(named) == len(set(named))
     assert [p for p in places if not p.with_suffix(".py").exists() and not p.is_dir()] == []
