@@ -1,4 +1,4 @@
-"""The judge of joins: what the events of the ordered topic come to, and what is told of them."""
+"""The oracle of joins: what the events of the ordered topic come to, and what is told of them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Found(NamedTuple):
     name: Name
 
 
-class Truth(NamedTuple):
+class Expected(NamedTuple):
     """Rows that must be told, and those that may be: the topic has not passed their time yet."""
 
     must: set[Content]
     may: set[Content]
 
 
-def joins_of(setting: Setting) -> Truth:
+def joins_of(setting: Setting) -> Expected:
     """An event counts if its time was not complete when it came. Before the merge nothing is
     complete for so long, and nothing open after `max_wait`."""
     waits_for_merge = setting.topology.joins_read == "ordered"
@@ -82,28 +82,28 @@ def joins_of(setting: Setting) -> Truth:
             events[side, key].append(Found(ref_ns, (side, *record.name)))
     if not waits_for_merge:
         passed_ns = defaultdict(lambda: 1 << 63)
-    truth = Truth(set(), set())
+    expected = Expected(set(), set())
     for key in range(KEYS):
         firsts, others = sorted(events["a", key]), sorted(events["b", key])
-        _near(firsts, others, passed_ns[OTHER], truth)
-        _in_windows(firsts, others, passed_ns, truth)
-    return truth
+        _near(firsts, others, passed_ns[OTHER], expected)
+        _in_windows(firsts, others, passed_ns, expected)
+    return expected
 
 
-def _near(firsts: list[Found], others: list[Found], passed_ns: int, truth: Truth) -> None:
+def _near(firsts: list[Found], others: list[Found], passed_ns: int, expected: Expected) -> None:
     times = [other.ref_ns for other in others]
     for first in firsts:
         low = bisect_left(times, first.ref_ns - REACH_NS)
         high = bisect_right(times, first.ref_ns + REACH_NS)
         for other in others[low:high]:
-            truth.must.add(("near", 0, (first.name, other.name)))
+            expected.must.add(("near", 0, (first.name, other.name)))
         if low == high:
             is_passed = passed_ns > first.ref_ns + REACH_NS
-            (truth.must if is_passed else truth.may).add(("near", 0, (first.name,)))
+            (expected.must if is_passed else expected.may).add(("near", 0, (first.name,)))
 
 
 def _in_windows(
-    firsts: list[Found], others: list[Found], passed_ns: dict[str, int], truth: Truth
+    firsts: list[Found], others: list[Found], passed_ns: dict[str, int], expected: Expected
 ) -> None:
     windows: dict[int, tuple[list[Name], list[Name]]] = defaultdict(lambda: ([], []))
     for side, found in enumerate((firsts, others)):
@@ -111,11 +111,11 @@ def _in_windows(
             windows[event.ref_ns - event.ref_ns % SIZE_NS][side].append(event.name)
     for start_ns, (here, there) in windows.items():
         rows = [(a, b) for a in here for b in there]
-        truth.must.update(("alone", start_ns, row) for row in rows)
+        expected.must.update(("alone", start_ns, row) for row in rows)
         if not rows:
             waits_for = OTHER if here else FIRST
             is_passed = passed_ns[waits_for] >= start_ns + SIZE_NS
-            kind = truth.must if is_passed else truth.may
+            kind = expected.must if is_passed else expected.may
             kind.update(("alone", start_ns, (name,)) for name in here + there)
 
 
@@ -138,14 +138,14 @@ class StandingRows(StandingResults):
             for line in self.lines.values()
         }
 
-    def await_truth(self, truth: Truth) -> None:
+    def await_expected(self, expected: Expected) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S
         while True:
             found = self.poll()
-            missing, wrong = truth.must - found, found - truth.must - truth.may
+            missing, wrong = expected.must - found, found - expected.must - expected.may
             if not missing and not wrong:
                 return
             assert time.monotonic() < deadline_s, (
-                f"{len(missing)} missing of {len(truth.must)}, {len(wrong)} too many,"
+                f"{len(missing)} missing of {len(expected.must)}, {len(wrong)} too many,"
                 f" like {sorted(missing)[:2]} and {sorted(wrong)[:2]}"
             )

@@ -1,4 +1,4 @@
-"""The judge of matches: what the events of the ordered topic come to, and what is told of them.
+"""The oracle of matches: what the events of the ordered topic come to, and what is told of them.
 
 It is the engine over the ordered topic in one go, in order; that the engine is right is the matter
 of tests/topology/pattern.
@@ -91,7 +91,7 @@ class Standing(StandingResults):
             for line in self.lines.values()
         }
 
-    def await_truth(self, expected: set[Content]) -> None:
+    def await_expected(self, expected: set[Content]) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S
         while (found := self.poll()) != expected:
             assert time.monotonic() < deadline_s, (

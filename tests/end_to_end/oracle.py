@@ -1,4 +1,4 @@
-"""The judge: does what came out agree with the raw topic, record by record?
+"""The oracle: does what came out agree with the raw topic, record by record?
 
 Faults are sentences; none of them is a pass. Checked of the ordered topic:
 
@@ -60,14 +60,14 @@ class Evidence(NamedTuple):
     gaps: list[Read]
 
 
-def judge(setting: Setting, *, repeats: bool = False) -> Verdict:
-    """Read the application's topics and judge them."""
+def check(setting: Setting, *, repeats: bool = False) -> Verdict:
+    """Read the application's topics, and check them."""
     topics = setting.topology.topics
     names = (setting.raw, setting.ordered, topics.late, topics.dead, topics.gaps)
-    return judged(Evidence(*(read_all(setting.bootstrap, name) for name in names)), repeats)
+    return checked(Evidence(*(read_all(setting.bootstrap, name) for name in names)), repeats)
 
 
-def judged(evidence: Evidence, repeats: bool = False) -> Verdict:
+def checked(evidence: Evidence, repeats: bool = False) -> Verdict:
     """`repeats`: at_least_once, where a record may come out again; its first coming
     counts."""
     verdict = Verdict(len(evidence.raw), side=len(evidence.late), dead=len(evidence.dead))

@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.waiting import Emitted
@@ -285,5 +285,5 @@ def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
         assert worker.metrics()["reorder_gaps:reorder+merge"] == 1
         assert worker.stop() == 0, worker.log
     assert took_s < 40.0
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict

@@ -24,7 +24,7 @@ from benchmarks.workloads.crowd import RATE_HZ
 from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from infra.redis import RedisServer
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import ZOMBIE_S, Trouble, stop_all
@@ -135,6 +135,6 @@ def test_every_event_once_whatever_happens(
             trouble.wake_due()
         emitted.close()
         stop_all(trouble.everybody)
-    verdict = judge(setting)
+    verdict = check(setting)
     say(f"{dice.kills} kills: {verdict}")
     assert not verdict.faults, verdict

@@ -1,7 +1,7 @@
 """End to end: exactly once under kill -9, a zombie, and a rebalance in mid-flow.
 
 The short form of the chaos runs (`test_chaos.py`): a script instead of dice, the same
-judge. Each store and each cut is met once.
+oracle. Each store and each cut is met once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.workloads import crowd
 from infra.redis import RedisServer
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.services import SharedKafka
@@ -28,7 +28,7 @@ def test_split_with_rocksdb(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="rocksdb")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = judge(setting)
+    verdict = check(setting)
     print(verdict)
     assert not verdict.faults, verdict
 
@@ -41,7 +41,7 @@ def test_fused_with_redis(kafka: SharedKafka, redis_server: RedisServer, tmp_pat
     )
     script = [(0.2, Trouble.kill_stages), (0.6, Trouble.join_and_leave)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = judge(setting)
+    verdict = check(setting)
     print(verdict)
     assert not verdict.faults, verdict
 
@@ -51,7 +51,7 @@ def test_split_without_a_store(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")
     script = [(0.2, Trouble.kill_supervisor), (0.6, Trouble.join_and_leave)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = judge(setting)
+    verdict = check(setting)
     print(verdict)
     assert not verdict.faults, verdict
 
@@ -61,6 +61,6 @@ def test_at_least_once_loses_nothing(kafka: SharedKafka, tmp_path: Path) -> None
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, delivery="at_least_once")
     script = [(0.2, Trouble.kill_worker), (0.6, Trouble.pause)]
     play(setting, tmp_path, crowd(EVENTS).rows, SPEED, script)
-    verdict = judge(setting, repeats=True)
+    verdict = check(setting, repeats=True)
     print(verdict, f"({verdict.repeated} came again)")
     assert not verdict.faults, verdict

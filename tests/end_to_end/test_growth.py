@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, settle
@@ -72,7 +72,7 @@ def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: s
         read = {part["partition"] for part in worker.ask("explain")[1] if part["next_offset"]}
         print(f"read partitions {sorted(read)}")
         assert worker.stop() == 0, worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     print(verdict)
     faults = [fault for fault in verdict.faults if stages == SPLIT or "watermark" not in fault]
     assert not faults, verdict

@@ -18,7 +18,7 @@ from agents.kafka.topics import create
 from agents.state.changelog import PROGRESS
 from cli.local.poll import wait_until
 from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, wait_out, worker_of
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Reader
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.worker import Worker
@@ -121,7 +121,7 @@ def test_a_changelog_made_anew_is_refused(
     told = worker.log[-3000:]
     assert "the changelog was lost or made anew" in told, told
     assert "another `application:`" in told
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
 
 
@@ -168,7 +168,7 @@ def test_a_topic_of_the_state_made_anew_at_work_ends_the_worker(
     assert worker.exit_code() == 2, worker.log[-3000:]
     assert "Traceback" not in worker.log
     if topic == "changelog":
-        verdict = judge(setting)
+        verdict = check(setting)
         assert verdict.unmarked >= 40, verdict
         assert not verdict.repeated, verdict
 
@@ -191,7 +191,7 @@ def test_a_copy_knows_what_a_forgotten_group_does_not(
     told = worker.log[-3000:]
     assert "and the local copy of it has come to offset 40" in told, told
     assert "--state-dir" in told
-    assert not judge(setting).faults
+    assert not check(setting).faults
     shutil.rmtree(tmp_path / "state")
     worker.start()
     reader = Reader(setting.bootstrap, setting.ordered)
@@ -224,7 +224,7 @@ def test_a_whole_changelog_is_enough(
     send_all(setting, 20, 0, 1, 2)
     wait_out(setting, 60)
     assert worker.stop() == 0, worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (60, 40), verdict
@@ -250,5 +250,5 @@ def test_a_part_of_a_state_is_refused(
         assert "a part of it was lost" in worker.log[-3000:], worker.log[-3000:]
         shutil.rmtree(tmp_path / "state")
     assert "Traceback" not in worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict

@@ -1,4 +1,4 @@
-"""An example table: the judge of the end-to-end tests sees what is wrong, and only that."""
+"""An example table: the oracle of the end-to-end tests sees what is wrong, and only that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.end_to_end.oracle import Evidence, judged
+from tests.end_to_end.oracle import Evidence, checked
 from tests.end_to_end.records import Read, contract
 
 
@@ -50,7 +50,7 @@ def sound() -> Evidence:
 
 
 def test_a_sound_log_has_no_faults() -> None:
-    verdict = judged(sound())
+    verdict = checked(sound())
     assert verdict.faults == []
     assert (verdict.raw, verdict.unmarked, verdict.dead, verdict.duplicates) == (8, 4, 2, 1)
     assert verdict.late == {"merge_wait": 1}
@@ -93,12 +93,12 @@ TAMPERED: list[tuple[str, Tamper, str]] = [
 def test_each_fault_is_seen(what: str, tamper: Tamper, told: str) -> None:
     evidence = sound()
     tamper(evidence)
-    assert any(told in fault for fault in judged(evidence).faults), what
+    assert any(told in fault for fault in checked(evidence).faults), what
 
 
 def test_what_comes_again_is_no_fault_where_it_may() -> None:
     evidence = sound()
     evidence.ordered.extend(evidence.ordered[:3])
-    verdict = judged(evidence, repeats=True)
+    verdict = checked(evidence, repeats=True)
     assert verdict.faults == []
     assert verdict.repeated == 3

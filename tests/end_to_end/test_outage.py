@@ -20,7 +20,7 @@ from cli.local.kafka import KafkaBroker
 from infra.kafka import ContainerBroker
 from inorder.channel import ChannelLimits
 from inorder.sequenced import SequencedProducer
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
@@ -107,7 +107,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         emitted.wait_for(sent, TIMEOUT_S)
         emitted.close()
         assert worker.stop() == 0, worker.log[-3000:]
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     events = [each for each in read_all(setting.bootstrap, setting.ordered) if not each.is_control]
     warm_ns = min(each.number("refTs") for each in events) + WARM_NS

@@ -2,7 +2,7 @@
 
 The phones go through reorder and merge; the quakes, numbered per network as they came and up to
 a week late, and the tags of a soccer match, up to four hours late, reach the engine as they
-came, so that it alone corrects. The judge is the engine over all events in order in one go;
+came, so that it alone corrects. The oracle is the engine over all events in order in one go;
 for a query of each trace that is not merged also loops over all pairs or triples. They run in
 `make chaos`.
 """
@@ -22,7 +22,7 @@ import pytest
 
 from benchmarks.traces import BASE_NS, MS, TraceAbsent, TraceRow, folder, jr_umts, usgs_quakes
 from tests.end_to_end.matches import Content, Members, Standing, in_one_go
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
@@ -119,7 +119,7 @@ def entries_of(rows: Sequence[TraceRow]) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.key)
 
 
-def truth(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
+def oracle(setting: Setting, rows: Sequence[TraceRow]) -> set[Content]:
     """What all events in order come to."""
     found: set[Content] = set()
     for name, query in setting.topology.queries.items():
@@ -202,11 +202,11 @@ def test_the_engine_alone_corrects(
         absent(str(missing))
     more = f"{queries(patterns)}patterns_read: {reads}\ncorrect_for: {correct_for}\n"
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=more)
-    expected = truth(setting, rows)
+    expected = oracle(setting, rows)
     looped = by_loops(entries_of(rows))
     assert looped
-    (judged,) = {name for name, _ in looped}
-    assert {match for match in expected if match[0] == judged} == looped
+    (asked,) = {name for name, _ in looped}
+    assert {match for match in expected if match[0] == asked} == looped
     assert {name for name, _ in expected} == patterns.keys()
     worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
     standing = Standing(setting)
@@ -218,7 +218,7 @@ def test_the_engine_alone_corrects(
         worker.kill_all()
         worker.start()
         send(setting, records(rows[halfway:]))
-        standing.await_truth(expected)
+        standing.await_expected(expected)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections")
     assert standing.corrections > 0
@@ -248,11 +248,11 @@ def test_phones(kafka: SharedKafka, tmp_path: Path) -> None:
     )
     script = [(0.5, Trouble.kill_worker)]
     play(setting, tmp_path, rows, span_s / PHONE_SECONDS, script, worker_count=1)
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     expected = in_one_go(setting)
     assert {name for name, _ in expected} == PHONES.keys()
     standing = Standing(setting)
-    standing.await_truth(expected)
+    standing.await_expected(expected)
     print(f"{len(expected)} matches, {standing.corrections} corrections")
     standing.close()

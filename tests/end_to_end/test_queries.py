@@ -13,7 +13,7 @@ import pytest
 from benchmarks.workloads import crowd
 from tests.end_to_end import windows
 from tests.end_to_end.matches import Members, Standing, in_one_go, in_time, matches_of
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import settle
@@ -77,7 +77,7 @@ def test_results_under_kills(
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, more=more)
     script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     expected, expected_windows = in_one_go(setting), windows_of(setting)
     assert len(expected) > 1_000
@@ -85,8 +85,8 @@ def test_results_under_kills(
     standing, standing_windows = Standing(setting), StandingWindows(setting)
     with running(worker):
         worker.wait_ready()
-        standing.await_truth(expected)
-        standing_windows.await_truth(expected_windows)
+        standing.await_expected(expected)
+        standing_windows.await_expected(expected_windows)
         stop_all([worker])
     print(f"{len(expected)} matches, {standing.corrections} corrections;")
     print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")

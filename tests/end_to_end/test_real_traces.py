@@ -1,7 +1,7 @@
 """End to end: recorded disorder of real networks through a real broker.
 
 The traces (benchmarks/traces.py) are played faster than they were recorded, keyed by
-source, through both cuts. What comes out is judged record by record, and the raw topic,
+source, through both cuts. What comes out is checked record by record, and the raw topic,
 dumped with its append times, gives the same through `inorder replay`.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from benchmarks.workloads.rows import Row, figures
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, settle
@@ -63,7 +63,7 @@ def test_trace(kafka: SharedKafka, tmp_path: Path, trace: str, stages: str, stre
         kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=stream, more=CALM
     )
     play(setting, tmp_path, rows, span_s / SECONDS, worker_count=1)
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     assert verdict.raw == len(rows)
     lines = tmp_path / "raw.jsonl"

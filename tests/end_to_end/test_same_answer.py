@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
@@ -72,7 +72,7 @@ def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
     hurt = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM)
     calm = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, more=CALM, raw=hurt.raw)
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = judge(hurt)
+    verdict = check(hurt)
     assert not verdict.faults, verdict
     in_one_go(calm, tmp_path / "calm", verdict.accepted)
     assert_equal(hurt, calm)
@@ -91,7 +91,7 @@ def test_split_over_several_partitions(kafka: SharedKafka, tmp_path: Path) -> No
     calm = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed, raw=hurt.raw)
     assert hurt.stages == SPLIT.split(", ")
     play(hurt, tmp_path / "hurt", rows, SPEED, SCRIPT)
-    verdict = judge(hurt)
+    verdict = check(hurt)
     assert not verdict.faults, verdict
     in_one_go(calm, tmp_path / "calm", verdict.accepted)
     assert_equal(hurt, calm)

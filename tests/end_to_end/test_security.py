@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import SPLIT, settle
 from tests.end_to_end.waiting import Emitted
@@ -139,7 +139,7 @@ def test_every_command_gets_in(
         assert len(commands) == 2
         assert all(SECRET.encode() not in command for command in commands)
         assert worker.stop() == 0, worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     done = run_cli("dump", "--topology", str(setting.path), *there)
     assert (done.returncode, done.stdout.count(b"\n")) == (0, 3), done.stderr.decode()

@@ -32,7 +32,7 @@ from tests.sinks.told import (
     QUERIES,
     SPEED,
     STREAM,
-    await_truth,
+    await_expected,
     beat,
     content,
     is_overflow,
@@ -185,7 +185,7 @@ def test_the_stores_hold_what_the_replay_says(
             sender.finish()
             beat(setting, rows)
             expected = replayed(setting, tmp_path / "raw.jsonl")
-            await_truth(setting, content(expected))
+            await_expected(setting, content(expected))
             assert worker.stop() == 0, worker.log
             records = told(setting)
             for sink in sinks:
@@ -199,5 +199,5 @@ def test_the_stores_hold_what_the_replay_says(
         print(f"{topic}: {dict(ops)}, {len(overflows(found))} overflows")
         assert ops.keys() == {"emit", "update", "retract"}
     for sink in sinks:
-        assert same(sink.place.truth()) == standing(lines[sink.topic]), sink.group
+        assert same(sink.place.current()) == standing(lines[sink.topic]), sink.group
     assert overflows(chain(*lines.values())) == overflows(expected) != set()

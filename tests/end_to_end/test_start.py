@@ -17,7 +17,7 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
@@ -198,5 +198,5 @@ def test_no_redis(kafka: SharedKafka, tmp_path: Path) -> None:
     once(setting, worker)
     assert "the local copy is given up" in worker.log
     assert "Traceback" not in worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict

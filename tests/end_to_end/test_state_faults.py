@@ -14,7 +14,7 @@ from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from infra.redis import RedisServer
 from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, numbered, send_all, wait_out, worker_of
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender, new_producer
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
@@ -83,7 +83,7 @@ def damage_is_found(setting: Setting, folder: Path, workers: list[Worker], sourc
     assert worker.stop() == 0, worker.log
     assert "the local copy is damaged and is made anew from the changelog" in worker.log
     assert list((folder / "state").rglob("*.damaged-0"))
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     assert (verdict.unmarked, verdict.duplicates) == (2 * sources, 2 * sources), verdict
 
@@ -119,7 +119,7 @@ def test_a_state_folder_deleted_between_two_runs(
         wait_out(setting, 40)
         assert worker.stop() == 0, worker.log
         shutil.rmtree(tmp_path / "state")
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (40, 40), verdict
@@ -140,7 +140,7 @@ def test_a_state_folder_deleted_at_work(
     wait_out(setting, len({(row.source, row.seq) for row in rows}))
     assert worker.stop() == 0, worker.log[-3000:]
     assert "failed" not in worker.log, worker.log[-3000:]
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
 
 
@@ -160,7 +160,7 @@ def test_a_full_disk_at_work(kafka: SharedKafka, tmp_path: Path, workers: list[W
     wait_until(lambda: "local copy is given up" in worker.log, TIMEOUT_S, "the full disk")
     assert worker.stages() == stages
     assert worker.stop() == 0, worker.log[-3000:]
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
 
 
@@ -200,7 +200,7 @@ def test_a_frozen_redis_stops_nothing(
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
     assert silence_s < 2.0  # on a busy machine; it was 16 s
     assert worker.stop() == 0, worker.log[-3000:]
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
 
 

@@ -18,7 +18,7 @@ from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
-from tests.end_to_end.oracle import judge
+from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender, contract, read_all, send
 from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
@@ -97,7 +97,7 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
         emitted.wait_for(8, TIMEOUT_S)
         emitted.close()
         assert worker.stop() == 0, worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     assert (verdict.unmarked, verdict.gaps) == (8, 1)
     answer = inorder("explain", "127.0.0.1:1")
@@ -156,7 +156,7 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         emitted.close()
         assert worker.stop() == 0, worker.log
     assert "exit -9" in worker.log
-    verdict = judge(setting)
+    verdict = check(setting)
     assert not verdict.faults, verdict
     assert verdict.raw == len(rows)
 

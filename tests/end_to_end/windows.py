@@ -1,4 +1,4 @@
-"""The judge of windows: what the events of the ordered topic come to, and what is told of them."""
+"""The oracle of windows: what the events of the ordered topic come to, and what is told of them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ windows_read: sequenced
 Counts = dict[tuple[str, int], int]
 
 
-class Truth(NamedTuple):
+class Expected(NamedTuple):
     """How many events every window has, and which windows must have been told."""
 
     counts: Counts
     passed: set[tuple[str, int]]
 
 
-def windows_of(setting: Setting) -> Truth:
+def windows_of(setting: Setting) -> Expected:
     """Events of the ordered topic by window; those whose window was final when they came, by the
     complete frontier told before them, do not count. Windows that the topic has not yet passed
     may be told or not: a quiet stream passes them with time. Before the merge none is final for
@@ -56,7 +56,7 @@ def windows_of(setting: Setting) -> Truth:
         starts |= {("sliding", first), ("sliding", first - STEP_NS)}
         found.update(window for window in starts if window[1] + SIZE_NS > complete_ns)
     passed = {window for window in found if window[1] + SIZE_NS <= passed_ns or not waits_for_merge}
-    return Truth(found, passed)
+    return Expected(found, passed)
 
 
 class StandingWindows(StandingResults):
@@ -74,11 +74,11 @@ class StandingWindows(StandingResults):
         self.read()
         return {(line["query"], line["start"]): line["values"]["n"] for line in self.lines.values()}
 
-    def await_truth(self, truth: Truth) -> None:
+    def await_expected(self, expected: Expected) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S
         while True:
-            found, counts = self.poll(), truth.counts
-            wrong = {key for key in {*found, *truth.passed} if found.get(key) != counts.get(key)}
+            found, counts = self.poll(), expected.counts
+            wrong = {key for key in {*found, *expected.passed} if found.get(key) != counts.get(key)}
             if not wrong:
                 return
             assert time.monotonic() < deadline_s, [

@@ -112,7 +112,7 @@ def test_what_is_known_is_told_and_confirmed_at_once_all_the_same(name: str) -> 
 
 
 def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], int]:
-    """Last word of each window of 1 s, and the truth; how many events came for final ones."""
+    """Last word of each window of 1 s, and the counted; how many events came for final ones."""
     try:
         rows = jr_umts(session)
     except TraceAbsent as missing:
@@ -124,10 +124,10 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
         batch = events[start : start + 500]
         found += running.on_batch(batch, batch[-1].at_ns).results
     found += running.on_end(events[-1].at_ns).results
-    truth = Counter(row.ts_ns // SECOND * SECOND for row in rows)
+    counted = Counter(row.ts_ns // SECOND * SECOND for row in rows)
     return (
         {one.start_ns: one.values["n"] for one in found},
-        truth,
+        counted,
         running.figures_of("default")["window_expired"],
     )
 
@@ -135,11 +135,11 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
     """They come in over some seconds, each with events that are late by as much."""
-    told, truth, expired = recorded(session, "newcomers: 0s")
-    assert told != truth
+    told, counted, expired = recorded(session, "newcomers: 0s")
+    assert told != counted
     assert expired
-    told, truth, expired = recorded(session, "")
-    assert told == truth
+    told, counted, expired = recorded(session, "")
+    assert told == counted
     assert not expired
 
 

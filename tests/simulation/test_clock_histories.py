@@ -22,7 +22,7 @@ HISTORIES: Final = 1_500 * int(os.environ.get("INORDER_SEEDS", "1"))
 CHUNK: Final = 50
 
 
-def judge(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> Outcome:
+def outcome_of(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> Outcome:
     outcome = run(seed, plan, config)
     told = plan or plan_of(Random(seed))
     assert outcome.violations == 0, f"seed {seed}: {outcome.violations} violations in {told}"
@@ -32,7 +32,7 @@ def judge(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> 
 
 @pytest.mark.parametrize("chunk", range(HISTORIES // CHUNK))
 def test_histories(chunk: int) -> None:
-    outcomes = [judge(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+    outcomes = [outcome_of(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
     # The checks are there, and so is what they guard against: the fixed bound fails.
     assert sum(outcome.checks for outcome in outcomes) > 10 * CHUNK
     assert sum(outcome.thesis_violations for outcome in outcomes) > CHUNK
@@ -40,13 +40,13 @@ def test_histories(chunk: int) -> None:
 
 @pytest.mark.parametrize("kind", PATHS)
 def test_every_kind_of_path(kind: str) -> None:
-    widths = [width for seed in range(10) for width in judge(seed, Plan(kind=kind)).widths_ns]
+    widths = [width for seed in range(10) for width in outcome_of(seed, Plan(kind=kind)).widths_ns]
     assert widths
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lying_server_among_three(lie: str) -> None:
-    outcomes = [judge(seed, Plan(servers=3, lie=lie)) for seed in range(10)]
+    outcomes = [outcome_of(seed, Plan(servers=3, lie=lie)) for seed in range(10)]
     if lie in ("shift", "drift"):
         assert sum(outcome.falsetickers for outcome in outcomes) > 0
 
@@ -57,13 +57,13 @@ def test_a_lying_server_with_a_head_start_never_decides_alone(lie: str, steps: i
     """The model knows that there are three, and is held against the truth at every moment."""
     config = ClockConfig(max_error_ns=1 << 62, servers=3)
     plan = Plan(servers=3, lie=lie, head_start=5, steps=steps, told="segment", kind="lossy")
-    outcomes = [judge(seed, plan, config) for seed in range(10)]
+    outcomes = [outcome_of(seed, plan, config) for seed in range(10)]
     assert sum(outcome.checks for outcome in outcomes) > 100
 
 
 @pytest.mark.parametrize("told", ["mono", "segment", ""])
 def test_steps(told: str) -> None:
-    outcomes = [judge(seed, Plan(steps=2, told=told)) for seed in range(10)]
+    outcomes = [outcome_of(seed, Plan(steps=2, told=told)) for seed in range(10)]
     assert all(outcome.checks for outcome in outcomes)
 
 
@@ -74,4 +74,4 @@ def test_a_step_is_not_overlooked_by_the_check_itself() -> None:
 
 
 if __name__ == "__main__":
-    print(judge(int(sys.argv[1])))
+    print(outcome_of(int(sys.argv[1])))

@@ -16,7 +16,7 @@ from sinks.files import FileSink, Form, Rolling
 from sinks.postgres import PostgresSink
 from sinks.redis import RedisSink, connect, keys_of
 from sinks.sink import Sink
-from tests.sinks.results import Truth, rows_in, truth_of
+from tests.sinks.results import Current, current_of, rows_in
 
 KINDS = ("redis", "postgres", "parquet", "jsonl")
 
@@ -26,29 +26,29 @@ class Place:
     """One place of one kind: sinks on it, one after the other, and what it holds."""
 
     opened: Callable[[], Sink]
-    truth: Callable[[], Truth]
+    current: Callable[[], Current]
 
 
 def redis_place(server: RedisServer, name: str) -> Place:
-    def truth() -> Truth:
+    def current() -> Current:
         with redis.Redis.from_url(server.url) as client:
             found = client.hgetall(keys_of(name).latest)
             return {id_.decode(): value for id_, value in found.items()}
 
-    return Place(lambda: RedisSink(connect(server.url), name), truth)
+    return Place(lambda: RedisSink(connect(server.url), name), current)
 
 
 def postgres_place(server: PostgresServer, table: str) -> Place:
-    def truth() -> Truth:
+    def current() -> Current:
         with psycopg.connect(server.url) as connection:
             rows = connection.execute(f"select id, record from {table} where op <> 'retract'")
             return {id_: orjson.dumps(value) for id_, value in rows}
 
-    return Place(lambda: PostgresSink(server.url, table), truth)
+    return Place(lambda: PostgresSink(server.url, table), current)
 
 
 def file_place(folder: Path, form: Form, roll_bytes: int) -> Place:
     return Place(
         lambda: FileSink(folder, form, Rolling(roll_bytes=roll_bytes)),
-        lambda: truth_of(rows_in(folder)),
+        lambda: current_of(rows_in(folder)),
     )

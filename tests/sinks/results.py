@@ -1,4 +1,4 @@
-"""What the tests of the sinks share: records by the contract, and the truth about them."""
+"""What the tests of the sinks share: records by the contract, and what they come to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyarrow import parquet
 from sinks.result import Result, parse
 from sinks.sink import Refused
 
-Truth = dict[str, bytes]
+Current = dict[str, bytes]
 """By id the record that counts; without those whose last word is a retract."""
 
 
@@ -58,19 +58,19 @@ class MemorySink:
     def close(self) -> None:
         pass
 
-    def truth(self) -> Truth:
+    def current(self) -> Current:
         return {each.id: each.record for each in self.known.values() if not each.retracted}
 
 
-def truth_of(results: Iterable[Result]) -> Truth:
+def current_of(results: Iterable[Result]) -> Current:
     oracle = MemorySink()
     oracle.write(list(results))
-    return oracle.truth()
+    return oracle.current()
 
 
-def same(truth: Truth) -> dict[str, Any]:
+def same(current: Current) -> dict[str, Any]:
     """For stores that keep JSON and not its spelling."""
-    return {id_: orjson.loads(value) for id_, value in truth.items()}
+    return {id_: orjson.loads(value) for id_, value in current.items()}
 
 
 def rows_in(folder: Path) -> list[Result]:

@@ -18,7 +18,7 @@ from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
-from tests.sinks.results import record, result, rows_in, truth_of
+from tests.sinks.results import current_of, record, result, rows_in
 
 ROOT = Path(__file__).parents[2]
 FORMS = (Form.PARQUET, Form.JSON_LINES)
@@ -134,7 +134,7 @@ def test_an_open_journal_of_another_sink_is_left_alone(tmp_path: Path) -> None:
     one.write([result("a", 1)])
     one.close()
     other.close()
-    assert truth_of(rows_in(tmp_path)) == {"a": record("a", 1), "b": record("b", 0)}
+    assert current_of(rows_in(tmp_path)) == {"a": record("a", 1), "b": record("b", 0)}
 
 
 KILLED = """

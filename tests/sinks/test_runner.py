@@ -414,5 +414,5 @@ def test_the_same_result_twice_in_a_batch_keeps_both_places() -> None:
     setting.sink.refuses = {"a"}
     setting.run()
     assert [each.offset for each in setting.letters.letters] == [0, 1]
-    assert setting.sink.truth() == {}
+    assert setting.sink.current() == {}
     assert result("a", 0) == result("a", 0)

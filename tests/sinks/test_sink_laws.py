@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sinks.files import Form
 from sinks.result import Result, newest
 from tests.sinks.kinds import KINDS, Place, file_place, postgres_place, redis_place
-from tests.sinks.results import result, same, truth_of
+from tests.sinks.results import current_of, result, same
 
 NUMBERS = itertools.count()
 SMALL_ROLL_BYTES = 2_000
@@ -60,7 +60,7 @@ def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Pl
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_the_truth_depends_on_the_set_alone(
+def test_what_is_current_depends_on_the_set_alone(
     new_place: Callable[[], Place], plan: list[Any]
 ) -> None:
     place = new_place()
@@ -78,13 +78,13 @@ def test_the_truth_depends_on_the_set_alone(
             given_ += step
     sink.write([result("z", 0)])  # makes the place where nothing else did
     sink.close()
-    assert same(place.truth()) == same(truth_of([*given_, result("z", 0)]))
+    assert same(place.current()) == same(current_of([*given_, result("z", 0)]))
 
 
 @given(results=st.lists(one_result, max_size=30))
-def test_a_folded_batch_has_the_same_truth(results: list[Result]) -> None:
+def test_a_folded_batch_comes_to_the_same(results: list[Result]) -> None:
     folded = newest(results)
-    assert truth_of(folded) == truth_of(results)
+    assert current_of(folded) == current_of(results)
     assert [each.id for each in folded] == sorted({each.id for each in results})
 
 

@@ -21,7 +21,7 @@ from sinks.runner import Runner, RunnerLimits, consumer_of
 from sinks.sink import SinkUnavailable
 from tests.services import SharedKafka, UniqueName
 from tests.sinks.kinds import redis_place
-from tests.sinks.results import MemorySink, result, rows_in, same, truth_of
+from tests.sinks.results import MemorySink, current_of, result, rows_in, same
 from tests.sinks.sink_process import SinkProcess
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
 
@@ -88,7 +88,7 @@ def test_only_what_was_committed_counts_and_a_restart_goes_on(
             wait_for_read(kafka.bootstrap, topic, topic, producer)
         assert runner.counts.records == 500
         assert runner.counts.expired == 0
-    assert same(sink.truth()) == same(truth_of(changes))
+    assert same(sink.current()) == same(current_of(changes))
 
 
 def test_records_that_the_topic_deleted_are_counted_and_told(
@@ -134,7 +134,7 @@ def test_sinks_of_one_group_share_the_work(kafka: SharedKafka, unique_name: Uniq
         assert first.counts.records + second.counts.records >= 2_000
         assert first.counts.commit_failures == second.counts.commit_failures == 0
     known = [*one.known.values(), *other.known.values()]
-    assert same(truth_of(known)) == same(truth_of(changes))
+    assert same(current_of(known)) == same(current_of(changes))
 
 
 @pytest.mark.redis
@@ -170,7 +170,7 @@ def test_a_store_that_is_killed_is_waited_for(
             sink.process.kill()
     assert "the store answers again" in sink.log
     assert "6000 records: 6000 written, 0 dead, 0 control" in sink.log
-    assert same(place.truth()) == same(truth_of(changes))
+    assert same(place.current()) == same(current_of(changes))
 
 
 def test_dead_letters_reach_their_topic_and_files_appear(

@@ -116,7 +116,7 @@ def replayed(setting: Setting, path: Path) -> list[Line]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def await_truth(setting: Setting, expected: dict[str, Line]) -> None:
+def await_expected(setting: Setting, expected: dict[str, Line]) -> None:
     """Until the topics say what the replay says, and nothing else."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while (found := content(lines_of(chain(*told(setting).values())))) != expected:

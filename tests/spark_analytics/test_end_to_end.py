@@ -1,6 +1,6 @@
 """End to end: a real broker and a real worker; Spark reads what they wrote, by the command.
 
-The judge of the ordered topic is the plain sort of `spark_analytics.truth`; the judge of
+The oracle of the ordered topic is the plain sort of `spark_analytics.truth`; the oracle of
 each streaming job is the same job in batch, of results the oracle of the sinks.
 """
 
@@ -178,7 +178,7 @@ def test_results_fold_to_what_stands(spark: SparkSession, written: Written, tmp_
     for found in (results.latest(streamed), at_once):
         rows = found.collect()
         assert {row.id: (row.revision, row.op, row.final) for row in rows} == want
-        assert {row.id for row in rows if row.standing} == oracle.truth().keys()
+        assert {row.id for row in rows if row.standing} == oracle.current().keys()
     for folder in ("results", "results-batch"):
         (bad,) = read(spark, str(tmp_path / folder), "bad").collect()
         assert bad.reason == "result_unreadable"

@@ -60,7 +60,7 @@ def records(said: list[dict[str, object]]) -> list[Record]:
     ]
 
 
-def test_the_latest_truth_stands(spark: SparkSession) -> None:
+def test_the_latest_revision_stands(spark: SparkSession) -> None:
     said = seeded_results(4)
     newest: dict[object, dict[str, object]] = {}
     for one in said:

@@ -22,7 +22,7 @@ from tests.sinks.told import (
     SPEED,
     STREAM,
     Line,
-    await_truth,
+    await_expected,
     beat,
     content,
     is_overflow,
@@ -114,7 +114,7 @@ def test_the_tables_hold_what_the_worker_told(
         Sender(setting, rows, speed=SPEED, value=value_of).start().finish()
         beat(setting, rows)
         expected = replayed(setting, tmp_path / "raw.jsonl")
-        await_truth(setting, content(expected))
+        await_expected(setting, content(expected))
         assert worker.stop() == 0, worker.log
     records = told(setting)
     assert overflows(lines_of(chain(*records.values()))) == overflows(expected) != set()

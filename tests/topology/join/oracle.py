@@ -53,7 +53,7 @@ def meets(config: JoinConfig, first: Event, other: Event, start_ns: int | None) 
     return config.low_ns <= other.ref_time_ns - first.ref_time_ns <= config.high_ns
 
 
-def truth(events: Sequence[Event], config: JoinConfig) -> set[Row]:
+def oracle(events: Sequence[Event], config: JoinConfig) -> set[Row]:
     sides = [on_side(events, config, number) for number in range(len(config.sides))]
     windows: list[int | None] = [None]
     if config.kind != INTERVAL:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies, copy_of, over_the_wire
-from tests.topology.join.oracle import last_word, told, truth
+from tests.topology.join.oracle import last_word, oracle, told
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
@@ -69,7 +69,7 @@ def run(
 @pytest.mark.parametrize("sides", SIDES)
 @every_relation
 @every_outer
-def test_the_last_word_is_the_truth(relation: str, outer: str, sides: str) -> None:
+def test_the_last_word_is_that_of_the_oracle(relation: str, outer: str, sides: str) -> None:
     for seed in SEEDS:
         rng = Random(seed)
         events = history(rng, "ABC" if sides == "three" else "AB", 50)
@@ -79,7 +79,7 @@ def test_the_last_word_is_the_truth(relation: str, outer: str, sides: str) -> No
         word = last_word(results)
         rows = [told(result, config) for result in word]
         assert len(rows) == len(set(rows))
-        assert set(rows) == truth(events, config), seed
+        assert set(rows) == oracle(events, config), seed
         assert not config.finals or all(result.final for result in word)
 
 
@@ -102,7 +102,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str)
             words.append(sorted((r.id, r.probability, r.values, r.partners) for r in word))
             corrected += sum(result.op == RETRACT for result in results)
             if uncertainty != "bounds":
-                assert {told(result, config) for result in word} == truth(events, config)
+                assert {told(result, config) for result in word} == oracle(events, config)
         assert words[0] == words[1] == words[2], seed
     assert corrected or outer == "inner"
 
@@ -129,7 +129,7 @@ def test_what_is_expired_is_left_out_and_nothing_else(
             event.complete_ns = 0  # so that `correct_for` alone makes final
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
         rows = {told(result, config) for result in last_word(results)}
-        assert rows == truth(taken, config), seed
+        assert rows == oracle(taken, config), seed
         expired += len(events) - len(taken)
     assert expired
 

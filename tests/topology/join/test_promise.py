@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.topology.join.oracle import last_word, truth
+from tests.topology.join.oracle import last_word, oracle
 from tests.topology.join.oracle import told as row_of
 from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, told, x, y
@@ -87,7 +87,7 @@ def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
 
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
 @pytest.mark.parametrize("outer", ["left", "full"])
-def test_the_last_word_is_the_truth_before_the_merge_too(
+def test_the_last_word_is_the_oracle_s_before_the_merge_too(
     relation: dict[str, Any], outer: str
 ) -> None:
     corrected = 0
@@ -101,7 +101,7 @@ def test_the_last_word_is_the_truth_before_the_merge_too(
         config = config_of(outer=outer, **relation)
         operator = SeveralJoins([Join(config, ordered=False)], 1)
         results = told(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
-        assert {row_of(row, config) for row in last_word(results)} == truth(events, config)
+        assert {row_of(row, config) for row in last_word(results)} == oracle(events, config)
         corrected += sum(row.op == "retract" for row in results)
     assert corrected
 

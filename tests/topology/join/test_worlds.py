@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.laws.told import copies
-from tests.topology.join.oracle import Row, last_word, told, truth
+from tests.topology.join.oracle import Row, last_word, oracle, told
 from tests.topology.join.streams import place
 from tests.topology.join.test_oracle import THREE, TWO
 from topology.join.config import JoinConfig
@@ -101,7 +101,7 @@ def test_the_rows_of_every_world_are_told_and_the_confirmed_are_in_all(
         word = word_of(config, rng, events)
         sure = {row for row, result in word.items() if result.confidence == CONFIRMED}
         for world in worlds(events):
-            rows = truth(world, config)
+            rows = oracle(world, config)
             assert rows <= word.keys(), seed
             assert sure <= rows, seed
         confirmed += len(sure)
@@ -121,9 +121,9 @@ def test_expected_tells_the_rows_by_reference_time_and_which_are_in_all_worlds(
         events = stamped(rng, "ABC"[:sides], 8, unlike=seed % 2 == 0)
         config = config_of(relation, sides, outer, "expected")
         word = word_of(config, rng, events)
-        assert word.keys() == truth(events, config)
+        assert word.keys() == oracle(events, config)
         sure = {row for row, result in word.items() if result.confidence == CONFIRMED}
-        assert all(sure <= truth(world, config) for world in worlds(events)), seed
+        assert all(sure <= oracle(world, config) for world in worlds(events)), seed
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_rows_without_null_are_exact(relation: str, sides: int) -> None:
         events = stamped(rng, "ABC"[:sides], 10, unlike=False)
         config = config_of(relation, sides, "inner", "bounds")
         every = list(worlds(events))
-        counts = Counter(row for world in every for row in truth(world, config))
+        counts = Counter(row for world in every for row in oracle(world, config))
         word = word_of(config, rng, events)
         assert word.keys() == counts.keys()
         for row, result in word.items():
@@ -156,7 +156,7 @@ def test_an_event_bound_to_another_of_its_clock_is_as_sure_as_their_distance() -
         sides = (TWO[0], TWO[0].__class__("b", "A", key=("key",)))
         config = JoinConfig("q", sides, uncertainty="bounds", **RELATIONS["interval"])
         word = word_of(config, rng, events)
-        assert word.keys() == truth(events, config)
+        assert word.keys() == oracle(events, config)
         assert all(result.confidence == CONFIRMED for result in word.values())
 
 

@@ -66,7 +66,7 @@ def told(result: MatchResult) -> tuple[Content, str]:
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
-    """The judge's matches in the same form."""
+    """The oracle's matches in the same form."""
     return sorted(
         tuple(
             sorted(

@@ -1,4 +1,4 @@
-"""The judge of patterns: all matches of a query over a handful of events, by trying everything.
+"""The oracle of patterns: all matches of a query over a handful of events, by trying everything.
 
 Source: patterns.md 2.2 to 2.5. It shares the expressions and the normal form with the engine and
 nothing else. A *run* is a list of (component, entry) in the order of keys. Exponential: for up to
@@ -49,7 +49,7 @@ from topology.pattern.tree.syntax import UNBOUNDED, Expr, Query
 Run = tuple[tuple[int, Entry], ...]
 
 
-def judge(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
+def oracle(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
     """In the order of `match.in_order`; of copies of an event the first counts."""
     form = normalise(query) if isinstance(query, Query) else query
     once: dict[tuple[str, int, int], Entry] = {}
@@ -59,8 +59,8 @@ def judge(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
     found: list[Match] = []
     for members in _partitions(form, everything):
         seen = members if form.by_partition else everything
-        judges = [AlternativeJudge(form, it, members, seen) for it in form.alternatives]
-        found += _skipped(form, _reported(form, judges))
+        oracles = [AlternativeOracle(form, it, members, seen) for it in form.alternatives]
+        found += _skipped(form, _reported(form, oracles))
     return in_order(found)
 
 
@@ -71,7 +71,7 @@ def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
     for members in _partitions(form, everything):
         seen = members if form.by_partition else everything
         for alternative in form.alternatives:
-            found += AlternativeJudge(form, alternative, members, seen).all()
+            found += AlternativeOracle(form, alternative, members, seen).all()
     return in_order(found)
 
 
@@ -91,16 +91,16 @@ def _partitions(form: NormalForm, events: list[Entry]) -> list[list[Entry]]:
     return list(parts.values())
 
 
-def _reported(form: NormalForm, judges: Sequence[AlternativeJudge]) -> list[Match]:
+def _reported(form: NormalForm, oracles: Sequence[AlternativeOracle]) -> list[Match]:
     if form.query.matches == "one":
-        return [match for match in map(_first_end, _walks(judges)) if match]
-    matches = [match for judge in judges for match in judge.all()]
+        return [match for match in map(_first_end, _walks(oracles)) if match]
+    matches = [match for oracle in oracles for match in oracle.all()]
     return _maximal(matches) if form.query.matches == "maximal" else matches
 
 
-def _walks(judges: Sequence[AlternativeJudge]) -> Iterator[list[Match]]:
-    for start in judges[0].events:
-        walks = [judge.walk(start) for judge in judges]
+def _walks(oracles: Sequence[AlternativeOracle]) -> Iterator[list[Match]]:
+    for start in oracles[0].events:
+        walks = [oracle.walk(start) for oracle in oracles]
         yield [match for match in walks if match is not None]
 
 
@@ -143,7 +143,7 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
     return False
 
 
-class AlternativeJudge:
+class AlternativeOracle:
     """`events`: those of the partition; `everything`: those that a STRICT step looks at."""
 
     def __init__(

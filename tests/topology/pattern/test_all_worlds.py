@@ -1,7 +1,7 @@
 """Oracle: all worlds of small streams in which the error changes from event to event.
 
 Every time of each event whose time is not sure is tried that can make an order, a tie or a window
-of its own; events of one segment are moved alike. The judge says what matches in each world. Then
+of its own; events of one segment are moved alike. The oracle says what matches in each world. Then
 what is confirmed is a match in every world, and what is a match in some is told under POSSIBLE.
 Both are exact for pairs of events, each with a clock estimate of its own. Else some that are told
 as possible are a match in no world, one of seven here: that doubts exclude each other is not seen
@@ -21,7 +21,7 @@ import pytest
 
 from tests.topology.pattern.following import Content, contents
 from tests.topology.pattern.generate import MODES, entry, random_query, shuffled
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.test_uncertain import confirmed, standing
 from tests.topology.pattern.true_times import moved
 from topology.pattern.language.parse import parse_query
@@ -91,7 +91,7 @@ def test_of_pairs_all_and_only_what_some_world_has_is_told(part: int) -> None:
         possible = Compiled(replace(query, uncertain="possible"))
         found = standing(possible, shuffled(rng, stream, 0.5, copies=0), max(ERRORS), follows=True)
         worlds = [
-            set(contents(possible, judge(possible.form, world))) for world in all_worlds(stream)
+            set(contents(possible, oracle(possible.form, world))) for world in all_worlds(stream)
         ]
         case = f"seed {seed}: {text} {[(e, e.event.error_ns) for e in stream]}"
         assert found.keys() == set.union(*worlds), case
@@ -117,7 +117,7 @@ def test_all_worlds(part: int) -> None:
         every: set[Content] | None = None
         some: set[Content] = set()
         for world in all_worlds(stream):
-            true = set(contents(nominal, judge(nominal.form, world)))
+            true = set(contents(nominal, oracle(nominal.form, world)))
             every = true if every is None else every & true
             some |= true
             seen["worlds"] += 1

@@ -1,4 +1,4 @@
-"""Laws of the engine, on seeded queries and streams, against the brute-force judge."""
+"""Laws of the engine, on seeded queries and streams, against the brute-force oracle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.unparse import unparse
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import LATE, Engine
@@ -51,8 +51,8 @@ class World:
     def __repr__(self) -> str:
         return f"seed {self.seed}\n{unparse(self.query.query)}\n{self.stream}\n{self.arrivals}"
 
-    def truth(self, entries: Sequence[Entry] | None = None) -> list[object]:
-        found = judge(self.query.form, map(anew, self.stream if entries is None else entries))
+    def oracle(self, entries: Sequence[Entry] | None = None) -> list[object]:
+        found = oracle(self.query.form, map(anew, self.stream if entries is None else entries))
         return list(contents(self.query, found))
 
 
@@ -81,7 +81,7 @@ endings = pytest.mark.parametrize("open_ended", [False, True])
 
 @parts
 @endings
-def test_in_any_order_the_matches_that_stand_are_those_of_the_judge(
+def test_in_any_order_the_matches_that_stand_are_those_of_the_oracle(
     part: int, open_ended: bool
 ) -> None:
     for world in worlds(part, open_ended=open_ended):
@@ -89,7 +89,7 @@ def test_in_any_order_the_matches_that_stand_are_those_of_the_judge(
         feed(engine, reader, world.arrivals)
         engine.end(0)
         reader.read(taken(engine))
-        assert reader.contents() == world.truth(), world
+        assert reader.contents() == world.oracle(), world
 
 
 @parts
@@ -101,7 +101,7 @@ def test_what_stands_is_right_for_the_events_so_far(part: int) -> None:
         engine, reader = Engine([world.query]), Reader()
         for count, entry in enumerate(world.arrivals[:6], start=1):
             feed(engine, reader, [entry])
-            assert reader.contents() == world.truth(world.arrivals[:count]), world
+            assert reader.contents() == world.oracle(world.arrivals[:count]), world
 
 
 @parts
@@ -120,7 +120,7 @@ def test_nothing_final_changes_and_what_is_purged_is_not_missed(
         engine.end(0)
         reader.read(taken(engine))
         assert engine.counts[LATE] == 0
-        assert reader.contents() == world.truth(), world
+        assert reader.contents() == world.oracle(), world
         assert reader.final == set(reader.standing), world
         assert engine.retained == 0, world
 
@@ -153,7 +153,7 @@ def test_a_restart_is_not_seen(part: int, emit: str) -> None:
         for engine in (calm, cut):
             engine.end(at_ns)
         assert _same_words(calm, cut, readers) or not is_exact, world
-        assert [reader.contents() for reader in readers] == [world.truth()] * 2, world
+        assert [reader.contents() for reader in readers] == [world.oracle()] * 2, world
 
 
 class State:

@@ -1,4 +1,4 @@
-"""Example tables for the judge: the published examples, and the rule for each odd shape.
+"""Example tables for the oracle: the published examples, and the rule for each odd shape.
 
 [L] and [S] are the papers of patterns.md. A match is written as its events in order.
 """
@@ -19,7 +19,7 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.oracle import judge, valid
+from tests.topology.pattern.oracle import oracle, valid
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.match import Match
@@ -43,7 +43,7 @@ def found(
     query = parse_query(f"PATTERN {pattern} WITHIN {within} ns {options}")
     return [
         shown(match)
-        for match in judge(query, of_text(events) if isinstance(events, str) else events)
+        for match in oracle(query, of_text(events) if isinstance(events, str) else events)
     ]
 
 
@@ -350,11 +350,11 @@ def test_laws_of_the_modes(seed: int) -> None:
         one = random_query(rng, [mode for mode in MODES if mode[1] == "one"], skips=["none"])
         stream = random_stream(rng)
         everything = {match.content for match in valid(normalise(one), stream)}
-        assert {match.content for match in judge(one, stream)} <= everything
+        assert {match.content for match in oracle(one, stream)} <= everything
 
         most = random_query(rng, [("any", "maximal")], skips=["none"])
         whole = valid(normalise(most), stream)
-        maximal = [set(match.labelled()) for match in judge(most, stream)]
+        maximal = [set(match.labelled()) for match in oracle(most, stream)]
         assert len(maximal) <= len(whole)
         for match in whole:
             members = set(match.labelled())

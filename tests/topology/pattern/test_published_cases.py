@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from topology.model.event import Event
 from topology.model.result import RETRACT, Finding, MatchResult
 from topology.pattern.language.check import check
@@ -33,7 +33,7 @@ from topology.pattern.tree.words import UNITS_NS
 CASES: Final = Path(__file__).parent / "cases"
 SEEDS: Final = 8 * int(os.environ.get("INORDER_SEEDS", "1"))
 JUDGED: Final = 14
-"""The judge tries everything, but for MATCHES ONE; more events are too many for it."""
+"""The oracle tries everything, but for MATCHES ONE; more events are too many for it."""
 LEAST: Final = {"flink": 40, "siddhi": 15, "esper": 15, "opencep": 15, "sase": 2}
 
 Matches = Counter[tuple[tuple[str, str], ...]]
@@ -163,8 +163,8 @@ def test_in_any_order(case: Case) -> None:
 
 
 @each()
-def test_judged(case: Case) -> None:
-    """That a case and the engine err alike is not enough: the judge shares no code with it."""
+def test_the_oracle_says_so(case: Case) -> None:
+    """That a case and the engine err alike is not enough: the oracle shares no code with it."""
     form = compiled(case.query).form
     if len(case.events) > JUDGED and form.query.matches != "one":
         pytest.skip(f"{len(case.events)} events are too many to try everything")
@@ -173,7 +173,7 @@ def test_judged(case: Case) -> None:
             (form.alternatives[match.alternative].components[j].alias, case.labels[entry.event.seq])
             for j, entry in match.labelled()
         )
-        for match in judge(form, case.events)
+        for match in oracle(form, case.events)
     )
     assert told == case.matches
 

@@ -1,6 +1,6 @@
 """Tactics: what they find, in which order, and what it depends on.
 
-Oracle: the judge, on seeded streams of everything the language has. Laws: tactics equal, order
+Oracle: the oracle, on seeded streams of everything the language has. Laws: tactics equal, order
 and limit, what a result depends on (`hi_ns`, `waits`). Example tables: single cases, published
 counts. What it costs: `test_tactics_work`.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, folder
 from tests.topology.pattern.generate import entry, of_text, random_query, random_stream
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.places import (
     ALL,
     MAXIMAL,
@@ -48,14 +48,14 @@ BY_END: Modes = (("any", "maximal"), ("any", "all"))
 # -- what is found ----------------------------------------------------------------------------
 
 
-def test_tactics_find_what_the_judge_finds() -> None:
+def test_tactics_find_what_the_oracle_finds() -> None:
     some = 0
     for seed in range(SEEDS):
         rng = Random(seed)
         form = normalise(random_query(rng, skips=("none",)))
         for _ in range(2):
             stream = random_stream(rng, 11)
-            wanted = judge(form, stream)
+            wanted = oracle(form, stream)
             assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == contents(
                 wanted
             ), seed
@@ -103,7 +103,7 @@ def test_slices_find_what_the_exhaustive_search_finds() -> None:
         stream = random_stream(rng, 12)
         wanted = contents(matches(form, exhaustive(layouts_of(form)), stream))
         assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == wanted, seed
-        assert wanted == contents(judge(form, stream)), seed
+        assert wanted == contents(oracle(form, stream)), seed
         some += bool(wanted)
     assert some > SEEDS // 4
 
@@ -150,7 +150,7 @@ def test_chains_are_found_without_trying_all() -> None:
         rng = Random(seed)
         form = chained(rng)
         stream = random_stream(rng, 11)
-        wanted = judge(form, stream)
+        wanted = oracle(form, stream)
         assert contents(matches(form, tactic_for(layouts_of(form)), stream)) == contents(wanted), (
             seed
         )
@@ -212,7 +212,7 @@ def test_single_cases(
     form = form_of(pattern, options, where=where)
     stream = of_values(events)
     assert sorted(map(shown, matches(form, tactic_for(layouts_of(form)), stream))) == sorted(found)
-    assert sorted(map(shown, judge(form, stream))) == sorted(found)
+    assert sorted(map(shown, oracle(form, stream))) == sorted(found)
 
 
 MINI = "b1 b2 a3 a4 a5 a6 a7 b8 a9 c10 b11 b12 a13 b14 a15 b16 a17 a18 c19 c20"

@@ -20,7 +20,7 @@ from tests.topology.pattern.generate import (
     random_stream,
     shuffled,
 )
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.true_times import worlds
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
@@ -121,7 +121,7 @@ def test_every_world_lies_between(part: int) -> None:
         seen["possible"] += len(hulls.keys() - told.keys())
         for world in worlds(Random(stream.seed), stream.entries, WORLDS):
             seen["worlds"] += 1
-            true = contents(nominal, judge(nominal.form, world))
+            true = contents(nominal, oracle(nominal.form, world))
             assert sure <= set(true), (stream, world)
             missing = [match for match in true if match not in hulls]
             if stream.query.matches == "maximal":
@@ -133,7 +133,7 @@ def test_every_world_lies_between(part: int) -> None:
 @parts
 def test_grades_do_not_depend_on_arrival(part: int) -> None:
     """Nor on a frontier, if the largest error is known; and by reference times the matches of
-    NOMINAL are those of the judge."""
+    NOMINAL are those of the oracle."""
     for stream in streams(part, ERRORS):
         for uncertain in UNCERTAIN_MODES[1:]:
             query = stream.compiled(uncertain)
@@ -141,20 +141,20 @@ def test_grades_do_not_depend_on_arrival(part: int) -> None:
             assert standing(query, stream.arrivals) == calm, stream
             assert standing(query, stream.arrivals, 6, follows=True) == calm, stream
             if uncertain == "nominal":
-                assert sorted(calm) == contents(query, judge(query.form, stream.entries)), stream
+                assert sorted(calm) == contents(query, oracle(query.form, stream.entries)), stream
 
 
 @parts
-def test_exact_times_give_the_matches_of_the_judge_confirmed(part: int) -> None:
+def test_exact_times_give_the_matches_of_the_oracle_confirmed(part: int) -> None:
     """Even where errors are expected."""
     for stream in streams(part, ((0,),), share=3):
         form = stream.compiled("nominal").form
-        truth = dict.fromkeys(
-            contents(stream.compiled("nominal"), judge(form, stream.entries)), CONFIRMED
+        wanted = dict.fromkeys(
+            contents(stream.compiled("nominal"), oracle(form, stream.entries)), CONFIRMED
         )
         for uncertain in UNCERTAIN_MODES:
             query = stream.compiled(uncertain)
-            assert standing(query, stream.arrivals, follows=True) == truth, stream
+            assert standing(query, stream.arrivals, follows=True) == wanted, stream
 
 
 @parts

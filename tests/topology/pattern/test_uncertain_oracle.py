@@ -1,4 +1,4 @@
-"""Laws and example tables of uncertain order: certain ⊆ judge(world) ⊆ possible, in every world."""
+"""Laws and examples of uncertain order: certain ⊆ oracle(world) ⊆ possible, in every world."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.topology.pattern.generate import entry, random_query, random_stream
-from tests.topology.pattern.oracle import judge
+from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.uncertain_oracle import Unsuited, possible_and_certain, worlds
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.match import Match
@@ -70,14 +70,14 @@ def test_every_world_lies_between(seed: int) -> None:
         seen["certain"] += bool(all_)
         seen["uncertain"] += bool(some - all_)
         for world in worlds(rng, stream, 12):
-            true = labels(judge(form, world))
+            true = labels(oracle(form, world))
             assert all_ <= true <= some, (each, world)
             seen["decided"] += bool(true - all_)
     assert min(seen["certain"], seen["uncertain"], seen["decided"]) > 2, seen
 
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 200))
-def test_without_errors_it_is_the_judge(seed: int) -> None:
+def test_without_errors_it_is_the_oracle(seed: int) -> None:
     matched = 0
     for each in range(seed, seed + 200):
         rng = Random(each)
@@ -87,7 +87,7 @@ def test_without_errors_it_is_the_judge(seed: int) -> None:
             possible, certain = possible_and_certain(form, stream)
         except Unsuited:
             continue
-        assert labels(possible) == labels(certain) == labels(judge(form, stream))
+        assert labels(possible) == labels(certain) == labels(oracle(form, stream))
         matched += bool(possible)
     assert matched > 5
 

@@ -1,4 +1,4 @@
-"""The judge where times are intervals: which matches are possible, and which are certain.
+"""The oracle where times are intervals: which matches are possible, and which are certain.
 
 Source: patterns.md 7, rule by rule, for MATCHES ALL with TIES STRICT. The true time of an event
 lies anywhere in [low, high], independent of all others. Rules are in three values: NO, MAYBE,
@@ -8,7 +8,7 @@ It is for alternatives in which the event before a step is known: linear ones of
 any whose steps are all ANY (then groups and AND are as good). What it cannot tell (UNTIL,
 GREEDY and partitions too) it refuses (`Unsuited`). Conditions are those of `grading`.
 
-`worlds` draws true times, for the law of section 7: certain ⊆ judge(world) ⊆ possible.
+`worlds` draws true times, for the law of section 7: certain ⊆ oracle(world) ⊆ possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from random import Random
 
-from tests.topology.pattern.oracle import AlternativeJudge, Run
+from tests.topology.pattern.oracle import AlternativeOracle, Run
 from topology.model.event import twin
 from topology.pattern.compile import expression
 from topology.pattern.compile.grading import MAYBE, NO, YES, grade
@@ -46,9 +46,9 @@ def possible_and_certain(
     possible: list[Match] = []
     certain: list[Match] = []
     for alternative in form.alternatives:
-        judge = UncertainJudge(form, alternative, sorted(entries, key=lambda one: one.key))
-        for match in judge.candidates():
-            graded = judge.grade(match)
+        oracle = UncertainOracle(form, alternative, sorted(entries, key=lambda one: one.key))
+        for match in oracle.candidates():
+            graded = oracle.grade(match)
             possible += [match] if graded >= MAYBE else []
             certain += [match] if graded == YES else []
     return in_order(possible), in_order(certain)
@@ -103,10 +103,10 @@ def negated(grade: int) -> int:
     return YES - grade
 
 
-class UncertainJudge(AlternativeJudge):
+class UncertainOracle(AlternativeOracle):
     def __init__(self, form: NormalForm, alternative: Alternative, entries: list[Entry]) -> None:
         if form.same:
-            raise Unsuited("partitions: judge each by itself")
+            raise Unsuited("partitions: oracle each by itself")
         if form.query.matches != "all" or form.query.skip != "none" or form.query.ties == "key":
             raise Unsuited("only MATCHES ALL, without SKIP, with TIES STRICT")
         super().__init__(form, alternative, entries, entries)

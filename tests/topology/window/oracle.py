@@ -108,7 +108,7 @@ def spans_of(events: Sequence[Event], config: WindowConfig) -> dict[tuple[int, i
     return found
 
 
-def truth(events: Iterable[Event], config: WindowConfig) -> Found:
+def oracle(events: Iterable[Event], config: WindowConfig) -> Found:
     return {
         (key, *span): values_of(members)
         for key, own in by_key(events, config).items()

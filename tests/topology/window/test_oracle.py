@@ -10,7 +10,7 @@ import pytest
 
 from tests.laws.cases import merged
 from tests.laws.told import copies, over_the_wire
-from tests.topology.window.oracle import OUTPUTS, agree, last_word, told, truth
+from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, told
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
@@ -55,7 +55,7 @@ def run(config: WindowConfig, stream: list[Event], rng: Random | None = None) ->
 
 @every_kind
 @pytest.mark.parametrize("keyed", [False, True], ids=["all", "keyed"])
-def test_the_last_word_is_the_truth(kind: str, keyed: bool) -> None:
+def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
     corrected = 0
     for seed in SEEDS:
         rng = Random(seed)
@@ -63,7 +63,7 @@ def test_the_last_word_is_the_truth(kind: str, keyed: bool) -> None:
         events = sorted_events(rng, 70)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
         results = run(config, stream, rng)
-        agree(told(results, config), truth(events, config))
+        agree(told(results, config), oracle(events, config))
         assert not config.finals or all(result.final for result in last_word(results))
         corrected += sum(result.revision > 0 for result in results)
     assert corrected
@@ -106,4 +106,4 @@ def test_behind_the_operators_that_are_before_it(kind: str) -> None:
         results += windows.on_end(stream[-1].at_ns).results
         last_word(results)
         assert not windows.figures()["expired"]
-        agree(told(results, config), truth(stream, config))
+        agree(told(results, config), oracle(stream, config))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.laws.told import copies
-from tests.topology.window.oracle import agree, by_key, last_word, spans_of, told, truth, values_of
+from tests.topology.window.oracle import agree, by_key, last_word, oracle, spans_of, told, values_of
 from tests.topology.window.streams import disordered, event, place
 from tests.topology.window.test_examples import COUNT, end, windows
 from tests.topology.window.test_oracle import config_of, run
@@ -63,7 +63,7 @@ def test_each_event_is_of_one_session_by_reference_time() -> None:
         events = unsure(rng, 60)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.2, 0.6)))
         results = run(config, stream, rng)
-        agree(told(results, config), truth(events, config))
+        agree(told(results, config), oracle(events, config))
         assert sum(result.values["n"] for result in last_word(results)) == len(events)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.laws.told import copies
-from tests.topology.window.oracle import by_key, last_word, spans_of, truth, values_of
+from tests.topology.window.oracle import by_key, last_word, oracle, spans_of, values_of
 from tests.topology.window.streams import (
     MS,
     START,
@@ -104,7 +104,7 @@ def test_the_truth_lies_within_the_bounds(kind: str, uncertainty: str) -> None:
             (repr(w.key) if config.key else "-", w.start_ns, w.end_ns): w
             for w in last_word(run(config, stream))
         }
-        expected = truth(true, config)
+        expected = oracle(true, config)
         for window, values in expected.items():
             within(results[window], values, f"{window}, seed {seed}")
         for window in results.keys() - expected.keys():
@@ -182,7 +182,7 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
         stamped, _ = world(rng, 60)
         config = config_of("tumbling", keyed=False)
         results = last_word(run(config, disordered(rng, copies(stamped))))
-        plain = truth(stamped, config)
+        plain = oracle(stamped, config)
         for result in results:
             n, low, high = result.values["n"], result.low["n"], result.high["n"]
             window = ("-", result.start_ns, result.end_ns)
