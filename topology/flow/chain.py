@@ -42,7 +42,7 @@ class Chain(StepByStep):
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
 
-    def operator(self, name: str) -> Any:
+    def operator(self, name: str) -> Operator:
         """The operator of that name, for its figures; KeyError if there is none."""
         for node in self.nodes:
             if node.name == name:

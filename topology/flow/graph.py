@@ -27,7 +27,7 @@ from topology.flow.chain import Chain, instant
 from topology.flow.join_input import JoinInput
 from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, snapshot_of
 from topology.model.event import Event
-from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
+from topology.model.operator import Changes, Figures, Operator, Plain, State
 from topology.model.outcome import Step
 
 
@@ -72,7 +72,7 @@ class Junction:
         return max(spoken) if self._keeps_log_order else min(spoken)
 
 
-class Graph(StepByStep):
+class Graph:
     """`chains` by stream, with their edges into the junctions. `own_clocks`: each stream bears its
     own clock, as those of an ordered topic do."""
 
@@ -105,12 +105,6 @@ class Graph(StepByStep):
         for junction in self.junctions:
             _add_found(step, junction.on_batch())
         return self.in_order(step)
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
-        for event in events:
-            batches[event.stream].append(event)
-        return self.on_batches(batches, now_ns)
 
     def on_time(self, now_ns: int) -> Step:
         step = Step(now_ns)

@@ -15,10 +15,11 @@ from agents.kafka.brokers import Brokers
 from agents.stage import query_feed
 from agents.stage.query_feed import QueryFeed
 from topology.config import parse
-from topology.flow import stage as flow
+from topology.flow import build
 from topology.flow.stage import Stage
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.language.parse import parse_query
+from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 
 TOPOLOGY = """\
@@ -84,6 +85,12 @@ def test_there_is_a_bound(feed: QueryFeed, monkeypatch: pytest.MonkeyPatch) -> N
     assert add(feed, "one", pattern=PATTERN, stream="a") == "", "replacing is no more"
 
 
+def compiled(stage: Stage) -> dict[str, Compiled]:
+    pattern = stage.chains["a"].operator("pattern")
+    assert isinstance(pattern, Pattern)
+    return pattern.compiled
+
+
 def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     feed: QueryFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,10 +101,10 @@ def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     partitions = [Stage(parse(TOPOLOGY), ["pattern"]) for _ in range(2)]
     add(feed, "new", pattern=PATTERN, stream="a")
     add(feed, "gone", pattern=PATTERN, stream="b")
-    monkeypatch.setattr(flow, "Compiled", own_only)
+    monkeypatch.setattr(build, "Compiled", own_only)
     for stage in partitions:
         stage.set_queries(feed.queries, feed.compiled)
-    first, second = (stage.chains["a"].operator("pattern").compiled for stage in partitions)
+    first, second = (compiled(stage) for stage in partitions)
     assert set(first) == {"own", "new"}
     assert first["new"] is second["new"] is feed.compiled["new"]
     feed.take(b"gone", None)
@@ -106,7 +113,7 @@ def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     before = feed.compiled["new"]
     add(feed, "new", pattern=PATTERN.replace("1 s", "2 s"), stream="a")
     partitions[0].set_queries(feed.queries, feed.compiled)
-    after = partitions[0].chains["a"].operator("pattern").compiled["new"]
+    after = compiled(partitions[0])["new"]
     assert after is feed.compiled["new"] is not before
 
 
