@@ -92,6 +92,8 @@ class Rebuilding:
         for count in stage.restoring(parts.operators, events):
             await self._has_done(count, "operators")
         held.restore(events, parts.spilled)
+        # The pages of an older version are written anew with the places of this one.
+        held.let_go(event for event in events if event.held_by != parts.notes[event.offset].place)
 
     async def _events(self, parts: Parts) -> list[Event]:
         """All that are held, in log order."""

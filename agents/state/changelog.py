@@ -34,10 +34,14 @@ STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
 READ_TIMEOUT_MS: Final = 500
-STATE_FORMAT: Final = 2
+STATE_FORMAT: Final = 3
 """Raise it when the layout of any snapshot changes (what an operator's `snapshot` and
 `changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
 at."""
+
+READABLE_FORMATS: Final = frozenset({2, STATE_FORMAT})
+"""In format 2 pages note other places of held events, which `topology.flow.graph` understands; a
+version that writes format 2 would not understand those of 3."""
 
 MAX_STALLED_READS: Final = 60
 """Reads in a row that bring nothing before the end is given up as unreachable."""
@@ -101,13 +105,14 @@ def _claim(value: bytes) -> Claim:
 
 
 def read_progress(value: bytes, whose: str) -> Progress:
-    """StateRefused where the state of `whose` partition has another format than this version
-    reads."""
+    """StateRefused where the state of `whose` partition has a format that this version does not
+    read."""
     found = _claim(value).format
-    if found != STATE_FORMAT:
+    if found not in READABLE_FORMATS:
+        known = " and ".join(map(str, sorted(READABLE_FORMATS)))
         raise StateRefused(
-            f"the state of {whose} has format {found}, and this version of inorder reads format"
-            f" {STATE_FORMAT}; go on with the version that wrote it, or set another `application:`"
+            f"the state of {whose} has format {found}, and this version of inorder reads {known};"
+            " go on with the version that wrote it, or set another `application:`"
             " to begin anew with the first record of the input"
         )
     return msgspec.msgpack.decode(value, type=Progress)

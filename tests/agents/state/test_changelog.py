@@ -63,8 +63,11 @@ def test_a_state_of_another_format_is_refused(state: Any) -> None:
         read_progress(encode(state), "raw/3")
 
 
-def test_a_state_of_this_format_is_read() -> None:
-    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT, 3, 5)
+@pytest.mark.parametrize("state_format", [2, STATE_FORMAT])
+def test_a_state_of_this_format_is_read_and_one_whose_places_are_understood(
+    state_format: int,
+) -> None:
+    progress = Progress(7, [1], ["reorder"], "", state_format, 3, 5)
     assert read_progress(encode(progress), "raw/3") == progress
 
 
