@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cli.local.process import Process
 from cli.program import PROGRAM
+from tests import ROOT
 
-ROOT = Path(__file__).parents[1]
 ASK_TIMEOUT_S = 5.0
 ADDRESS = re.compile(r"http://(\S+?)/ready")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.services import absent
 
-ROOT = Path(__file__).parents[1]
 ROOMS = ("inorder", "topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
 MAX_LINES = 500
 LONGER_WITH_REASON: dict[str, str] = {}
@@ -140,6 +140,20 @@ def proofs(name: str) -> list[str]:
     """The tests that a module's docstring names."""
     said = re.search(r"^Proved by:((?:.|\n.)*)", docstring(name), re.MULTILINE)
     return said[1].replace(",", " ").split() if said else []
+
+
+def test_a_test_that_is_named_as_a_module_stands_beside_it() -> None:
+    """Another room may have a module of that name; a folder above or below it may not."""
+    sources = {name for name in files() if name.endswith(".py") and not name.startswith("tests/")}
+    elsewhere = {}
+    for name in files():
+        if found := re.fullmatch(r"tests/(.*)/test_(\w+\.py)", name):
+            folder, module = found.groups()
+            below = {each for each in sources if each.startswith(f"{folder}/")}
+            named = {each for each in below if each.endswith(f"/{module}")}
+            if named and f"{folder}/{module}" not in named:
+                elsewhere[name] = named
+    assert elsewhere == {}
 
 
 def docstring(name: str) -> str:

@@ -13,9 +13,10 @@ import agents.kafka.brokers
 from agents.exits import Exit
 from cli.local.ports import LOOPBACK, free_ports
 from cli.main import COMMANDS, HIDDEN, Commands, main
+from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 LIVE = TOPOLOGY + "live_queries: true\n"
 
 BROKERS = ("--brokers", "{nobody}")

@@ -12,7 +12,8 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[2]
+from tests import ROOT
+
 HEAVY: Final = (
     *("faust", "aiokafka", "confluent_kafka", "aiohttp", "mode"),
     *("pyarrow", "pyspark", "pandas", "numpy"),

@@ -11,9 +11,9 @@ import click
 import pytest
 
 from cli.main import COMMANDS, HIDDEN, main
+from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
-ROOT = Path(__file__).parents[2]
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.program import PROGRAM
-from tests.command import ROOT
+from tests import ROOT
 
 PLAIN = str(ROOT / "docs" / "examples" / "plain.yaml")
 REPLAY = ("replay", "--topology", PLAIN)

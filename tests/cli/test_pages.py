@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cli.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
+from tests import ROOT
 from tests.cli.invoking import inorder
 
-ROOT = Path(__file__).parents[2]
 OPERATORS = [
     page for page in sorted((ROOT / "docs" / "operators").glob("*.md")) if page.stem != "index"
 ]

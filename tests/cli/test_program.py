@@ -12,8 +12,8 @@ from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
 from cli.worker import StageCommand
 from inorder_engine import ROOMS
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
 REFUSED = 2
 NOBODYS = "127.0.0.1:1"

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from cli.program import PROGRAM
+from tests import ROOT
 from tests.cli.invoking import Answer, inorder
-
-ROOT = Path(__file__).parents[2]
 
 RECORDED = [
     {"source": "a", "seq": 0, "ts": 100, "arrival": 1000, "type": "A", "payload": {"x": 1}},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cli.program import PROGRAM
-from tests.command import ROOT
+from tests import ROOT
 from tests.end_to_end.records import Read
 from tests.end_to_end.setting import Setting
 

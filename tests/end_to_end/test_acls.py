@@ -29,6 +29,7 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.kafka import KafkaBroker, jars
 from cli.local.poll import wait_until
+from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.end_to_end.worker import Worker, running
@@ -37,7 +38,7 @@ from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = ROOT / "docs" / "security.md"
 TIMEOUT_S = 40.0
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}

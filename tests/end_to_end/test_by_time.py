@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from cli.program import PROGRAM
-from tests.command import ROOT
+from tests import ROOT
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import SPLIT, Setting, settle

@@ -17,6 +17,7 @@ import pytest
 
 import cli.local.kafka
 from cli.local.poll import wait_until
+from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.services import require
@@ -97,7 +98,7 @@ def test_a_bad_topology_is_refused_before_anything_starts(tmp_path: Path) -> Non
     assert "streams.default.colour" in answer.err
 
 
-README = Path(__file__).parents[2] / "README.md"
+README = ROOT / "README.md"
 
 
 def readme_commands() -> tuple[str, list[str]]:

@@ -6,16 +6,15 @@ No container engine is needed; hadolint reads the Dockerfile in `make lint`.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import yaml
 
+from tests import ROOT
 from topology.config import Topology, parse
 
-ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

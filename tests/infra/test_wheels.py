@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT
+from tests import ROOT
 
 CLIENT = {"inorder"}
 ENGINE = {

@@ -26,12 +26,12 @@ from inorder.failure import (
     RecordRefused,
 )
 from inorder.sequenced import SequencedProducer
+from tests import ROOT
 from tests.inorder.records import event_of, headers_of, read_events, read_messages
 from tests.services import UniqueName
 from topology.config import HeaderConfig
 from topology.model.event import BYE, DATA, HEARTBEAT
 
-ROOT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"
 """A port where nothing listens."""
 

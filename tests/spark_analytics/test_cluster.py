@@ -25,7 +25,7 @@ from agents.kafka.topics import create
 from cli.spark.command import command
 from infra.spark import package
 from spark_analytics.outputs import read
-from tests.command import ROOT
+from tests import ROOT
 from tests.end_to_end.records import new_producer
 from tests.services import SharedKafka
 from tests.spark_analytics.conftest import SETTINGS

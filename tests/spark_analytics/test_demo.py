@@ -19,7 +19,7 @@ from cli.spark.demo import plots
 from cli.spark.demo.analysis import Found, Passage, Round
 from cli.spark.demo.live import DISORDER, RATES, STAMPS, Kept, so_far
 from cli.spark.demo.tables import Account
-from tests.command import ROOT
+from tests import ROOT
 from tests.services import require
 from tests.spark_analytics.marks import SPARK, SPARK_LONG
 

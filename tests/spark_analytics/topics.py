@@ -17,8 +17,8 @@ from benchmarks.workloads.rows import Row
 from cli.local.poll import wait_until
 from cli.local.process import Process
 from cli.program import PROGRAM
+from tests import ROOT
 from tests.cli.invoking import Answer, inorder
-from tests.command import ROOT
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, POLL_S, new_producer
 from tests.end_to_end.setting import Setting
 from tests.spark_analytics.conftest import SETTINGS

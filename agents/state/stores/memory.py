@@ -2,7 +2,7 @@
 
 For tests, the demo, and small states. Cost: a dict.
 
-Proved by: tests/agents/state/test_store_laws.py, tests/agents/state/test_local_copy.py
+Proved by: tests/agents/state/stores/test_laws.py, tests/agents/state/test_local_copy.py
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ of one changelog.
 `items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
 the blocking one; call from a thread.
 
-Proved by: tests/agents/state/test_redis_store.py, tests/agents/state/test_store_laws.py
+Proved by: tests/agents/state/stores/test_redis.py, tests/agents/state/stores/test_laws.py
 """
 
 from __future__ import annotations

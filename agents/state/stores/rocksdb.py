@@ -17,7 +17,7 @@ Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
 `cache_bytes` and what `max_open_files` and one page of `items` need; see
 `RocksdbLimits`. Cost of `apply`: O(changes).
 
-Proved by: tests/agents/state/test_rocksdb_store.py, tests/agents/state/test_store_laws.py
+Proved by: tests/agents/state/stores/test_rocksdb.py, tests/agents/state/stores/test_laws.py
 """
 
 from __future__ import annotations

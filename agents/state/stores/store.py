@@ -25,7 +25,7 @@ copy: leave it alone), StoreLocked (another process has it open), StoreUnavailab
 trusted: `set_aside`). None of them endangers the state: the owner counts it and goes on
 without a copy, or with an empty one.
 
-Proved by: tests/agents/state/test_store_laws.py, tests/agents/state/test_local_copy.py
+Proved by: tests/agents/state/stores/test_laws.py, tests/agents/state/test_local_copy.py
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.transport import InputLost
+from tests import ROOT
 from tests.agents.recorder import (
     PATIENCE_S,
     Recorder,
@@ -203,7 +204,7 @@ def test_after_kill_9_the_other_worker_takes_over(
 def worker(bootstrap: str, topic: str, log: Path) -> Any:
     process = subprocess.Popen(
         [sys.executable, str(WORKER), bootstrap, topic, str(log)],
-        env={**os.environ, "PYTHONPATH": str(WORKER.parents[3])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     try:
         yield process

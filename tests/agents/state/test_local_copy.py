@@ -19,6 +19,7 @@ from agents.state.stores.memory import MemoryStore
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbLimits, RocksdbStore, folder_of
 from agents.state.stores.store import Store, StoreName
+from tests import ROOT
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 LIMITS = RocksdbLimits(write_buffer_bytes=64 << 10)
@@ -314,7 +315,7 @@ def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
     """A limit of the file size stands for it: what goes beyond fails."""
     done = subprocess.run(
         [sys.executable, "-c", WRITER, str(tmp_path)],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,

@@ -26,6 +26,7 @@ import pytest
 
 from cli.local.process import Process
 from cli.program import PROGRAM
+from tests import ROOT
 from tests.inorder.sync.far_end import truth_ns
 from tests.inorder.sync.relay import Relay
 from tests.inorder.sync.sockets import serving
@@ -33,7 +34,6 @@ from tests.inorder.sync.world import Path
 
 pytestmark = pytest.mark.slow
 
-ROOT = File(__file__).parents[3]
 TIMEOUT_S = 40.0
 COMMAND_TIMEOUT_S = 10.0
 ROUNDS = 14

@@ -10,12 +10,13 @@ import pytest
 import inorder.sync
 from cli.local.embedded import EmbeddedBroker
 from inorder.sync.keys import KeyRing
+from tests import ROOT
 from tests.inorder.records import read_events
 from tests.inorder.sync.key_file import key_table
 from tests.inorder.sync.sockets import serving
 from tests.services import UniqueName
 
-README = Path(__file__).parents[3] / "README.md"
+README = ROOT / "README.md"
 KEY = key_table(7, "ab" * 32, "press-7")
 
 

@@ -3,18 +3,16 @@ with everything filled in says the same, and the schema takes what the reader ta
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import ROOT
 from tests.topology.config.json_schema import faults
 from topology.config import TopologyError, parse, reference
 from topology.config.reading import sections
 from topology.config.words import WORDS
-
-ROOT = Path(__file__).parents[3]
 
 FILES: dict[str, str] = {
     "smallest": "streams: {default: {}}",

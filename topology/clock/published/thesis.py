@@ -12,7 +12,7 @@ gives no figure. A round of an earlier burst is late. Absurd rounds are rejected
 
 reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
 
-Proved by: tests/topology/clock/test_thesis.py, tests/topology/clock/test_real_clocks.py
+Proved by: tests/topology/clock/published/test_thesis.py, tests/topology/clock/test_real_clocks.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each node becomes a function of the binding and the *frame*: the values of the v
 groups, an entry for `group.x` and the number i for `group[i].x`. The commonest shapes (a
 field of one event, a comparison with a constant) have closures of their own.
 
-Proved by: tests/topology/pattern/test_expression.py
+Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ elements of an absent group, and an absent single, have NULL attributes.
 Cost: compiling is linear in the expression; a test without groups is one call for each of its
 nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` one.
 
-Proved by: tests/topology/pattern/test_expression.py
+Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations

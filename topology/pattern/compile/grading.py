@@ -6,7 +6,7 @@ user's function) is in doubt wherever that order is. A user's function sees refe
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
 
-Proved by: tests/topology/pattern/test_grading.py
+Proved by: tests/topology/pattern/compile/test_grading.py
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and `ANYTHING`, of which nothing is known, not even that it is not NULL; as a tr
 may be so or not. Results are sound and not always the narrowest: an event that is named twice
 counts as two (`a.time - a.time` is not 0), and `%`, sqrt, stddev and divisors around 0 give up.
 
-Proved by: tests/topology/pattern/test_grading.py
+Proved by: tests/topology/pattern/compile/test_grading.py
 """
 
 from __future__ import annotations

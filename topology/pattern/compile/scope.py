@@ -3,7 +3,7 @@
 An *environment* is what a query is given from outside, the same for all of its expressions. A
 *scope* is that of one alternative: it adds where each alias stands in a binding.
 
-Proved by: tests/topology/pattern/test_expression.py
+Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations

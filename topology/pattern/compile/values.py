@@ -12,7 +12,7 @@ zero, NaN, and an int beyond `MAX_INT`. Infinity is a number. Everything else a 
     sum, avg, min, max, stddev leave NULLs (and what is of another type) out, and are NULL if
     nothing remains; sums of floats are rounded once, so no order of the group matters
 
-Proved by: tests/topology/pattern/test_expression.py
+Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations

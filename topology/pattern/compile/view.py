@@ -1,6 +1,7 @@
 """An event as user functions see it: what they may read, and nothing to write to.
 
-Proved by: tests/topology/pattern/test_expression.py, tests/topology/pattern/test_operator.py
+Proved by: tests/topology/pattern/compile/test_expression.py,
+tests/topology/pattern/test_operator.py
 """
 
 from __future__ import annotations

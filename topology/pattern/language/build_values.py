@@ -5,7 +5,7 @@ An operand becomes a tree only when its query is built, since only then its even
 aliases. Attributes are Python attributes, `g.percent`, `g.pos.x`; those with the name of a
 method of an event, or with other signs, are written `g["times"]`.
 
-Proved by: tests/topology/pattern/test_builder.py
+Proved by: tests/topology/pattern/language/test_builder.py
 """
 
 from __future__ import annotations

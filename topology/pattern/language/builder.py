@@ -17,7 +17,7 @@ once; whether the query means something is asked by `topology.pattern.language.c
 A function may be a condition, `test(close, g, s)`: it gets an event for each single, a list for
 each group, and must be pure. Its name and version stand for it in the query's fingerprint.
 
-Proved by: tests/topology/pattern/test_builder.py
+Proved by: tests/topology/pattern/language/test_builder.py
 """
 
 from __future__ import annotations

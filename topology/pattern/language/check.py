@@ -8,7 +8,7 @@ alike; for a tree from text, give the text, so that places can be shown.
 Cost: linear in the query, quadratic in its components; 64 alternatives and 32 components are the
 most there may be (normal_form.py).
 
-Proved by: tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

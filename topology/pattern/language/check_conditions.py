@@ -1,6 +1,6 @@
 """Checks of what is asked: the names, indexes, functions and parameters of expressions.
 
-Proved by: tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

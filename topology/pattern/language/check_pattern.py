@@ -1,6 +1,6 @@
 """Checks of what is looked for: components, counts, negations, UNTIL.
 
-Proved by: tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

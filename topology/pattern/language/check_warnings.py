@@ -2,7 +2,7 @@
 
 Asked only of queries without errors.
 
-Proved by: tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

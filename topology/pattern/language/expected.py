@@ -1,6 +1,6 @@
 """What could stand at a place in a query, in words, and what was probably meant there.
 
-Proved by: tests/topology/pattern/test_parse.py
+Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

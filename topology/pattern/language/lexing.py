@@ -4,7 +4,7 @@ The patterns of grammar.lark cut the text; what is a keyword depends on where it
 after a dot or a dollar sign, and in square brackets, no word is reserved. Lexing never fails:
 what belongs to nothing becomes a token that no rule has a place for.
 
-Proved by: tests/topology/pattern/test_parse.py
+Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

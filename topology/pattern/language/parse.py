@@ -9,7 +9,7 @@ Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX
 in a number. Any text gives queries or `QueryRefused`. Cost: linear in the text, about 1 ms
 for a query of ten lines; the parser's tables are made once, in 0.1 to 0.2 s.
 
-Proved by: tests/topology/pattern/test_parse.py
+Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

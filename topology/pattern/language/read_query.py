@@ -5,7 +5,7 @@ better than as a slip of syntax is found here: windows without a unit, counts of
 negations out of place. What is found wrong is collected, and the tree after an error is never
 used.
 
-Proved by: tests/topology/pattern/test_parse.py
+Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

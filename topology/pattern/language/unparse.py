@@ -4,7 +4,7 @@ What has its default is left out, except what reads better said; names stand in 
 where they must. One exception: a predicate in Python (`syntax.Test`) has no text, it is shown
 by its name and version.
 
-Proved by: tests/topology/pattern/test_unparse.py
+Proved by: tests/topology/pattern/language/test_unparse.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A value is a number, text or a flag (TRUE, FALSE); NULL is a kind of its own her
 "anything". Payload attributes are None unless declared. What can never be anything but NULL, like
 `'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
 
-Proved by: tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

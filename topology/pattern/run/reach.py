@@ -11,7 +11,7 @@ that reference times do not make: there everything counts that the largest error
 
 Cost: O(members) for each match that is looked at.
 
-Proved by: tests/topology/pattern/test_reach.py
+Proved by: tests/topology/pattern/run/test_reach.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ USING skip_till_next; MATCHES MAXIMAL for skip_till_any, else ONE; EMIT FINAL wh
 can end the pattern (until the window is over nobody knows), else EAGER; the rest are the
 defaults of syntax.Query.
 
-Proved by: tests/topology/pattern/test_builder.py, tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/language/test_builder.py,
+tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ makes conjuncts that name them idle): the components that must be there hang tog
 equalities among themselves (a single one that is no group does), and each other alias equals
 one of them directly.
 
-Proved by: tests/topology/pattern/test_normal_form.py
+Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

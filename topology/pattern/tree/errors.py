@@ -13,7 +13,8 @@ A `QueryError` is a value; `QueryRefused` holds all that were found in one go, a
 Lines and columns count from 1, columns and lengths in characters. A query that did not come
 from text has line 0, and is shown without one.
 
-Proved by: tests/topology/pattern/test_check.py, tests/topology/pattern/test_parse.py
+Proved by: tests/topology/pattern/language/test_check.py,
+tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

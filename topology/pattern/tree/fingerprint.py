@@ -4,7 +4,7 @@ A tree is digested as its nodes' names with those fields that do not have their 
 field added later changes no fingerprint; spans and Python functions (which have a name and a
 version) are left out.
 
-Proved by: tests/topology/pattern/test_normal_form.py
+Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

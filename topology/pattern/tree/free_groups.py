@@ -9,7 +9,7 @@ So for given singles the whole of the eligible entries between the neighbours is
 subset of it is, as it has the earliest first and the latest last entry, and so the smallest gaps
 for negations; only STRICT ones and ones tied to elements of the group do not follow that.
 
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_normal_form.py
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Whoever asks what a condition depends on (an element alone, its neighbours, a group as a whole, the
 time of an event) asks it of these, and need not know every kind of node.
 
-Proved by: tests/topology/pattern/test_expression.py, tests/topology/pattern/test_check.py
+Proved by: tests/topology/pattern/compile/test_expression.py,
+tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ places: its own, for the events, and a predicate, for when there are none.
 Cost: the number of alternatives is the product of the branches of the ORs, at most
 `MAX_ALTERNATIVES`; all else is linear in their size, but for the partial order (quadratic).
 
-Proved by: tests/topology/pattern/test_normal_form.py
+Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

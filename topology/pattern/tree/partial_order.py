@@ -8,7 +8,7 @@ before all of its right; AND orders nothing.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
   there is none, it stands at the start or the end.
 
-Proved by: tests/topology/pattern/test_normal_form.py
+Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ Trees are values: equal trees mean equal queries, and where in the text a node s
 A tree may still be nonsense, like a negation of everything: `topology.pattern.language.check` finds
 that, and `topology.pattern.tree.normal_form` takes checked trees only.
 
-Proved by: tests/topology/pattern/test_parse.py, tests/topology/pattern/test_unparse.py
+Proved by: tests/topology/pattern/language/test_parse.py,
+tests/topology/pattern/language/test_unparse.py
 """
 
 from __future__ import annotations

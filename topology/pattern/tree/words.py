@@ -3,7 +3,8 @@
 Keywords are told apart from names regardless of case. `first` and `last` mean something in
 their own places only and stay free as names; so do units and functions.
 
-Proved by: tests/topology/pattern/test_parse.py, tests/topology/pattern/test_unparse.py
+Proved by: tests/topology/pattern/language/test_parse.py,
+tests/topology/pattern/language/test_unparse.py
 """
 
 from __future__ import annotations

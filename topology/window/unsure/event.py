@@ -3,7 +3,7 @@
 It is kept, with its values but without its payload, as long as the window is: what bounds
 need is when it was, by whose clock, and how sure that is.
 
-Proved by: tests/topology/window/test_worlds.py, tests/topology/window/test_shifts.py
+Proved by: tests/topology/window/test_worlds.py, tests/topology/window/unsure/test_shifts.py
 """
 
 from __future__ import annotations

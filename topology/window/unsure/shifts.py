@@ -18,7 +18,7 @@ narrower of the two answers holds. Where the events of one clock allow no common
 
 Cost: O(m log m) for m unsure events.
 
-Proved by: tests/topology/window/test_shifts.py
+Proved by: tests/topology/window/unsure/test_shifts.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.command import ROOT
+from tests import ROOT
 from tests.topology.window.oracle import OUTPUTS
 from topology.config.query import Aggregate, QueryConfig
 from topology.window.aggregates.built_in import BUILT_IN

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from tests.topology.pattern.test_parse import PUBLISHED, REFUSED
+from tests import ROOT
+from tests.topology.pattern.language.test_parse import PUBLISHED, REFUSED
 from tests.topology.pattern.trees import queries
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
@@ -221,7 +221,7 @@ def test_every_code_has_an_example() -> None:
 
 
 def test_every_code_is_in_the_manual() -> None:
-    manual = (Path(__file__).parents[3] / "docs" / "patterns.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "patterns.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`([EW]_[A-Z_]+)`", manual)) == CODES.keys()
 
 

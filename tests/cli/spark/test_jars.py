@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 import cli.spark.jars
+from tests import ROOT
 from tests.services import require
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_every_place_names_the_same_spark() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import cli.spark.jars
 from cli.main import main
-from tests.command import ROOT
+from tests import ROOT
 from tests.services import require
 
 REFUSED = [

@@ -18,9 +18,9 @@ from sinks import attempts
 from sinks import journal as journals
 from sinks.files import FileSink, Form, Rolling
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
+from tests import ROOT
 from tests.sinks.results import current_of, record, result, rows_in
 
-ROOT = Path(__file__).parents[2]
 FORMS = (Form.PARQUET, Form.JSON_LINES)
 
 

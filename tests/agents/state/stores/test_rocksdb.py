@@ -12,9 +12,9 @@ import pytest
 
 from agents.state.stores.rocksdb import RocksdbLimits, RocksdbStore, folder_of
 from agents.state.stores.store import StoreDamaged, StoreLocked, StoreName, StoreUnavailable
+from tests import ROOT
 from tests.agents.state import rocksdb_writer as writer
 
-ROOT = Path(__file__).parents[3]
 NAME = StoreName("shop", "reorder+merge", "shop-reorder-state", 7)
 KILLS = 6
 ANSWER_TIMEOUT_S = 30

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests import ROOT
 from tests.topology.pattern.generate import random_query
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import expression_text
@@ -17,8 +17,6 @@ from topology.pattern.tree import normal_form
 from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
 from topology.pattern.tree.partial_order import size, spread
 from topology.pattern.tree.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
-
-ROOT = Path(__file__).parents[3]
 
 
 def form(text: str, options: str = "") -> NormalForm:
