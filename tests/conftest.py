@@ -150,6 +150,14 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
+def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
+    """A topic of this test in the Kafka inside the process."""
+    name = unique_name("raw")
+    embedded_broker.make_topic(name)
+    return name
+
+
+@pytest.fixture
 def unique_name(request: pytest.FixtureRequest) -> UniqueName:
     """From a word to a name of this test's own: `unique_name("raw")`."""
     test = re.sub(r"[^A-Za-z0-9_-]", "-", request.node.name)

@@ -8,8 +8,7 @@ stands on its topic, and that is what a replay of the same log comes to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
 from tests.sinks.results import same
-from tests.sinks.sink_process import SinkProcess
+from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.told import (
     QUERIES,
     SPEED,
@@ -142,18 +141,6 @@ def sinks_on(
             for kind, (place, options) in kinds.items()
         ]
     return made
-
-
-@contextmanager
-def served(sinks: Sequence[Sinking]) -> Iterator[None]:
-    """Started at the begin; at the end nothing of them is left."""
-    try:
-        for sink in sinks:
-            sink.start()
-        yield
-    finally:
-        for sink in sinks:
-            sink.process.kill()
 
 
 def await_share(sender: Sender, share: float) -> None:

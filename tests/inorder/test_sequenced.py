@@ -28,7 +28,6 @@ from inorder.failure import (
 from inorder.sequenced import SequencedProducer
 from tests import ROOT
 from tests.inorder.records import event_of, headers_of, read_events, read_messages
-from tests.services import UniqueName
 from topology.config import HeaderConfig
 from topology.model.event import BYE, DATA, HEARTBEAT
 
@@ -38,13 +37,6 @@ NOWHERE = "127.0.0.1:1"
 FAILS_SOON = ChannelLimits(queue_records=5, queue_wait_s=0.2, delivery_timeout_s=0.3)
 
 Build = Callable[..., SequencedProducer]
-
-
-@pytest.fixture
-def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    name = unique_name("raw")
-    embedded_broker.make_topic(name)
-    return name
 
 
 @pytest.fixture

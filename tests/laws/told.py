@@ -119,3 +119,11 @@ def disposed(released: Iterable[Event], reports: Iterable[Report], data: set[int
         elif isinstance(report, Malformed) and report.offset in data:
             offsets.append(report.offset)
     return offsets
+
+
+def told(operator: Operator, *events: Event) -> list[Any]:
+    """The results of one call for each; the last instant stays open."""
+    results: list[Any] = []
+    for each in events:
+        results += operator.on_batch([each], each.at_ns).results
+    return results

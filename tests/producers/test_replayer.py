@@ -13,7 +13,6 @@ from inorder.failure import DeliveryFailed, QueueFull
 from producers.recorded import Malformed
 from producers.replayer import FULL_SPEED, Pace, Published, Replayer
 from tests.inorder.records import headers_of, read_events, read_messages
-from tests.services import UniqueName
 from topology.config import HeaderConfig
 
 SECOND_NS = 1_000_000_000
@@ -34,13 +33,6 @@ class Clock:
             self.taken_s.append(self.now_s - 100.0)
             yield row
         self.taken_s.append(self.now_s - 100.0)
-
-
-@pytest.fixture
-def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    name = unique_name("raw")
-    embedded_broker.make_topic(name)
-    return name
 
 
 def row(seq: int, source: str = "s1", **said: Any) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,16 @@ class SinkProcess(Command):
 
     def wait_until_written(self, count: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         self.process.wait_until(lambda: self.metrics().get("written", 0) >= count, timeout_s)
+
+
+@contextmanager
+def served(sinks: Iterable[SinkProcess]) -> Iterator[None]:
+    """Started at the begin; at the end nothing of them is left."""
+    sinks = list(sinks)
+    try:
+        for sink in sinks:
+            sink.start()
+        yield
+    finally:
+        for sink in sinks:
+            sink.process.kill()

@@ -7,8 +7,6 @@ end is what the oracle holds, and every malformed record has its dead letter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,7 +20,7 @@ from sinks.files import Form
 from tests.services import SharedKafka, UniqueName
 from tests.sinks.kinds import Place, file_place, postgres_place, redis_place
 from tests.sinks.results import MemorySink, same
-from tests.sinks.sink_process import SinkProcess
+from tests.sinks.sink_process import SinkProcess, served
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
 
 pytestmark = [
@@ -65,17 +63,6 @@ def publish(producer: ResultsProducer) -> MemorySink:
     return oracle
 
 
-@contextmanager
-def running(sinks: list[SinkProcess]) -> Iterator[None]:
-    try:
-        for sink in sinks:
-            sink.start()
-        yield
-    finally:
-        for sink in sinks:
-            sink.process.kill()
-
-
 def test_the_stores_are_exact(
     kafka: SharedKafka,
     redis_server: RedisServer,
@@ -113,7 +100,7 @@ def test_the_stores_are_exact(
         )
         for kind in sinks
     }
-    with running(list(sinks.values())):
+    with served(sinks.values()):
         for _ in range(KILLS):
             for kind, sink in sinks.items():
                 sink.wait_until_written(WRITTEN_BEFORE_KILL)

@@ -33,13 +33,6 @@ from tests.agents.recorder import (
 from tests.services import UniqueName
 
 
-@pytest.fixture
-def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    name = unique_name("raw")
-    embedded_broker.make_topic(name)
-    return name
-
-
 def test_nothing_flows_before_on_assigned_is_done_and_then_from_where_it_says(
     embedded_broker: EmbeddedBroker, topic: str
 ) -> None:

@@ -15,18 +15,10 @@ from inorder.sync.reason import Reason
 from inorder.sync.settings import SyncSettings
 from tests.inorder.records import read_events
 from tests.inorder.sync.sockets import serving
-from tests.services import UniqueName
 
 TIMEOUT_S = 10.0
 HOUR_NS = 3_600 * 10**9
 NOWHERE = SyncSettings("127.0.0.1:1", timeout_s=0.1)
-
-
-@pytest.fixture
-def topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName) -> str:
-    name = unique_name("raw")
-    embedded_broker.make_topic(name)
-    return name
 
 
 def test_what_is_measured_is_the_clock_that_stamps(

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Final
 
+from tests.topology.window.streams import delayed
 from topology.model.event import WATERMARK, Event
-from topology.model.outcome import GAP
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS
@@ -103,7 +103,7 @@ def _of_stream(rng: Random, events: list[Event], late: float, announced: float) 
             one.at_ns = one.arrival_ns = at_ns
             stream.append(one)
         if rng.random() < 0.3 and waiting:
-            stream.append(_delayed(waiting.pop(rng.randrange(len(waiting))), at_ns))
+            stream.append(delayed(waiting.pop(rng.randrange(len(waiting))), at_ns))
         if rng.random() < announced:
             complete_ns = min([one.ref_time_ns, *(other.ref_time_ns for other in waiting)])
             said = Event(one.stream, "", 0, 0, one.ref_time_ns, at_ns, kind=WATERMARK)
@@ -111,14 +111,8 @@ def _of_stream(rng: Random, events: list[Event], late: float, announced: float) 
             stream.append(said)
     for one in waiting:
         at_ns += rng.choice((0, MS, 50 * MS))
-        stream.append(_delayed(one, at_ns))
+        stream.append(delayed(one, at_ns))
     return stream
-
-
-def _delayed(one: Event, at_ns: int) -> Event:
-    one.late = GAP
-    one.at_ns = one.arrival_ns = at_ns
-    return one
 
 
 def place(one: Event) -> tuple[int, str, int, int]:

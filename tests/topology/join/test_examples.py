@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.laws.told import told
 from tests.topology.join.streams import MS, START, event, watermark
 from topology.join.config import BadJoin, Field, JoinConfig, Side
 from topology.join.operator import Join
@@ -38,14 +39,6 @@ def y(seq: int, ref_ms: float, **how: Any) -> Event:
 
 def z(seq: int, ref_ms: float, **how: Any) -> Event:
     return event("Z", seq, ref_ms, **how)
-
-
-def told(operator: SeveralJoins, *events: Event) -> list[Any]:
-    """One call for each; the last instant stays open."""
-    results: list[Any] = []
-    for each in events:
-        results += operator.on_batch([each], each.at_ns).results
-    return results
 
 
 def passed(at_ms: float, *streams: str, complete_ms: float | None = None) -> list[Event]:

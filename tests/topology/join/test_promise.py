@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.laws.told import told
 from tests.topology.join.oracle import last_word, oracle
 from tests.topology.join.oracle import told as row_of
 from tests.topology.join.streams import MS, START, history
-from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, told, x, y
+from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.several import SeveralJoins

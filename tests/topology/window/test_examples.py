@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.laws.told import told
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -22,14 +23,6 @@ def windows(kind: str, *, ms: int = 0, every_ms: int = 0, **settings: Any) -> Wi
     sizes = {"size_ns": ms * MS, "every_ns": (every_ms or ms) * MS}
     config = WindowConfig("q", kind, **{"outputs": SUM, "newcomers_ns": 0, **sizes, **settings})
     return Windows("default", config, functions=settings.pop("functions", None))
-
-
-def told(operator: Windows, *events: Event) -> list[Any]:
-    """One call for each; the last instant stays open."""
-    results: list[Any] = []
-    for each in events:
-        results += operator.on_batch([each], each.at_ns).results
-    return results
 
 
 def end(operator: Windows, at_ms: int) -> list[Any]:

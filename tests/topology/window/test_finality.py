@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.laws.told import copies
+from tests.laws.told import copies, told
 from tests.topology.window.oracle import last_word
 from tests.topology.window.streams import MS, disordered, event, sorted_events, watermark
-from tests.topology.window.test_examples import COUNT, told, v, windows
+from tests.topology.window.test_examples import COUNT, v, windows
 from tests.topology.window.test_oracle import config_of, every_kind
 from topology.config.stream import MergeConfig
 from topology.merge.operator import Merge
