@@ -32,7 +32,7 @@ Feed = Sequence[tuple[int, str]]
 """(time, type) in order of arrival; the times are all different."""
 
 NO_LIMIT: Final = 1_000_000_000
-STORE: Final = ("entry.py", "index.py", "shelves.py")
+STORE: Final = ("store/entry.py", "store/index.py", "run/partitions.py")
 """Where what queries share is made, in `topology/pattern`."""
 
 KB: Final = 1024

@@ -32,21 +32,19 @@ from topology.model.result import RETRACT
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import (
+from topology.pattern.run.admission import (
     CONFLICT,
     DUPLICATE,
     FAR,
     FARTHEST_NS,
     IRRELEVANT,
     LATE,
-    MAX_RETAINED,
     REFUSED,
     STORED,
     UNSURE,
-    Engine,
-    PatienceDiffers,
 )
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import MAX_RETAINED, Engine, PatienceDiffers
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 from topology.wire.json_lines import JsonObject, line_json, result_line
@@ -248,7 +246,8 @@ class Matching:
             yield from self._told()
 
     def _told(self) -> Iterator[JsonObject]:
-        findings, self._engine.findings = self._engine.findings, []
+        findings = list(self._engine.findings)
+        self._engine.findings.clear()
         self._engine.gone.clear()
         for finding in findings:
             yield result_line(finding)

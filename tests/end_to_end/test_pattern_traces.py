@@ -30,8 +30,9 @@ from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, absent
 from topology.model.event import Event
 from topology.model.result import MatchResult
+from topology.pattern.run.admission import STORED
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import STORED, Engine
+from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 
 pytestmark = [

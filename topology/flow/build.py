@@ -132,7 +132,7 @@ def engine_of(
 ) -> Engine:
     """The patterns among the queries. What is `known` and the same is not compiled again."""
     compiled = []
-    tells_final = []
+    emits_final = []
     for name, query in queries.items():
         if query.pattern is None:
             continue
@@ -142,8 +142,8 @@ def engine_of(
             before = Compiled(wanted, environment)
         compiled.append(before)
         if query.finals:
-            tells_final.append(name)
-    return Engine(compiled, stream, tells_final=tells_final)
+            emits_final.append(name)
+    return Engine(compiled, stream, emits_final=emits_final)
 
 
 def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:

@@ -6,8 +6,8 @@ heard before, for which there is room (topology.query.frontier), and what W has 
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
-A match that ends in a gap in which nothing may happen is told when all sources that are known have
-been heard beyond it, and taken back if a newcomer brings what must not happen.
+A match that ends in a gap in which nothing may happen is emitted when all sources that are known
+have been heard beyond it, and taken back if a newcomer brings what must not happen.
 
 Before MERGE (`patterns_read: raw` or `sequenced`) no watermark tells how far events have come. The
 frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
@@ -17,11 +17,11 @@ would make all others late, so an event more than `max_ahead` after its arrival 
 Where nearly as many events are kept as may be, a watermark leaves no room for newcomers
 (`given_up`), so that events of sources that are known find place.
 
-With `quality` a query waits: a match is told once it is promised that nothing that comes later
-changes it (`topology.query.quality_target`), instead of at once; it is corrected all the same.
+With `quality` a query waits: a match is emitted once it is as sure as asked that nothing that comes
+later changes it (`targets`), instead of at once; it is corrected all the same.
 Patterns have no windows that are known beforehand, so what is counted is pieces of time.
 
-The state is what was said of results not yet final. The events themselves are *held*: they are
+The state is what was emitted of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
 
 Proved by: tests/topology/pattern/test_operator.py, tests/topology/pattern/test_promise.py,
@@ -39,26 +39,25 @@ from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import pieces
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import (
-    BEFORE_ALL,
+from topology.pattern.run.admission import (
     CONFLICT,
     DUPLICATE,
     IRRELEVANT,
     LATE,
     REFUSED,
     STORED,
-    Engine,
 )
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import BEFORE_ALL, Engine
 from topology.pattern.store.entry import Entry
+from topology.pattern.targets import QualityTargets
 from topology.query.frontier import Frontier
 from topology.query.quality import Quality
-from topology.query.quality_target import Promise, worst
 
 Decode = Callable[[Any], Any]
 
-PROMISES: Final = "promises"
-"""A key of the state, beside the engine's."""
+TARGETS: Final = "promises"
+"""A key of the state, beside the engine's: how far queries that wait are."""
 
 
 class Pattern(InstantOperator):
@@ -77,10 +76,10 @@ class Pattern(InstantOperator):
     ) -> None:
         super().__init__()
         self._engine = engine
-        self._promises: dict[str, Promise] = {}
+        self._targets = QualityTargets()
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
-        self._told_when_heard = self._gaps_of(engine, qualities or {})
+        self._emitted_when_heard = self._gaps_of(engine, qualities or {})
         self._wait_as(qualities or {})
         self._correct_for_ns = correct_for_ns
         self._position = position
@@ -106,25 +105,25 @@ class Pattern(InstantOperator):
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
             self._engine.advance(self._decided_ns(), event.at_ns)
-            for name in self._told_when_heard:
-                self._engine.promise(name, self._frontier.heard_ns, event.at_ns)
+            for name in self._emitted_when_heard:
+                self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
             self._instant_open = True
         elif event.kind in (HEARTBEAT, BYE):
             self._hear_of(event)
 
     def _is_due(self, watermarks: Sequence[Event]) -> bool:
-        if any(promise.is_waiting for promise in self._promises.values()):
+        if self._targets.is_waiting:
             return True
         after = self._frontier.after(watermarks)
         decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
-        heard_ns = after.heard_ns if self._told_when_heard else decided_ns
+        heard_ns = after.heard_ns if self._emitted_when_heard else decided_ns
         return self._engine.is_due(decided_ns, heard_ns)
 
     def _gaps_of(self, engine: Engine, qualities: Mapping[str, Quality]) -> list[str]:
         """Before MERGE nobody knows what has been heard."""
-        names = [name for name in engine.told_when_heard if name not in qualities]
+        names = [name for name in engine.emitted_when_heard if name not in qualities]
         for name in names if self._is_ordered else ():
-            engine.promise(name, BEFORE_ALL, 0)
+            engine.raise_target(name, BEFORE_ALL, 0)
         return names if self._is_ordered else []
 
     def _decided_ns(self) -> int:
@@ -149,47 +148,31 @@ class Pattern(InstantOperator):
             event.held_by = self._position
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
-            for promise in self._promises.values():
-                promise.hear(event, speaks=speaks, margin_ns=margin_ns)
+            self._targets.hear(event, speaks=speaks, margin_ns=margin_ns)
         elif speaks:
             self._hear_of(event)
 
     def _hear_of(self, event: Event) -> None:
         """No query looks at it, but it says how far its source is."""
         self._instant_open = True
-        for promise in self._promises.values():
-            promise.hear_of(event)
+        self._targets.hear_of(event)
 
-    # -- what was promised -------------------------------------------------------------------------
+    # -- queries that wait -------------------------------------------------------------------------
 
     def _wait_as(self, qualities: Mapping[str, Quality]) -> None:
-        """A query that waited already the same way goes on."""
-        reaches = self._engine.reaches
-        before, self._promises = self._promises, {}
-        for name, quality in qualities.items():
-            promise = Promise(quality, reach_ns=reaches[name])
-            if name in before and promise.is_like(before[name]):
-                promise = before[name]
-            elif name in before:
-                promise.go_on_from(before[name])
-            self._promises[name] = promise
-        for name, promise in self._promises.items():
-            self._engine.promise(name, promise.closed_ns, self._now_ns)
+        self._targets.replace(qualities, self._engine.reaches)
+        self._targets.raise_in(self._engine, self._now_ns)
 
     def _decide(self, step: Step) -> None:
-        """Keep the promises; without any, all was said when it came."""
-        if not self._promises:
+        """Settle the targets; without any, all was emitted when it came."""
+        if not self._targets:
             return
         now_ns = self._now_ns
         self._engine.on_time(now_ns)  # corrections that were put off until before
-        for name, promise in self._promises.items():
-            promise.settle(now_ns, self._frontier.passed_ns)
-            self._engine.promise(name, promise.closed_ns, now_ns)
+        self._targets.settle(self._engine, now_ns, self._frontier.passed_ns)
 
     def _next_due_ns(self) -> int:
-        if not self._promises:
-            return NEVER
-        return min([promise.due_ns() for promise in self._promises.values()])
+        return self._targets.next_due_ns()
 
     # -- the rest of the contract ------------------------------------------------------------------
 
@@ -209,7 +192,7 @@ class Pattern(InstantOperator):
 
     def next_deadline_ns(self) -> int | None:
         gathered_ns = self._engine.next_deadline_ns()
-        if not self._promises:
+        if not self._targets:
             return gathered_ns
         due_ns = super().next_deadline_ns()
         return min((ns for ns in (due_ns, gathered_ns) if ns is not None), default=None)
@@ -218,8 +201,7 @@ class Pattern(InstantOperator):
         step = self._begin((), now_ns)
         self._pass_time(now_ns + 1, step)
         self._now_ns = now_ns
-        for promise in self._promises.values():
-            promise.end(now_ns)
+        self._targets.end(now_ns)
         self._engine.end(now_ns)
         self._finish(step)
         return step
@@ -244,12 +226,12 @@ class Pattern(InstantOperator):
         self._ended |= {key: None for key, value in before.changes().items() if value is None}
         entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
         for name in qualities or {}:
-            engine.promise(name, BEFORE_ALL, 0)
-        self._told_when_heard = self._gaps_of(engine, qualities or {})
+            engine.raise_target(name, BEFORE_ALL, 0)
+        self._emitted_when_heard = self._gaps_of(engine, qualities or {})
         engine.restore(before.snapshot(), entries)
         self._engine = engine
-        if self._promises and not qualities:
-            self._ended[PROMISES] = None
+        if self._targets and not qualities:
+            self._ended[TARGETS] = None
         self._wait_as(qualities or {})
         self._is_new = True
         self._finish(Step(0))
@@ -258,10 +240,10 @@ class Pattern(InstantOperator):
         return self._engine.snapshot() | self._waiting_state()
 
     def _waiting_state(self) -> State:
-        if not self._promises:
+        if not self._targets:
             return {}
-        kept = {name: promise.snapshot() for name, promise in self._promises.items()}
-        return {PROMISES: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
+        kept = self._targets.snapshot()
+        return {TARGETS: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
 
     def changes(self) -> Changes:
         changes = self._ended | self._engine.changes()
@@ -284,14 +266,13 @@ class Pattern(InstantOperator):
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         own = dict(state)
-        waiting = own.pop(PROMISES, None)
-        if waiting is not None and not self._promises:
-            self._ended[PROMISES] = None
-        if waiting is not None and self._promises:
+        waiting = own.pop(TARGETS, None)
+        if waiting is not None and not self._targets:
+            self._ended[TARGETS] = None
+        if waiting is not None and self._targets:
             self._now_ns, self._instant_open, frontier, kept = waiting
             self._frontier.restore(frontier)
-            for name in kept.keys() & self._promises.keys():
-                self._promises[name].restore(kept[name])
+            self._targets.restore(kept)
         entries = [self._entry(event) for event in held]
         self._engine.restore(own, entries)
         self._finish(Step(0))
@@ -301,7 +282,7 @@ class Pattern(InstantOperator):
         engine = self._engine
         return {
             "queries": engine.names,
-            "quality": {name: promise.explain() for name, promise in self._promises.items()},
+            "quality": self._targets.explain(),
             "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL else None,
             "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL else None,
             **self.figures(),
@@ -319,5 +300,5 @@ class Pattern(InstantOperator):
             "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
-            **worst(promise.figures() for promise in self._promises.values()),
+            **self._targets.figures(),
         }

@@ -90,6 +90,7 @@ def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
 
 
 def taken(engine: Engine) -> list[Finding]:
-    findings, engine.findings = engine.findings, []
+    findings = list(engine.findings)
+    engine.findings.clear()
     engine.gone.clear()
     return findings

@@ -19,8 +19,9 @@ from tests.topology.pattern.generate import (
 )
 from tests.topology.pattern.oracle import oracle
 from topology.pattern.language.unparse import unparse
+from topology.pattern.run.admission import LATE
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import LATE, Engine
+from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Matches, Query, Strategy
 
@@ -112,7 +113,7 @@ def test_nothing_final_changes_and_what_is_purged_is_not_missed(
     """With a frontier as far behind as the lateness is, nothing is late."""
     for world in worlds(part, open_ended=open_ended):
         behind_ns = lateness_ns(world.arrivals)
-        engine, reader = Engine([world.query], tells_final=["q"]), Reader()
+        engine, reader = Engine([world.query], emits_final=["q"]), Reader()
         for entry in world.arrivals:
             feed(engine, reader, [entry])
             engine.advance(engine.clock_ns - behind_ns, 0)

@@ -26,8 +26,9 @@ from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
+from topology.pattern.run.admission import LATE, STORED, UNSURE
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import LATE, STORED, UNSURE, Engine
+from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query, Uncertain
 

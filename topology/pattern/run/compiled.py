@@ -1,8 +1,8 @@
 """A query made ready to run: what it looks at, what it can be affected by, and how long.
 
-Source: patterns.md 3.2, 3.4, 3.5. A *kind* is a set of types with conditions on one entry
-alone; each slot (component or negation) of each alternative is of a kind, and slots of a kind
-share one index, in all queries that partition alike.
+Source: patterns.md 3.2, 3.4, 3.5. A *filter* is a set of types with conditions on one
+entry alone; each slot (component or negation) of each alternative has one, and slots with the same
+filter share one index, in all queries that partition alike.
 
 Proved by: tests/topology/pattern/test_engine_laws.py,
 tests/topology/pattern/test_published_cases.py
@@ -35,7 +35,7 @@ Slot = tuple[int, int]
 """(alternative, component), or (alternative, number of components + negation)."""
 
 
-class Kind(NamedTuple):
+class EntryFilter(NamedTuple):
     """Entries of these types (none named: all) for which the conjuncts on `alias` hold."""
 
     types: frozenset[str]
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     alias: str = ""
 
 
-EVERYTHING = Kind(frozenset())
+EVERYTHING = EntryFilter(frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Shape:
 
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
     decided up to its first event's time and the window. `looks_ahead`: what comes after its end
-    may forbid it. `strict`: entries of any kind matter. `skips`: what becomes of a match depends
+    may forbid it. `strict`: any entry matters. `skips`: what becomes of a match depends
     on those that start before it."""
 
     by_end: bool
@@ -73,9 +73,9 @@ class Shape:
 
 
 class Compiled:
-    """`ids`: what its matches are known by. `kinds`: those of its slots by slot, `untils` those of
-    components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is for
-    exact times.
+    """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
+    of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
+    for exact times.
 
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
     there may be; None where the query does not ask for it."""
@@ -87,10 +87,10 @@ class Compiled:
         "aliases",
         "anchors",
         "environment",
+        "filters",
         "form",
         "grading",
         "ids",
-        "kinds",
         "name",
         "possible",
         "query",
@@ -114,10 +114,10 @@ class Compiled:
         self.within_ns = query.within_ns
         self.shape = shape_of(self.form)
         self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
-        self.kinds: dict[Slot, Kind] = {}
-        self.untils: dict[Slot, Kind] = {}
+        self.filters: dict[Slot, EntryFilter] = {}
+        self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
-            self._note_kinds(alternative)
+            self._note_filters(alternative)
         self.anchors = (end_slots if self.shape.by_end else start_slots)(self.form)
         if self.possible is not None:  # by reference times any event may be the last, or first
             self.anchors = all_slots(self.form)
@@ -133,17 +133,17 @@ class Compiled:
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._columns = _columns(query, self.form, environment)
 
-    def _note_kinds(self, alternative: Alternative) -> None:
+    def _note_filters(self, alternative: Alternative) -> None:
         number = alternative.number
         for component in alternative.components:
             slot = (number, component.index)
-            self.kinds[slot] = _kind(component.types, component.own, component.alias)
+            self.filters[slot] = _filter(component.types, component.own, component.alias)
             if component.until is not None:
-                self.untils[slot] = Kind(component.types)
+                self.untils[slot] = EntryFilter(component.types)
         count = len(alternative.components)
         for at, blocker in enumerate(alternative.blockers):
             own = tuple(e for e in blocker.predicates if aliases(e) <= {blocker.alias})
-            self.kinds[number, count + at] = _kind(blocker.types, own, blocker.alias)
+            self.filters[number, count + at] = _filter(blocker.types, own, blocker.alias)
 
     def decided_ns(self, match: Match) -> int:
         """An event after this time cannot change the match, where times are exact."""
@@ -230,8 +230,8 @@ def start_slots(form: NormalForm) -> frozenset[Slot]:
     )
 
 
-def _kind(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> Kind:
-    return Kind(types, own, alias if own else "")
+def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFilter:
+    return EntryFilter(types, own, alias if own else "")
 
 
 def _columns(
@@ -251,8 +251,10 @@ def _columns(
     ]
 
 
-def entry_test(kind: Kind, environment: Environment) -> Callable[[Entry], bool | None] | None:
-    """None: all entries of the types are of the kind."""
-    if not kind.own:
+def entry_test(
+    chosen: EntryFilter, environment: Environment
+) -> Callable[[Entry], bool | None] | None:
+    """None: all entries of the types pass."""
+    if not chosen.own:
         return None
-    return expression.own(kind.own, kind.alias, environment)
+    return expression.own(chosen.own, chosen.alias, environment)

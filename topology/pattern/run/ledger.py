@@ -1,6 +1,6 @@
-"""What a query has said in one partition, and what it has to say now (patterns.md 4.5).
+"""What a query has emitted in one partition, and what it has to emit now (patterns.md 4.5).
 
-The results of a unit are compared by id with those said before: a new id is an emit, the
+The results of a unit are compared by id with those emitted before: a new id is an emit, the
 same id with other events an update, a missing id a retract. So nothing is ever retracted
 and emitted the same. What was decided before the frontier is frozen, as the events it rests on
 may be gone: a new evaluation neither adds nor changes nor removes it.
@@ -30,8 +30,8 @@ class Now:
         self.floor_ns = floor_ns
 
 
-class Found:
-    """A match as it stands: `decided_ns`: no event after that time can change it."""
+class FoundMatch:
+    """A current match. `decided_ns`: no event after that time can change it."""
 
     __slots__ = ("confidence", "decided_ns", "match")
 
@@ -41,13 +41,13 @@ class Found:
         self.confidence = confidence
 
 
-class Said:
-    """`found` as it was said last, under this revision; `live` until it is retracted, and its
+class Emitted:
+    """`found` as it was emitted last, under this revision; `live` until it is retracted, and its
     number goes on if it comes again."""
 
     __slots__ = ("final", "found", "live", "revision")
 
-    def __init__(self, found: Found, revision: int = -1) -> None:
+    def __init__(self, found: FoundMatch, revision: int = -1) -> None:
         self.found = found
         self.revision = revision
         self.live = True
@@ -57,34 +57,34 @@ class Said:
 class Unit:
     """An end event, or a start event, with all that is found by it.
 
-    `found` is what stands, by id; `said` what was told of it, retracted ones too. `hi_ns` and
-    `waits` as in `evaluation.Evaluation`. `overflowed`: it has been told that there is more.
-    `asked`: the instants at which it wants to be looked at again, and by what they are counted."""
+    `found` is what is current, by id; `emitted` what readers have, retracted ones too. `hi_ns` and
+    `waits` as in `evaluation.Evaluation`. `overflowed`: it has been said that there is more.
+    `timers`: those it has set, each with its instant."""
 
-    __slots__ = ("anchor", "asked", "found", "hi_ns", "overflowed", "said", "waits")
+    __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "timers", "waits")
 
     def __init__(self, anchor: Entry) -> None:
         self.anchor = anchor
-        self.found: dict[str, Found] = {}
-        self.said: dict[str, Said] = {}
-        self.asked: set[tuple[int, str]] = set()
+        self.found: dict[str, FoundMatch] = {}
+        self.emitted: dict[str, Emitted] = {}
+        self.timers: set[tuple[int, object]] = set()
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
         self.overflowed = False
 
-    def replace(self, found: Mapping[str, Found], floor_ns: int) -> None:
+    def replace(self, found: Mapping[str, FoundMatch], floor_ns: int) -> None:
         """Take a new evaluation for what is not yet decided."""
         frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < floor_ns}
         open_ = {id_: new for id_, new in found.items() if new.decided_ns >= floor_ns}
         self.found = open_ if not frozen else {**open_, **frozen}
 
     def is_undecided(self, time_ns: int) -> bool:
-        """An event of that time can change something that stands."""
+        """An event of that time can change something that is current."""
         return any(found.decided_ns >= time_ns for found in self.found.values())
 
     def put_off(self, by_ns: int, floor_ns: int) -> None:
         """What is not yet decided will be so much later: errors are larger than it seemed."""
-        every = (*self.found.values(), *(said.found for said in self.said.values()))
+        every = (*self.found.values(), *(each.found for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():
             if found.decided_ns >= floor_ns:
                 found.decided_ns += by_ns
@@ -93,16 +93,16 @@ class Unit:
         """What was decided before that instant needs no memory: nothing changes it."""
         for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
             del self.found[id_]
-        for id_ in [i for i, said in self.said.items() if said.found.decided_ns < before_ns]:
-            del self.said[id_]
+        for id_ in [i for i, old in self.emitted.items() if old.found.decided_ns < before_ns]:
+            del self.emitted[id_]
 
 
 class Change:
-    """One thing to say: `op` about the result `id`, which now is `found` (of a retract: was)."""
+    """One thing to emit: `op` about the result `id`, which is `found` (for a retract: was)."""
 
     __slots__ = ("final", "found", "id", "op", "revision")
 
-    def __init__(self, op: str, id_: str, revision: int, found: Found, final: bool) -> None:
+    def __init__(self, op: str, id_: str, revision: int, found: FoundMatch, final: bool) -> None:
         self.op = op
         self.id = id_
         self.revision = revision
@@ -111,37 +111,37 @@ class Change:
 
 
 def changes(
-    unit: Unit, visible: Mapping[str, Found], floor_ns: int, tells_final: bool
+    unit: Unit, visible: Mapping[str, FoundMatch], floor_ns: int, emits_final: bool
 ) -> Iterable[Change]:
-    """What has to be said so that `visible` is what stands said; notes that it was.
+    """What has to be emitted so that `visible` is what readers have; notes that it was.
 
-    `tells_final`: what was said before it was decided is said once more when it is."""
-    for id_, said in unit.said.items():
-        if said.live and id_ not in visible:
-            said.live = False
-            yield _say(RETRACT, id_, said, said.found, floor_ns)
+    `emits_final`: what was emitted before it was decided is so once more when it is."""
+    for id_, old in unit.emitted.items():
+        if old.live and id_ not in visible:
+            old.live = False
+            yield _change(RETRACT, id_, old, old.found, floor_ns)
     for id_, found in visible.items():
-        before = unit.said.get(id_)
+        before = unit.emitted.get(id_)
         if before is None:
-            before = unit.said[id_] = Said(found)
-            yield _say(EMIT, id_, before, found, floor_ns)
+            before = unit.emitted[id_] = Emitted(found)
+            yield _change(EMIT, id_, before, found, floor_ns)
         elif not before.live:
             before.live = True
-            yield _say(EMIT, id_, before, found, floor_ns)
+            yield _change(EMIT, id_, before, found, floor_ns)
         elif not _same(before.found, found) or (
-            tells_final and not before.final and found.decided_ns < floor_ns
+            emits_final and not before.final and found.decided_ns < floor_ns
         ):
-            yield _say(UPDATE, id_, before, found, floor_ns)
+            yield _change(UPDATE, id_, before, found, floor_ns)
 
 
-def _say(op: str, id_: str, said: Said, found: Found, floor_ns: int) -> Change:
-    said.revision += 1
-    said.found = found
-    said.final = found.decided_ns < floor_ns
-    return Change(op, id_, said.revision, found, said.final)
+def _change(op: str, id_: str, emitted: Emitted, found: FoundMatch, floor_ns: int) -> Change:
+    emitted.revision += 1
+    emitted.found = found
+    emitted.final = found.decided_ns < floor_ns
+    return Change(op, id_, emitted.revision, found, emitted.final)
 
 
-def _same(one: Found, other: Found) -> bool:
+def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
     return (

@@ -1,7 +1,7 @@
 """Which units an event can change, where times are not exact.
 
-By reference times an event changes units at most a window away. In a match further away only the
-grade can change, and only where the true times of the event and of a member may be no more than a
+By reference times an event changes units at most a window away. The grade alone can change of a
+match further away, and only where the true times of the event and of a member may be no more than a
 window apart. What counts is the errors that these have: one event whose clock was a second off must
 not have all matches of the next seconds graded again for every event.
 

@@ -1,8 +1,11 @@
-"""Changes as results: the values, and the members with their aliases, of what there is to tell.
+"""What runs have to say, as results in their order: the values, and the members with their aliases.
+
+Order of what one event causes: by query, in the order they were given; of a query first
+retracts, then updates, then emits, each by (end, start, id).
 
 Matches of one unit hold long groups as stretches of shared copies (`match.Stretch`), so what is
-told of the copy is made once and cut for each match: telling a match costs 8 bytes and a few
-nanoseconds for each event in it, and a microsecond only for each event that is new.
+emitted of the copy is made once and cut for each match: a match costs 8 bytes and a few nanoseconds
+for each event in it, and a microsecond only for each event that is new.
 
 Proved by: tests/topology/pattern/test_engine_laws.py,
 tests/topology/pattern/test_published_cases.py
@@ -10,38 +13,75 @@ tests/topology/pattern/test_published_cases.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from topology.model.result import MatchResult, Member
+from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Member, Overflow
 from topology.pattern.match.match import Match, Stretch
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import Change
+from topology.pattern.run.ledger import Change, Unit
 from topology.pattern.store.entry import Entry
 
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
 """The order of everything, of members."""
 
+ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
-class Teller:
-    """Makes the results of one step; `forget` lets go of the copies when they are made."""
 
-    __slots__ = ("_members", "_payloads", "_stream")
+class ResultEmitter:
+    """`findings` is what there is to emit; whoever drives the engine empties it."""
+
+    __slots__ = ("_changes", "_members", "_overflowed", "_payloads", "_stream", "findings")
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        self._changes: list[tuple[int, Compiled, Sequence[Any], Change]] = []
+        self._overflowed: list[tuple[Compiled, Unit]] = []
         self._members: dict[tuple[int, str], list[Member]] = {}
         self._payloads: dict[int, list[Any]] = {}
+        self.findings: list[Finding] = []
 
-    def forget(self) -> None:
+    def take(
+        self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
+    ) -> None:
+        """Changes of the query with this place among all, in one partition."""
+        self._changes += [(number, query, partition, change) for change in changes]
+
+    def overflowed(self, query: Compiled, unit: Unit) -> None:
+        """There are more results of the unit than are shown."""
+        self._overflowed.append((query, unit))
+
+    def forget_overflows(self) -> None:
+        self._overflowed.clear()
+
+    def flush(self, at_ns: int, frontier_ns: int) -> None:
+        """All that was taken since the last time."""
+        if not self._changes and not self._overflowed:
+            return
+        if len(self._changes) > 1:
+            self._changes.sort(key=_order)
+        for _, query, partition, change in self._changes:
+            self.findings.append(self._result(query, partition, change, at_ns, frontier_ns))
+        self._changes.clear()
         self._members.clear()
         self._payloads.clear()
+        for query, unit in self._overflowed:
+            anchor = member(unit.anchor, "")
+            shown = len(unit.found)
+            self.findings.append(Overflow(at_ns, self._stream, query.name, anchor, shown))
+        self._overflowed.clear()
 
-    def result(
-        self, query: Compiled, change: Change, key: list[Any] | None, at_ns: int, *, amended: bool
+    def _result(
+        self,
+        query: Compiled,
+        partition: Sequence[Any],
+        change: Change,
+        at_ns: int,
+        frontier_ns: int,
     ) -> MatchResult:
         match = change.found.match
+        is_correction = change.revision > 0 and query.query.amend_ns > 0
         return MatchResult(
             at_ns,
             self._stream,
@@ -55,8 +95,8 @@ class Teller:
             match.last.time_ns,
             query.values(match, self._payloads_of),
             self._members_of(match, query.aliases[match.alternative]),
-            key,
-            amended,
+            list(partition[1::2]) or None,  # the odd places say what type of value
+            is_correction and change.found.decided_ns < frontier_ns,
         )
 
     def _members_of(self, match: Match, aliases: Sequence[str]) -> list[Member]:
@@ -95,10 +135,16 @@ class Teller:
 
 
 def member(entry: Entry, alias: str) -> Member:
-    """Made once for an entry, as long as it is told under one alias."""
-    told: Member | None = entry.member
-    if told is None or told.alias != alias:
+    """Made once for an entry, as long as it is emitted under one alias."""
+    found = entry.member
+    if found is None or found.alias != alias:
         event = entry.event
-        told = Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
-        entry.member = told
-    return told
+        found = Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
+        entry.member = found
+    return found
+
+
+def _order(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:
+    number, _, _, change = taken
+    match = change.found.match
+    return (number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, change.id)

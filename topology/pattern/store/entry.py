@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from topology.model.event import Event
+from topology.model.result import Member
 
 Key = tuple[int, str, int, int]
 """(ref_time_ns, source, epoch, seq): the total order of everything in this room."""
@@ -21,7 +22,8 @@ Identity = tuple[str, int, int]
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
     none. `low_ns` and `high_ns` bound the true time. `places`: how many indexes hold it,
-    that of all events (`everywhere`) among them. `spelled`: see `anchors`; `member`: `telling`."""
+    that of all events (`everywhere`) among them. `spelled`: see `match.anchors`; `member`:
+    see `run.results`."""
 
     __slots__ = (
         "event",
@@ -48,7 +50,7 @@ class Entry:
         self.places = 0
         self.spelled = b""
         self.everywhere = False
-        self.member: Any = None
+        self.member: Member | None = None
 
     @property
     def identity(self) -> Identity:

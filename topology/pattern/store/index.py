@@ -1,4 +1,4 @@
-"""Entries of one kind in the order of their keys, to be cut by time.
+"""Entries that pass one filter, in the order of their keys, to be cut by time.
 
 An index holds what may stand for a component (its types, the conjuncts on it alone), in
 one partition; queries and components that ask for the same share one. Times and entries are
@@ -45,7 +45,7 @@ class Index:
         self.entries.insert(at, entry)
 
     def position(self, key: Key) -> int:
-        """The place of the first entry with this key or a larger one."""
+        """Where the first entry with this key or a larger one is."""
         low = bisect_left(self.times, key[0])
         if low == len(self.times) or self.times[low] != key[0]:
             return low

@@ -1,0 +1,76 @@
+"""Which events are taken, and which entries are there still.
+
+In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far; `counts` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.store.entry import Entry, Identity
+
+STORED: Final = "stored"
+IRRELEVANT: Final = "irrelevant"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+CONFLICT: Final = "conflict"
+UNSURE: Final = "unsure"
+"""Its error is larger than `max_error_ns`."""
+
+REFUSED: Final = "refused"
+"""As many entries as may be are retained."""
+
+FAR: Final = "far"
+"""Its time is beyond `FARTHEST_NS`."""
+
+WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
+
+FARTHEST_NS: Final = 1 << 62
+
+
+class Admission:
+    """`retained`: entries that some index holds, by identity, at most `max_retained` of them.
+    `gone`: those that nothing holds any more; whoever drives the engine empties it."""
+
+    __slots__ = ("_doubt", "_max_retained", "counts", "gone", "retained")
+
+    def __init__(self, max_retained: int, doubt: Doubt) -> None:
+        self._max_retained = max_retained
+        self._doubt = doubt
+        self.counts = dict.fromkeys(WORDS, 0)
+        self.retained: dict[Identity, Entry] = {}
+        self.gone: list[Entry] = []
+
+    @property
+    def is_crowded(self) -> bool:
+        """At most an eighth of the room for entries is left."""
+        return 8 * len(self.retained) > 7 * self._max_retained
+
+    def refusal(self, entry: Entry, floor_ns: int) -> str:
+        """Why it is not taken; empty if it is. What is earlier than `floor_ns` is late."""
+        known = self.retained.get(entry.identity)
+        if known is not None:
+            return DUPLICATE if known.is_copy_of(entry) else CONFLICT
+        if entry.time_ns < floor_ns:
+            return LATE
+        if not -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS:
+            return FAR
+        if self._doubt is not NO_DOUBT and not self._doubt.admits(entry.event.error_ns):
+            return UNSURE
+        return REFUSED if len(self.retained) >= self._max_retained else ""
+
+    def keep(self, entry: Entry) -> bool:
+        """Whether any index holds it."""
+        if entry.places:
+            self.retained[entry.identity] = entry
+        return entry.places > 0
+
+    def let_go(self, entries: Iterable[Entry]) -> None:
+        """Each has left one index."""
+        for entry in entries:
+            entry.places -= 1
+            if not entry.places:
+                del self.retained[entry.identity]
+                self.gone.append(entry)

@@ -1,0 +1,143 @@
+"""Which units of a run an event can change.
+
+Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit, if it can end a
+match; for MATCHES ONE one for each start that waits for such an event; for ALL by start events one
+for each start in the window, if it can end a match. A late event: one for each unit in a window.
+Where events have errors, one more for each match that is not decided yet: it may be in doubt now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from topology.pattern.match.skip import BEFORE_ALL
+from topology.pattern.match.uncertain.doubt import Doubt
+from topology.pattern.run.compiled import Slot
+from topology.pattern.run.ledger import Unit
+from topology.pattern.run.reach import within_reach
+from topology.pattern.run.wiring import Wiring
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.index import Index
+
+ANY_SLOT: Final[Slot] = (-1, -1)
+"""Where those wait that any entry can change."""
+
+
+class Affected:
+    """`units` are the run's, by the key of their anchor. `indexes` are those of its partition."""
+
+    __slots__ = ("_doubt", "_indexes", "_query", "_units", "_waiting", "_wiring")
+
+    def __init__(
+        self, wiring: Wiring, indexes: Sequence[Index], units: Mapping[Key, Unit], doubt: Doubt
+    ) -> None:
+        self._wiring = wiring
+        self._query = wiring.query
+        self._indexes = indexes
+        self._units = units
+        self._doubt = doubt
+        self._waiting: dict[Slot, dict[Key, Unit]] = {}
+
+    def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
+        """The anchors of the units that the entry, now in the indexes of these filters, can
+        change."""
+        shape = self._query.shape
+        mine = self._wiring.filters.intersection(filters)
+        if not mine and not shape.strict:
+            return []
+        is_in_doubt = self._doubt.margin_ns > 0
+        if not in_order or (is_in_doubt and self._query.possible is not None):
+            anchors = self._late(entry)
+        else:
+            anchors = self._in_order(entry, mine)
+            if is_in_doubt:
+                affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
+                anchors = [affected[key] for key in sorted(affected)]
+        return within_reach(self._query, self._units, entry, anchors) if is_in_doubt else anchors
+
+    @property
+    def span_ns(self) -> int:
+        """How far apart events of a match may be, by reference times."""
+        return self._query.within_ns + self._doubt.margin_ns
+
+    def _in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
+        wiring, shape = self._wiring, self._query.shape
+        if shape.by_end:
+            if shape.looks_ahead and mine & wiring.blockers:
+                return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
+            return [entry] if mine & wiring.anchors else []
+        if self._query.query.matches == "one":
+            woken = self._woken(mine, entry)
+            if mine & wiring.anchors:
+                woken.append(entry)
+            return woken
+        if mine & wiring.enders or (shape.has_end_negation and mine & wiring.blockers):
+            return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
+        return []
+
+    def _undecided(self, entry: Entry) -> list[Entry]:
+        """Units with a match that an event of this time can still change."""
+        time_ns, known = entry.time_ns, self._units.get
+        since_ns = time_ns - self.span_ns - self._doubt.margin_ns
+        return [
+            anchor
+            for anchor in self.anchors(since_ns, -BEFORE_ALL[0])
+            if (unit := known(anchor.key)) is not None and unit.is_undecided(time_ns)
+        ]
+
+    def _late(self, entry: Entry) -> list[Entry]:
+        shape, time_ns, span_ns = self._query.shape, entry.time_ns, self.span_ns
+        margin_ns = self._doubt.margin_ns
+        if shape.by_end:
+            since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
+            anchors = self.anchors(since_ns, time_ns + span_ns)
+        else:
+            until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
+            anchors = self.anchors(time_ns - span_ns, until_ns)
+        if margin_ns and self._query.possible is not None:
+            return anchors  # a bound may be from before errors were so large
+        known = self._units.get
+        return [
+            anchor
+            for anchor in anchors
+            if (unit := known(anchor.key)) is None
+            or time_ns <= unit.hi_ns
+            or anchor is entry
+            or (margin_ns and unit.is_undecided(time_ns))
+        ]
+
+    def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
+        """The anchors of all units there may be in this time, these instants included."""
+        cuts = []
+        for number in self._wiring.anchors:
+            index = self._indexes[number]
+            low, high = index.before_time(since_ns), index.up_to_time(until_ns)
+            cuts.append(index.entries[low:high])
+        if len(cuts) == 1:
+            return cuts[0]
+        found = {entry.key: entry for cut in cuts for entry in cut}
+        return [found[key] for key in sorted(found)]
+
+    # -- starts that wait (MATCHES ONE) -------------------------------------------------------
+
+    def wait(self, unit: Unit, waits: frozenset[Slot] | None) -> None:
+        """From now on an entry for one of these slots changes the unit; None: any entry."""
+        for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
+            self._waiting.get(slot, {}).pop(unit.anchor.key, None)
+        unit.waits = waits
+        for slot in (ANY_SLOT,) if waits is None else waits:
+            self._waiting.setdefault(slot, {})[unit.anchor.key] = unit
+
+    def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
+        """The starts whose walk goes on with this entry; those too old for it wait no more."""
+        slots = {slot for number in filters for slot in self._wiring.slots_of.get(number, ())}
+        since_ns = entry.time_ns - self.span_ns
+        found: dict[Key, Entry] = {}
+        for slot in (ANY_SLOT, *sorted(slots)):
+            for key, unit in list(self._waiting.get(slot, {}).items()):
+                if unit.anchor.time_ns < since_ns:
+                    self.wait(unit, frozenset())
+                else:
+                    found[key] = unit.anchor
+        return [found[key] for key in sorted(found)]

@@ -1,0 +1,32 @@
+"""What all runs of an engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from topology.pattern.match.uncertain.doubt import Doubt
+from topology.pattern.run.results import ResultEmitter
+from topology.pattern.run.timers import UnitTimers
+from topology.pattern.store.index import Index
+
+
+class RunContext:
+    """`emitter` takes what runs have to say. `clock` and `frontier`: the timers of those lines of
+    time. `everything`: all entries, where a STRICT step looks at those of every partition.
+    `emits_final`: names of queries that say once more what has become final."""
+
+    __slots__ = ("clock", "doubt", "emits_final", "emitter", "everything", "frontier")
+
+    def __init__(
+        self,
+        emitter: ResultEmitter,
+        doubt: Doubt,
+        everything: Index | None,
+        emits_final: Collection[str],
+    ) -> None:
+        self.emitter = emitter
+        self.doubt = doubt
+        self.everything = everything
+        self.emits_final = emits_final
+        self.clock = UnitTimers()
+        self.frontier = UnitTimers()

@@ -1,0 +1,83 @@
+"""The quality targets of those queries of an operator that wait (`topology.query.quality_target`).
+
+A target says until which instant its query may emit what is decided; the engine is told so after
+every instant, and never less than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topology.model.event import Event
+from topology.model.operator import NEVER, Figures
+from topology.pattern.run.engine import Engine
+from topology.query.quality import Quality
+from topology.query.quality_target import Promise, worst
+
+
+class QualityTargets:
+    """By the names of their queries."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, Promise] = {}
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    def replace(self, qualities: Mapping[str, Quality], reaches: Mapping[str, int]) -> None:
+        """From now on these queries wait. One that waited already the same way goes on."""
+        before, self._targets = self._targets, {}
+        for name, quality in qualities.items():
+            target = Promise(quality, reach_ns=reaches[name])
+            if name in before and target.is_like(before[name]):
+                target = before[name]
+            elif name in before:
+                target.go_on_from(before[name])
+            self._targets[name] = target
+
+    def raise_in(self, engine: Engine, now_ns: int) -> None:
+        for name, target in self._targets.items():
+            engine.raise_target(name, target.closed_ns, now_ns)
+
+    def hear(self, event: Event, *, speaks: bool, margin_ns: int) -> None:
+        """An event that matters; `speaks`: it says how far its source is."""
+        for target in self._targets.values():
+            target.hear(event, speaks=speaks, margin_ns=margin_ns)
+
+    def hear_of(self, event: Event) -> None:
+        """No query looks at it, but it says how far its source is."""
+        for target in self._targets.values():
+            target.hear_of(event)
+
+    def settle(self, engine: Engine, now_ns: int, passed_ns: int) -> None:
+        """The instant is over."""
+        for name, target in self._targets.items():
+            target.settle(now_ns, passed_ns)
+            engine.raise_target(name, target.closed_ns, now_ns)
+
+    def end(self, now_ns: int) -> None:
+        for target in self._targets.values():
+            target.end(now_ns)
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(target.is_waiting for target in self._targets.values())
+
+    def next_due_ns(self) -> int:
+        """NEVER if nobody waits."""
+        return min([target.due_ns() for target in self._targets.values()], default=NEVER)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {name: target.snapshot() for name, target in self._targets.items()}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        for name in kept.keys() & self._targets.keys():
+            self._targets[name].restore(kept[name])
+
+    def explain(self) -> dict[str, Any]:
+        return {name: target.explain() for name, target in self._targets.items()}
+
+    def figures(self) -> Figures:
+        """Those of the worst."""
+        return worst(target.figures() for target in self._targets.values())
