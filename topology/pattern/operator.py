@@ -35,7 +35,7 @@ from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.instant import InstantOperator
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import pieces

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from topology.pattern.compile import values
 from topology.pattern.compile.scope import Function, Scope
-from topology.pattern.compile.view import ABSENT, EventView, attribute
+from topology.pattern.compile.view import ABSENT, EventView, Get, attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import Expr
@@ -74,7 +74,7 @@ class Compiler:
         make: Callable[[Any], Value] = getattr(self, MAKERS[type(expr)])
         return make(expr)
 
-    def attribute(self, path: tuple[str, ...]) -> Callable[[Any], Any]:
+    def attribute(self, path: tuple[str, ...]) -> Get:
         return attribute(path)
 
     def test(self, expr: Expr) -> Value:
@@ -251,14 +251,16 @@ class Compiler:
         constant = self.constant(expr.left)
         if constant is not None:
             return _with_constant(MIRRORED[expr.operator], right, constant)
-        test, kinds = values.COMPARISONS[expr.operator]
+        test, types = values.COMPARISONS[expr.operator]
 
         def compare(binding: Binding, frame: Frame) -> bool | None:
             a, b = left(binding, frame), right(binding, frame)
-            kind = kinds.get(type(a))
-            if kind is None or (type(a) is not type(b) and kind is not kinds.get(type(b))):
+            value_type = types.get(type(a))
+            if value_type is None or (
+                type(a) is not type(b) and value_type is not types.get(type(b))
+            ):
                 return None
-            return test(a, b)  # type: ignore[no-any-return]  # of the kinds, always a bool
+            return test(a, b)  # type: ignore[no-any-return]  # of the types, always a bool
 
         return compare
 
@@ -331,7 +333,7 @@ def _itself(entry: Entry) -> Entry:
     return entry
 
 
-def _of_single(slot: int, get: Callable[[Any], Any]) -> Value:
+def _of_single(slot: int, get: Get) -> Value:
     def of(binding: Binding, _: Frame) -> Any:
         entries = binding[slot]
         return get(entries[0]) if entries else None
@@ -339,7 +341,7 @@ def _of_single(slot: int, get: Callable[[Any], Any]) -> Value:
     return of
 
 
-def _of_element(slot: int, position: int, get: Callable[[Any], Any]) -> Value:
+def _of_element(slot: int, position: int, get: Get) -> Value:
     """`[position]`; there is no position 0."""
 
     def of(binding: Binding, _: Frame) -> Any:
@@ -350,7 +352,7 @@ def _of_element(slot: int, position: int, get: Callable[[Any], Any]) -> Value:
     return of
 
 
-def _of_each(slot: int, variable: int, offset: int, get: Callable[[Any], Any]) -> Value:
+def _of_each(slot: int, variable: int, offset: int, get: Get) -> Value:
     shift = offset - 1
 
     def of(binding: Binding, frame: Frame) -> Any:
@@ -361,14 +363,14 @@ def _of_each(slot: int, variable: int, offset: int, get: Callable[[Any], Any]) -
 
 
 def _with_constant(sign: str, operand: Value, constant: Any) -> Value:
-    test, kinds = values.COMPARISONS[sign]
-    kind = kinds.get(type(constant))
-    if kind is None:
+    test, types = values.COMPARISONS[sign]
+    value_type = types.get(type(constant))
+    if value_type is None:
         return _always(None)
 
     def compare(binding: Binding, frame: Frame) -> bool | None:
         value = operand(binding, frame)
-        if kinds.get(type(value)) is not kind:
+        if types.get(type(value)) is not value_type:
             return None
         return test(value, constant)  # type: ignore[no-any-return]  # see above
 

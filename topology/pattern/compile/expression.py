@@ -27,7 +27,7 @@ from typing import Any
 
 from topology.pattern.compile.closures import Binding, Compiler
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
-from topology.pattern.compile.values import COMPARISONS, KINDS, all_of
+from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
 from topology.pattern.compile.view import attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
@@ -192,15 +192,15 @@ def _field_with_constant(expr: Expr, compiler: Compiler) -> Callable[[Entry], bo
     if not (isinstance(expr, Compare) and isinstance(expr.left, Ref)):
         return None
     constant = compiler.constant(expr.right)
-    test, kinds = COMPARISONS[expr.operator]
-    kind = kinds.get(type(constant))
-    if kind is None:
+    test, types = COMPARISONS[expr.operator]
+    value_type = types.get(type(constant))
+    if value_type is None:
         return None
     get = attribute(expr.left.path)
 
     def holds(entry: Entry) -> bool | None:
         found = get(entry)
-        if kinds.get(type(found)) is not kind:
+        if types.get(type(found)) is not value_type:
             return None
         return bool(test(found, constant))
 
@@ -217,11 +217,11 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
         found: list[Any] = []
         for get in gets:
             part = get(entry)
-            kind = KINDS.get(type(part))
-            if kind is None:
+            value_type = VALUE_TYPES.get(type(part))
+            if value_type is None:
                 return None
             whole = type(part) is float and part.is_integer()
-            found += (kind, int(part) if whole else part)
+            found += (value_type, int(part) if whole else part)
         return tuple(found)
 
     return key

@@ -19,7 +19,7 @@ from topology.pattern.compile import intervals
 from topology.pattern.compile.closures import Binding, Compiler, Frame, Value
 from topology.pattern.compile.intervals import ANYTHING
 from topology.pattern.compile.scope import Scope
-from topology.pattern.compile.view import attribute
+from topology.pattern.compile.view import AbsentEntry, Get, attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.mentions import BY_ORDER, mentions
@@ -67,7 +67,7 @@ def _looked_at_by_order(expr: Expr, scope: Scope) -> frozenset[int]:
 class Grader(Compiler):
     """The compiler, with the operators of `topology.pattern.compile.intervals`."""
 
-    def attribute(self, path: tuple[str, ...]) -> Callable[[Any], Any]:
+    def attribute(self, path: tuple[str, ...]) -> Get:
         return _true_time if path == ("time",) else attribute(path)
 
     def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
@@ -163,7 +163,7 @@ def _opposite(test: Value) -> Value:
     return lambda binding, frame: intervals.opposite(test(binding, frame))
 
 
-def _true_time(entry: Any) -> Any:
-    if entry.time_ns is None:
+def _true_time(entry: Entry | AbsentEntry) -> Any:
+    if isinstance(entry, AbsentEntry):
         return None
     return intervals.between(entry.low_ns, entry.high_ns)

@@ -1,9 +1,10 @@
 """Values and truths in doubt: what the operators make of a number known between two ends.
 
-Source: patterns.md 7. Beside the values of `topology.pattern.compile.values` there is `Interval`,
-and `ANYTHING`, of which nothing is known, not even that it is not NULL; as a truth it means that it
-may be so or not. Results are sound and not always the narrowest: an event that is named twice
-counts as two (`a.time - a.time` is not 0), and `%`, sqrt, stddev and divisors around 0 give up.
+Source: patterns.md 7. Beside the values of `topology.pattern.compile.values` there is
+`ValueInterval`, and `ANYTHING`, of which nothing is known, not even that it is not NULL; as a truth
+it means that it may be so or not. Results are sound and not always the narrowest: an event that is
+named twice counts as two (`a.time - a.time` is not 0), and `%`, sqrt, stddev and divisors around 0
+give up.
 
 Proved by: tests/topology/pattern/compile/test_grading.py
 """
@@ -16,7 +17,7 @@ from typing import Any, Final
 from topology.pattern.compile import values
 
 
-class Interval:
+class ValueInterval:
     """Low to high, these included; low < high."""
 
     __slots__ = ("high", "low")
@@ -40,19 +41,19 @@ ANYTHING: Final = _Anything()
 
 
 def in_doubt(value: Any) -> bool:
-    return value is ANYTHING or type(value) is Interval
+    return value is ANYTHING or type(value) is ValueInterval
 
 
 def between(low: Any, high: Any) -> Any:
     """A number that is known to lie there; NULL at an end means that there is no telling."""
     if low is None or high is None:
         return ANYTHING
-    return low if low == high else Interval(low, high)
+    return low if low == high else ValueInterval(low, high)
 
 
 def _ends(value: Any) -> tuple[Any, Any] | None:
     """None for what is no number."""
-    if type(value) is Interval:
+    if type(value) is ValueInterval:
         return value.low, value.high
     return (value, value) if values.is_number(value) else None
 
@@ -75,13 +76,13 @@ def arithmetic(sign: str, left: Any, right: Any) -> Any:
 
 
 def negative(value: Any) -> Any:
-    if type(value) is Interval:
-        return Interval(-value.high, -value.low)
+    if type(value) is ValueInterval:
+        return ValueInterval(-value.high, -value.low)
     return value if value is ANYTHING else values.negative(value)
 
 
 def absolute(value: Any) -> Any:
-    if type(value) is not Interval:
+    if type(value) is not ValueInterval:
         return value if value is ANYTHING else values.FUNCTIONS["abs"](value)
     ends = abs(value.low), abs(value.high)
     return between(0 if value.low <= 0 <= value.high else min(ends), max(ends))

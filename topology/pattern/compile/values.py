@@ -30,18 +30,18 @@ Two = Callable[[Any, Any], Any]
 NUMBER: Final = "number"
 TEXT: Final = "text"
 FLAG: Final = "flag"
-KINDS: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT, bool: FLAG}
+VALUE_TYPES: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT, bool: FLAG}
 ORDERED: Final[dict[type, str]] = {int: NUMBER, float: NUMBER, str: TEXT}
 
 COMPARISONS: Final[dict[str, tuple[Two, dict[type, str]]]] = {
-    "=": (operator.eq, KINDS),
-    "!=": (operator.ne, KINDS),
+    "=": (operator.eq, VALUE_TYPES),
+    "!=": (operator.ne, VALUE_TYPES),
     "<": (operator.lt, ORDERED),
     "<=": (operator.le, ORDERED),
     ">": (operator.gt, ORDERED),
     ">=": (operator.ge, ORDERED),
 }
-"""Sign to the test, and to the kinds it is for; both operands must be of one kind."""
+"""Sign to the test, and to the types of values it is for; both operands must be of one."""
 
 
 def known(value: Any) -> Any:
@@ -54,9 +54,9 @@ def is_number(value: Any) -> bool:
 
 
 def compare(sign: str, left: Any, right: Any) -> bool | None:
-    test, kinds = COMPARISONS[sign]
-    kind = kinds.get(type(left))
-    if kind is None or kind is not kinds.get(type(right)):
+    test, types = COMPARISONS[sign]
+    value_type = types.get(type(left))
+    if value_type is None or value_type is not types.get(type(right)):
         return None
     return bool(test(left, right))
 
@@ -172,7 +172,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "length": _length,
     "coalesce": _coalesce,
 }
-"""Functions of one argument, but for coalesce."""
+"""They take one argument, but for coalesce."""
 
 
 def like(pattern: str) -> Callable[[Any], bool | None]:
@@ -237,8 +237,8 @@ def _extreme(best: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], 
     """The extreme of numbers or of texts; a group that has both has neither."""
 
     def of(values: Sequence[Any]) -> Any:
-        kinds = {ORDERED[type(value)] for value in values if type(value) in ORDERED}
-        if len(kinds) != 1:
+        types = {ORDERED[type(value)] for value in values if type(value) in ORDERED}
+        if len(types) != 1:
             return None
         return best([value for value in values if type(value) in ORDERED])
 

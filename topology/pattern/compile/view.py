@@ -7,23 +7,37 @@ tests/topology/pattern/test_operator.py
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import isnan
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any, Final
 
 from topology.pattern.compile.values import known
 from topology.pattern.store.entry import Entry
 
-Get = Callable[[Any], Any]
-"""An attribute of an entry (or of ABSENT), NULL where there is none."""
 
-ABSENT: Final[Any] = SimpleNamespace(
-    type=None,
-    time_ns=None,
-    payload=None,
-    event=SimpleNamespace(ts_ns=None, error_ns=None, source=None, seq=None),
-)
-"""Stands for an entry that is not there: all its attributes are NULL."""
+@dataclass(frozen=True, slots=True)
+class AbsentEvent:
+    ts_ns: None = None
+    error_ns: None = None
+    source: None = None
+    seq: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentEntry:
+    """Stands for an entry that is not there: all its attributes are NULL."""
+
+    type: None = None
+    time_ns: None = None
+    payload: None = None
+    event: AbsentEvent = AbsentEvent()
+
+
+ABSENT: Final = AbsentEntry()
+
+Get = Callable[[Entry | AbsentEntry], Any]
+"""An attribute, NULL where there is none."""
 
 ATTRIBUTES: Final[dict[str, Get]] = {
     "time": lambda entry: entry.time_ns,
@@ -46,7 +60,7 @@ def attribute(path: tuple[str, ...]) -> Get:
     return ATTRIBUTES[first] if not rest else _nothing
 
 
-def _nothing(_: Any) -> None:
+def _nothing(_: Entry | AbsentEntry) -> None:
     return None
 
 
@@ -54,7 +68,7 @@ def _inside(path: tuple[str, ...]) -> Get:
     if len(path) == 1:
         name = path[0]
 
-        def field(entry: Any) -> Any:
+        def field(entry: Entry | AbsentEntry) -> Any:
             payload = entry.payload
             if type(payload) is not dict:
                 return None
@@ -63,7 +77,7 @@ def _inside(path: tuple[str, ...]) -> Get:
 
         return field
 
-    def nested(entry: Any) -> Any:
+    def nested(entry: Entry | AbsentEntry) -> Any:
         found = entry.payload
         for name in path:
             found = found.get(name) if type(found) is dict else None

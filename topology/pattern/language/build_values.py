@@ -24,22 +24,22 @@ Aliases = Mapping[Key, str]
 Make = Callable[[Aliases], Expr]
 
 
-class Length(int):
+class Nanoseconds(int):
     """Nanoseconds; a number of them is written like `30 * SECOND`."""
 
-    def __mul__(self, other: Any) -> Length:
-        return Length(int.__mul__(self, other))
+    def __mul__(self, other: Any) -> Nanoseconds:
+        return Nanoseconds(int.__mul__(self, other))
 
     __rmul__ = __mul__
 
 
-NANOSECOND: Final = Length(words.NANOSECOND)
-MICROSECOND: Final = Length(words.MICROSECOND)
-MILLISECOND: Final = Length(words.MILLISECOND)
-SECOND: Final = Length(words.SECOND)
-MINUTE: Final = Length(words.MINUTE)
-HOUR: Final = Length(words.HOUR)
-DAY: Final = Length(words.DAY)
+NANOSECOND: Final = Nanoseconds(words.NANOSECOND)
+MICROSECOND: Final = Nanoseconds(words.MICROSECOND)
+MILLISECOND: Final = Nanoseconds(words.MILLISECOND)
+SECOND: Final = Nanoseconds(words.SECOND)
+MINUTE: Final = Nanoseconds(words.MINUTE)
+HOUR: Final = Nanoseconds(words.HOUR)
+DAY: Final = Nanoseconds(words.DAY)
 
 
 class Operand:
@@ -119,7 +119,7 @@ def tree(value: Any, aliases: Aliases) -> Expr:
     """What stands for a value in the tree; numbers, strings, None and lengths are constants."""
     if isinstance(value, Operand):
         return value._make(aliases)
-    if isinstance(value, Length):
+    if isinstance(value, Nanoseconds):
         return syntax.Duration(int(value))
     if value is None or isinstance(value, bool | int | float | str):
         return syntax.Constant(value)

@@ -79,14 +79,75 @@ from topology.pattern.tree.syntax import (
 from topology.pattern.tree.walk import flat
 
 __all__ = [
-    "ALL", "AMEND", "ANY", "BY_KEY", "DAY", "EAGER", "FINAL", "HOUR", "IGNORE", "MAXIMAL",
-    "MICROSECOND", "MILLISECOND", "MINUTE", "NANOSECOND", "NEXT", "NOMINAL", "NONE", "ONE",
-    "PARTITION", "PAST_LAST", "POSSIBLE", "REFETCH", "REPORT", "SECOND", "SLACK", "STRICT",
-    "TO_FIRST", "TO_LAST", "TO_NEXT", "Event", "Operand", "QueryBuilder", "Reference", "abs_",
-    "all_of", "any_", "any_of", "avg", "between", "call", "coalesce", "count", "event",
-    "greedy", "i", "is_not_null", "is_null", "length", "like", "loop_any", "loop_next",
-    "loop_strict", "lower", "max_", "min_", "next_", "no", "none_of", "one_of", "param",
-    "query", "same", "seq", "sqrt", "stddev", "strict", "sum_", "test", "upper",
+    "ALL",
+    "AMEND",
+    "ANY",
+    "BY_KEY",
+    "DAY",
+    "EAGER",
+    "FINAL",
+    "HOUR",
+    "IGNORE",
+    "MAXIMAL",
+    "MICROSECOND",
+    "MILLISECOND",
+    "MINUTE",
+    "NANOSECOND",
+    "NEXT",
+    "NOMINAL",
+    "NONE",
+    "ONE",
+    "PARTITION",
+    "PAST_LAST",
+    "POSSIBLE",
+    "REFETCH",
+    "REPORT",
+    "SECOND",
+    "SLACK",
+    "STRICT",
+    "TO_FIRST",
+    "TO_LAST",
+    "TO_NEXT",
+    "Operand",
+    "PatternEvent",
+    "QueryBuilder",
+    "Reference",
+    "abs_",
+    "all_of",
+    "any_",
+    "any_of",
+    "avg",
+    "between",
+    "call",
+    "coalesce",
+    "count",
+    "event",
+    "greedy",
+    "i",
+    "is_not_null",
+    "is_null",
+    "length",
+    "like",
+    "loop_any",
+    "loop_next",
+    "loop_strict",
+    "lower",
+    "max_",
+    "min_",
+    "next_",
+    "no",
+    "none_of",
+    "one_of",
+    "param",
+    "query",
+    "same",
+    "seq",
+    "sqrt",
+    "stddev",
+    "strict",
+    "sum_",
+    "test",
+    "upper",
 ]  # fmt: skip
 
 STRICT: Final = "strict"
@@ -114,7 +175,7 @@ POSSIBLE: Final = "possible"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Event:
+class PatternEvent:
     """A component. `event.x` is its attribute x; `many()` and the like give the same component
     with another count, so what was said of the one holds for the other."""
 
@@ -135,34 +196,34 @@ class Event:
     def __getitem__(self, index: Any) -> Reference:
         return element(self._key, index)
 
-    def named(self, alias: str) -> Event:
+    def named(self, alias: str) -> PatternEvent:
         return replace(self, _alias=checked_name(alias))
 
-    def many(self) -> Event:
+    def many(self) -> PatternEvent:
         """One or more; `.many().optional()` is none or more."""
         return replace(self, _minimum=1, _maximum=UNBOUNDED)
 
-    def optional(self) -> Event:
+    def optional(self) -> PatternEvent:
         if self._minimum > 1:
             raise ValueError("none or several is no count; use any_of for two patterns")
         return replace(self, _minimum=0)
 
-    def times(self, minimum: int, maximum: int | None = -2) -> Event:
+    def times(self, minimum: int, maximum: int | None = -2) -> PatternEvent:
         """So many, or from so many to so many; a maximum of None is no maximum."""
         most = minimum if maximum == -2 else UNBOUNDED if maximum is None else maximum
         return replace(self, _minimum=minimum, _maximum=most)
 
-    def until(self, condition: Operand) -> Event:
+    def until(self, condition: Operand) -> PatternEvent:
         return replace(self, _until=condition)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Absent:
-    event: Event
+    event: PatternEvent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class PatternStep:
     """`edge` overrides the strategy for the step into the part."""
 
     part: Pattern | Absent
@@ -172,19 +233,19 @@ class Step:
 @dataclass(frozen=True, slots=True, eq=False)
 class Compound:
     kind: Literal["seq", "all", "any"]
-    parts: tuple[Pattern | Absent | Step, ...]
+    parts: tuple[Pattern | Absent | PatternStep, ...]
 
 
-Pattern = Event | Compound
-Part = Event | Compound | Absent | Step
+Pattern = PatternEvent | Compound
+Part = PatternEvent | Compound | Absent | PatternStep
 
 
-def event(*types: str) -> Event:
+def event(*types: str) -> PatternEvent:
     """An event of one of these types; of every type if none is named."""
-    return Event(tuple(map(checked_name, types)))
+    return PatternEvent(tuple(map(checked_name, types)))
 
 
-def no(event: Event) -> Absent:
+def no(event: PatternEvent) -> Absent:
     if (event._minimum, event._maximum) != (1, 1) or event._until is not None:
         raise ValueError("only one event can be negated, not a group")
     return Absent(event)
@@ -202,35 +263,35 @@ def any_of(*parts: Pattern) -> Compound:
     return Compound("any", parts)
 
 
-def strict(part: Pattern | Absent) -> Step:
-    return Step(part, STRICT)
+def strict(part: Pattern | Absent) -> PatternStep:
+    return PatternStep(part, STRICT)
 
 
-def next_(part: Pattern | Absent) -> Step:
-    return Step(part, NEXT)
+def next_(part: Pattern | Absent) -> PatternStep:
+    return PatternStep(part, NEXT)
 
 
-def any_(part: Pattern | Absent) -> Step:
-    return Step(part, ANY)
+def any_(part: Pattern | Absent) -> PatternStep:
+    return PatternStep(part, ANY)
 
 
-def loop_strict(group: Event) -> Event:
+def loop_strict(group: PatternEvent) -> PatternEvent:
     return replace(group, _loop=STRICT)
 
 
-def loop_next(group: Event) -> Event:
+def loop_next(group: PatternEvent) -> PatternEvent:
     return replace(group, _loop=NEXT)
 
 
-def loop_any(group: Event) -> Event:
+def loop_any(group: PatternEvent) -> PatternEvent:
     return replace(group, _loop=ANY)
 
 
-def greedy(group: Event) -> Event:
+def greedy(group: PatternEvent) -> PatternEvent:
     return replace(group, _greedy=True)
 
 
-def count(of: Event | Reference) -> Operand:
+def count(of: PatternEvent | Reference) -> Operand:
     return _aggregate("count", of)
 
 
@@ -254,14 +315,14 @@ def stddev(of: Reference) -> Operand:
     return _aggregate("stddev", of)
 
 
-def _aggregate(function: str, of: Event | Reference) -> Operand:
-    whole = Reference(of._key) if isinstance(of, Event) else of
+def _aggregate(function: str, of: PatternEvent | Reference) -> Operand:
+    whole = Reference(of._key) if isinstance(of, PatternEvent) else of
     return whole.aggregated(function)
 
 
 def test(
     function: Callable[..., Any],
-    *events: Event,
+    *events: PatternEvent,
     name: str = "",  # noqa: PT028 - a condition, not a test of pytest's
     version: int = 1,  # noqa: PT028
 ) -> Operand:
@@ -305,7 +366,7 @@ class QueryBuilder:
             raise ValueError(f"a limit of {limit} lets no match pass")
         return self._with(matches=which, limit=limit)
 
-    def skip(self, to: syntax.Skip, event: Event | None = None) -> QueryBuilder:
+    def skip(self, to: syntax.Skip, event: PatternEvent | None = None) -> QueryBuilder:
         """TO_FIRST and TO_LAST take the event, the others none."""
         if (to in {TO_FIRST, TO_LAST}) is not (event is not None):
             raise ValueError("an event goes with TO_FIRST and TO_LAST, and with these only")
@@ -371,14 +432,14 @@ def _column(name: str, value: Any, aliases: Aliases) -> syntax.Column:
     return syntax.Column(expr, name or expression_text(expr))
 
 
-def _events(part: Part) -> list[Event]:
+def _events(part: Part) -> list[PatternEvent]:
     """In the order of the pattern."""
     match part:
-        case Event():
+        case PatternEvent():
             return [part]
         case Absent(event):
             return [event]
-        case Step(inner):
+        case PatternStep(inner):
             return _events(inner)
         case Compound(_, parts):
             return [event for each in parts for event in _events(each)]
@@ -386,7 +447,7 @@ def _events(part: Part) -> list[Event]:
 
 def _node(part: Pattern | Absent, aliases: Aliases) -> syntax.Node | syntax.Negation:
     match part:
-        case Event():
+        case PatternEvent():
             until = None if part._until is None else tree(part._until, aliases)
             return syntax.EventNode(
                 part._types,
@@ -407,13 +468,13 @@ def _node(part: Pattern | Absent, aliases: Aliases) -> syntax.Node | syntax.Nega
 
 
 def _item(part: Part, aliases: Aliases) -> syntax.Item:
-    if isinstance(part, Step):
+    if isinstance(part, PatternStep):
         return syntax.Item(_node(part.part, aliases), part.edge)
     return syntax.Item(_node(part, aliases))
 
 
 def _positive(part: Part, aliases: Aliases) -> syntax.Node:
-    if isinstance(part, Absent | Step):
+    if isinstance(part, Absent | PatternStep):
         raise TypeError("no() and steps like strict() stand in seq() only")
     node = _node(part, aliases)
     assert not isinstance(node, syntax.Negation)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from topology.pattern.language.check_conditions import Conditions
+from topology.pattern.language.check_conditions import ConditionChecks
 from topology.pattern.language.check_pattern import check_pattern, check_skip
 from topology.pattern.language.check_warnings import warn
 from topology.pattern.language.lexing import clause_span
@@ -52,7 +52,7 @@ def check(
         findings.add("E_WINDOW", span, message, "it must be above 0 and at most 2^62 ns")
     check_pattern(query, types, findings)
     check_skip(query, clause_span(text, query.span, "skip"), findings)
-    Conditions(query, params, functions, types, findings).check()
+    ConditionChecks(query, params, functions, types, findings).check()
     clause = clause_span(text, query.span, "matches", "using", "skip_till_any")
     if query.matches == "one" and query.strategy == "any":
         message = "ONE is the first match, and skip_till_any knows no first"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from topology.pattern.language.unparse import expression_text
-from topology.pattern.language.value_types import Kinds, Params, Types
+from topology.pattern.language.value_types import Params, Types, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases, counted_through
 from topology.pattern.tree.syntax import (
@@ -35,8 +35,8 @@ from topology.pattern.tree.words import FUNCTIONS
 Component = EventNode | Negation
 
 
-class Conditions:
-    """The conditions of one query. `params` None: they are bound later."""
+class ConditionChecks:
+    """Those of one query. `params` None: they are bound later."""
 
     def __init__(
         self,
@@ -51,18 +51,18 @@ class Conditions:
         self._functions = {*FUNCTIONS, *functions}
         self._findings = findings
         self._known: Mapping[str, Component] = {each.alias: each for each in components(query.node)}
-        self._kinds = Kinds(self._known.values(), params, types, findings)
+        self._value_types = ValueTypes(self._known.values(), params, types, findings)
 
     def check(self) -> None:
         for expr in expressions(self._query):
             for part in walk(expr):
                 self._part(part)
         for conjunct in conjuncts(self._query.where):
-            self._kinds.condition(conjunct)
+            self._value_types.condition(conjunct)
             self._negated_together(conjunct)
         for component in self._known.values():
             if isinstance(component, EventNode) and component.until is not None:
-                self._kinds.condition(component.until)
+                self._value_types.condition(component.until)
         self._columns()
 
     def _part(self, expr: Expr) -> None:
@@ -166,7 +166,7 @@ class Conditions:
         names: set[str] = set()
         for column in self._query.columns or ():
             span = column.expr.span
-            self._kinds.of(column.expr)
+            self._value_types.of(column.expr)
             for each in walk(column.expr):
                 if not each.children and counted_through(each):
                     message = f"`{expression_text(each)}` is one value for each i, not one"

@@ -30,7 +30,7 @@ from topology.pattern.language.lexing import (
     is_reserved,
     tokens,
 )
-from topology.pattern.language.read_query import Reading
+from topology.pattern.language.read_query import QueryReader
 from topology.pattern.tree.errors import MAX_ERRORS, Findings, cut
 from topology.pattern.tree.syntax import Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, too_deep
@@ -116,7 +116,7 @@ def _read(chunk: Sequence[Token], findings: Findings) -> Query | None:
     tree = _recognised(chunk, findings)
     if tree is None:
         return None
-    query: Query = Reading(findings).transform(tree)
+    query: Query = QueryReader(findings).transform(tree)
     deepest = too_deep(query)
     if deepest is not None:
         findings.too_deep(deepest.span, MAX_DEPTH)

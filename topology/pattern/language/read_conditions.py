@@ -49,7 +49,7 @@ Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
 Sign = Literal["+", "-", "*", "/", "%"]
 
 MAX_DIGITS: Final = 100
-"""The digits of a number."""
+"""A number has no more."""
 
 _COMPARISONS: Final[Mapping[str, Comparison]] = {
     "=": "=",
@@ -103,7 +103,7 @@ def tokens_in(children: Sequence[Any]) -> list[str]:
 
 
 @v_args(meta=True)
-class Conditions(Transformer_NonRecursive[Token, Any]):
+class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def __init__(self, findings: Findings) -> None:
         super().__init__()
         self.findings = findings

@@ -17,7 +17,7 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import v_args
 
-from topology.pattern.language.read_conditions import Conditions, Name, span_of
+from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree.defaults import Options, settled
 from topology.pattern.tree.errors import Findings, cut, meant
@@ -57,11 +57,11 @@ class Loop(NamedTuple):
 _NO_LOOP: Final = Loop(edge=None, greedy=False)
 
 
-class Until(NamedTuple):
+class UntilClause(NamedTuple):
     expr: Expr
 
 
-class Length(NamedTuple):
+class ReadDuration(NamedTuple):
     ns: int
     span: Span
 
@@ -84,8 +84,8 @@ class Returns(NamedTuple):
 
 
 @v_args(meta=True)
-class Reading(Conditions):
-    """The reading of one query, since components without an alias are counted."""
+class QueryReader(ConditionReader):
+    """Reads one query, since components without an alias are counted."""
 
     def __init__(self, findings: Findings) -> None:
         super().__init__(findings)
@@ -104,7 +104,7 @@ class Reading(Conditions):
                     name = child.text
                 case Where():
                     where = child
-                case Length():
+                case ReadDuration():
                     within_ns = self._window(child)
                 case Returns():
                     columns, into = child.columns, child.into
@@ -134,7 +134,7 @@ class Reading(Conditions):
             span=span,
         )
 
-    def _window(self, length: Length) -> int:
+    def _window(self, length: ReadDuration) -> int:
         if length.ns <= 0:
             self.findings.add(
                 "E_WINDOW", length.span, "the window is empty", "write more than 0, like 10 s"
@@ -223,7 +223,7 @@ class Reading(Conditions):
                     alias = child.text
                 case Loop():
                     loop = child
-                case Until():
+                case UntilClause():
                     until = child.expr
         return EventNode(children[0], alias, *quant, *loop, until, span_of(meta))
 
@@ -262,8 +262,8 @@ class Reading(Conditions):
     def greedy(self, _: Meta, __: list[Any]) -> str:
         return _GREEDY
 
-    def until(self, _: Meta, children: list[Expr]) -> Until:
-        return Until(children[0])
+    def until(self, _: Meta, children: list[Expr]) -> UntilClause:
+        return UntilClause(children[0])
 
     def where(self, _: Meta, children: list[Any]) -> Where:
         where = children[0]
@@ -332,18 +332,18 @@ class Reading(Conditions):
     def _kind(self, option: str, children: list[Any], length_name: str = "") -> dict[str, Any]:
         values: dict[str, Any] = {option: children[0].lower()}
         if len(children) > 1:
-            length: Length = children[1]
+            length: ReadDuration = children[1]
             if length.ns < 0:
                 self.findings.add("E_WINDOW", length.span, "below 0", "write a length, like 10 s")
             values[length_name] = length.ns
         return values
 
-    def length(self, meta: Meta, children: list[Any]) -> Length:
+    def length(self, meta: Meta, children: list[Any]) -> ReadDuration:
         span = span_of(meta)
         sign = -1 if children[0] == "-" else 1
         token = children[1] if sign < 0 else children[0]
         if token.type == "DURATION":
-            return Length(sign * self.duration_ns(token), span)
+            return ReadDuration(sign * self.duration_ns(token), span)
         unit = children[-1]
         if isinstance(unit, Name):
             message = f"`{cut(unit.text)}` is no unit of time"
@@ -352,7 +352,7 @@ class Reading(Conditions):
             message = "the length of time has no unit"
             hint = f"write it with one, like {cut(token)} s"
         self.findings.add("E_WINDOW", span, message, hint)
-        return Length(1, span)
+        return ReadDuration(1, span)
 
     def returns(self, _: Meta, children: list[Any]) -> Returns:
         columns = tuple(child for child in children if isinstance(child, Column))

@@ -1,6 +1,6 @@
 """What is known of the types of values before any event has come.
 
-A value is a number, text or a flag (TRUE, FALSE); NULL is a kind of its own here; None is
+A value is a number, text or a flag (TRUE, FALSE); NULL is a type of its own here; None is
 "anything". Payload attributes are None unless declared. What can never be anything but NULL, like
 `'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
 
@@ -40,7 +40,7 @@ from topology.pattern.tree.syntax import (
     Test,
 )
 
-Kind = Literal["number", "text", "flag", "null"]
+ValueType = Literal["number", "text", "flag", "null"]
 Declared = Literal["number", "text", "flag", "any"]
 """What an attribute may be declared as; `any` for what has fields of its own, too."""
 
@@ -52,7 +52,7 @@ Params = Mapping[str, Value]
 
 MAX_INT_DIGITS: Final = 100
 
-_RESERVED_KINDS: Final[Mapping[str, Kind]] = {
+_RESERVED_TYPES: Final[Mapping[str, ValueType]] = {
     "time": "number",
     "ts": "number",
     "error": "number",
@@ -60,21 +60,21 @@ _RESERVED_KINDS: Final[Mapping[str, Kind]] = {
     "source": "text",
     "type": "text",
 }
-_TAKES: Final[Mapping[str, Kind]] = {
+_TAKES: Final[Mapping[str, ValueType]] = {
     "abs": "number",
     "sqrt": "number",
     "lower": "text",
     "upper": "text",
     "length": "text",
 }
-_GIVES: Final[Mapping[str, Kind]] = {
+_GIVES: Final[Mapping[str, ValueType]] = {
     "abs": "number",
     "sqrt": "number",
     "lower": "text",
     "upper": "text",
     "length": "number",
 }
-_A: Final[Mapping[Kind, str]] = {
+_A: Final[Mapping[ValueType, str]] = {
     "number": "a number",
     "text": "text",
     "flag": "TRUE or FALSE",
@@ -82,7 +82,7 @@ _A: Final[Mapping[Kind, str]] = {
 }
 
 
-def kind_of(value: Value) -> Kind:
+def value_type_of(value: Value) -> ValueType:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -90,8 +90,8 @@ def kind_of(value: Value) -> Kind:
     return "text" if isinstance(value, str) else "number"
 
 
-class Kinds:
-    """The kinds of the expressions of one query; what cannot be goes to `findings`."""
+class ValueTypes:
+    """What the expressions of one query are values of; what cannot be goes to `findings`."""
 
     def __init__(
         self,
@@ -107,14 +107,14 @@ class Kinds:
 
     def condition(self, expr: Expr) -> None:
         """An expression where TRUE or FALSE is due."""
-        kind = self.of(expr)
-        if kind in {"number", "text"}:
+        value_type = self.of(expr)
+        if value_type in {"number", "text"}:
             self._never(expr, f"`{expression_text(expr)}` is no condition", "compare it")
         elif isinstance(expr, Constant) and not expr.value:
             self._findings.add("W_ALWAYS_FALSE", expr.span, "this condition never holds")
 
-    def of(self, expr: Expr) -> Kind | None:
-        """The kind of a value, None if it can be any."""
+    def of(self, expr: Expr) -> ValueType | None:
+        """The type of a value, None if it can be any."""
         match expr:
             case And() | Or() | Not():
                 for each in expr.children:
@@ -141,15 +141,15 @@ class Kinds:
             case _:
                 return self._atom(expr)
 
-    def _atom(self, expr: Expr) -> Kind | None:
+    def _atom(self, expr: Expr) -> ValueType | None:
         match expr:
             case Constant(value):
                 self._bounded(expr)
-                return kind_of(value)
+                return value_type_of(value)
             case Duration():
                 return "number"
             case Param(name) if name in self._params:
-                return kind_of(self._params[name])
+                return value_type_of(self._params[name])
             case Ref():
                 return self._attribute(expr)
             case _:
@@ -167,10 +167,10 @@ class Kinds:
             case Compare(operator, left, right):
                 self._compared(expr, left, right, is_order=operator not in {"=", "!="})
             case In(operand, values):
-                kind = self.of(operand)
-                among = {kind_of(value.value) for value in values} - {"null"}
-                if kind is not None and among and kind not in among:
-                    shown = f"`{expression_text(operand)}`, {_A[kind]}, is none of these"
+                value_type = self.of(operand)
+                among = {value_type_of(value.value) for value in values} - {"null"}
+                if value_type is not None and among and value_type not in among:
+                    shown = f"`{expression_text(operand)}`, {_A[value_type]}, is none of these"
                     self._never(expr, shown, "compare values of one type")
             case Between(operand, low, high):
                 self._compared(expr, operand, low, is_order=True)
@@ -181,31 +181,33 @@ class Kinds:
                 self._expect(operand, "text", "LIKE compares text")
 
     def _compared(self, whole: Expr, left: Expr, right: Expr, *, is_order: bool) -> None:
-        kinds = (self.of(left), self.of(right))
-        one, other = kinds
-        if "null" in kinds:
+        both = (self.of(left), self.of(right))
+        one, other = both
+        if "null" in both:
             message = "nothing is equal to NULL, larger or smaller: this never holds"
             self._findings.add("W_ALWAYS_FALSE", whole.span, message, "write IS NULL")
-        elif is_order and "flag" in kinds:
+        elif is_order and "flag" in both:
             self._never(whole, "TRUE and FALSE have no order", "compare with = or !=")
         elif one is not None and other is not None and one != other:
-            told = f"`{expression_text(left)}` is {_A[one]}"
-            shown = f"{told}, `{expression_text(right)}` is {_A[other]}"
+            left_shown = f"`{expression_text(left)}` is {_A[one]}"
+            shown = f"{left_shown}, `{expression_text(right)}` is {_A[other]}"
             self._never(whole, shown, "compare values of one type")
 
-    def _expect(self, expr: Expr, kind: Kind, why: str) -> None:
+    def _expect(self, expr: Expr, value_type: ValueType, why: str) -> None:
         found = self.of(expr)
-        if found is not None and found not in {kind, "null"}:
+        if found is not None and found not in {value_type, "null"}:
             self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
 
-    def _aggregate(self, expr: Aggregate) -> Kind | None:
-        kind = self._attribute(Ref(expr.alias, expr.path, None, expr.span)) if expr.path else None
-        if expr.function in {"sum", "avg", "stddev"} and kind not in {None, "number"}:
+    def _aggregate(self, expr: Aggregate) -> ValueType | None:
+        value_type = (
+            self._attribute(Ref(expr.alias, expr.path, None, expr.span)) if expr.path else None
+        )
+        if expr.function in {"sum", "avg", "stddev"} and value_type not in {None, "number"}:
             message = f"`{expr.function}` is of numbers, which `{'.'.join(expr.path)}` is not"
             self._never(expr, message, "use count, min or max")
         return None if expr.function in {"min", "max"} else "number"
 
-    def _call(self, expr: Call) -> Kind | None:
+    def _call(self, expr: Call) -> ValueType | None:
         takes = _TAKES.get(expr.function)
         for argument in expr.arguments:
             if takes is None:
@@ -214,26 +216,26 @@ class Kinds:
                 self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
         return _GIVES.get(expr.function)
 
-    def _attribute(self, ref: Ref) -> Kind | None:
+    def _attribute(self, ref: Ref) -> ValueType | None:
         first, *rest = ref.path
-        if first in _RESERVED_KINDS:
+        if first in _RESERVED_TYPES:
             if rest:
                 message = f"`{first}` of an event has no attributes"
                 hint = f"the payload's is written {ref.alias}.payload.{'.'.join(ref.path)}"
                 self._findings.add("E_ATTRIBUTE_UNKNOWN", ref.span, message, hint)
-            return _RESERVED_KINDS[first]
+            return _RESERVED_TYPES[first]
         path = rest if first == "payload" else list(ref.path)
         if self._types is None or not path or ref.alias not in self._types_of:
             return None
         return self._declared(ref, ".".join(path))
 
-    def _declared(self, ref: Ref, path: str) -> Kind | None:
+    def _declared(self, ref: Ref, path: str) -> ValueType | None:
         types = self._types or {}
         named = self._types_of[ref.alias] or tuple(types)
         known = [types[each] for each in named if each in types]
         if len(known) < len(named):
-            return None  # E_TYPE_UNKNOWN is told once, at the component
-        found = {_kind_in(attributes, path) for attributes in known} - {"absent"}
+            return None  # E_TYPE_UNKNOWN is reported once, at the component
+        found = {_type_in(attributes, path) for attributes in known} - {"absent"}
         if not found:
             message = (
                 f"events of type {' or '.join(f'`{each}`' for each in named)} have no `{path}`"
@@ -242,14 +244,14 @@ class Kinds:
             self._findings.add(
                 "E_ATTRIBUTE_UNKNOWN", ref.span, message, meant(path, every | RESERVED)
             )
-        kind = found.pop() if len(found) == 1 else "any"
-        return next((each for each in get_args(Kind) if each == kind), None)
+        value_type = found.pop() if len(found) == 1 else "any"
+        return next((each for each in get_args(ValueType) if each == value_type), None)
 
     def _never(self, expr: Expr, message: str, hint: str) -> None:
         self._findings.add("E_LITERAL", expr.span, message, hint)
 
 
-def _kind_in(attributes: Mapping[str, Declared], path: str) -> Declared | Literal["absent"]:
+def _type_in(attributes: Mapping[str, Declared], path: str) -> Declared | Literal["absent"]:
     if path in attributes:
         return attributes[path]
     if any(each.startswith(f"{path}.") for each in attributes):

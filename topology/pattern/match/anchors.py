@@ -28,7 +28,8 @@ EVERY: Final = 2
 
 
 class Anchors:
-    """The ids of matches. Cost: what is spelled, O(components), or O(events) where all count."""
+    """What the matches of a query are known by. Cost: what is spelled, O(components), or O(events)
+    where all count."""
 
     __slots__ = ("_is_one", "_skeletons")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from topology.pattern.match.evaluation import MAX_STEPS, STEPS_PER_MATCH
 
 
-class Budget:
+class StepBudget:
     """Counts `steps`: entries and cuts looked at. When it is spent the search stops and the unit
     overflows, so that a query that explodes costs a bounded time for each event."""
 

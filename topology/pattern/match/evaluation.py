@@ -3,7 +3,7 @@
 A *unit* is the grain of evaluation, correction and finality (patterns.md 3.2): the end
 event under skip-till-any, else the start event. Nothing is computed until an event can
 finish something; then a unit is evaluated anew from what the indexes hold, and the
-engine compares with what it has said before. So a tactic keeps no state of its own, and all
+engine compares with what it has emitted before. So a tactic keeps no state of its own, and all
 tactics give the same matches (`tests/topology/pattern`: differential laws).
 
     exhaustive   everything the language has; the definition, made to run backwards or
@@ -59,8 +59,8 @@ class Evaluation:
     first, and of MAXIMAL those that are maximal among those found.
     `hi_ns`: only an event of this time or earlier can change the result. `waits`: which entries
     newer than all that are held can change it: the slots (alternative, j) of components and,
-    with j from the number of components on, of negations; None: an entry of any kind. It is
-    told for MATCHES ONE only, and empty where the result is settled; for the other modes it is
+    with j from the number of components on, of negations; None: any entry. It is
+    known for MATCHES ONE only, and empty where the result is settled; for the other modes it is
     None. `steps`: the work done."""
 
     matches: list[Match] = field(default_factory=list)

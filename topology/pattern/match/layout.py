@@ -75,8 +75,9 @@ class Clause:
         self.for_each = not by_order
 
 
-class Until:
-    """`alone`: it says of an event whether it ends the group, whatever went before."""
+class GroupEnd:
+    """The UNTIL of a group. `alone`: it says of an event whether it ends the group, whatever went
+    before."""
 
     __slots__ = ("alone", "condition", "looks_at_time")
 
@@ -174,7 +175,7 @@ class Layout:
         self.before = [tuple(sorted(part.before)) for part in parts]
         self.after = [tuple(p.index for p in parts if j in p.before) for j in range(len(parts))]
         self.clauses = [Clause(each, alternative, scope) for each in alternative.predicates]
-        self.untils = [None if p.until is None else Until(p, p.until, scope) for p in parts]
+        self.untils = [None if p.until is None else GroupEnd(p, p.until, scope) for p in parts]
         self.gaps = [
             NegationGap(k, each, self, scope) for k, each in enumerate(alternative.blockers)
         ]
@@ -194,7 +195,7 @@ class Layout:
 
 
 def layouts_of(form: NormalForm, environment: Environment = NO_ENVIRONMENT) -> list[Layout]:
-    """The layouts of its alternatives."""
+    """The layouts of its alternatives, in their order."""
     return [Layout(form, alternative, environment) for alternative in form.alternatives]
 
 

@@ -30,7 +30,7 @@ MAX_ERRORS: Final = 20
 """So many are collected; what is wrong beyond that is found when these are mended."""
 
 MAX_FOUND: Final = 200
-"""So many are told, the first in the text."""
+"""No more are reported, the first in the text."""
 
 SHOWN_CHARS: Final = 100
 """At most so much of a line of the query is repeated."""

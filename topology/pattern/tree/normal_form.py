@@ -32,7 +32,7 @@ from topology.pattern.tree.walk import conjuncts, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
-"""The components of an alternative; more make a query refused (E_TOO_LARGE)."""
+"""An alternative has no more; a query with more is refused (E_TOO_LARGE)."""
 
 EDGES: Final[Mapping[str, Edge]] = {
     "strict": "strict",
@@ -153,7 +153,7 @@ class NormalForm:
 
 
 def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalForm:
-    """A checked query's. Parameters that have a value are replaced by it everywhere, so that
+    """The normal form of a checked query. A parameter that has a value is replaced by it, so that
     the fingerprint is of what is asked; `NormalForm.query` is the query so bound."""
     query = bound(query, params) if params else query
     count, components = size(query.node)

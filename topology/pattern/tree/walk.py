@@ -26,7 +26,7 @@ from topology.pattern.tree.syntax import (
 )
 
 MAX_DEPTH: Final = 100
-"""Conditions in conditions, patterns in patterns, and the terms of one sum."""
+"""How deep conditions lie in conditions, patterns in patterns, and the terms of one sum."""
 
 
 def components(node: Node | Negation) -> Iterator[EventNode | Negation]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout, NegationGap
 from topology.pattern.store.entry import Entry
@@ -32,7 +32,7 @@ class Blockers:
         self.has_end = any(all(layout.minimum[j] == 0 for j in gap.right) for gap in self.gaps)
 
     def blocked(
-        self, place: Place, bound: list[Any], first: Entry, last: Entry, budget: Budget
+        self, place: Place, bound: list[Any], first: Entry, last: Entry, budget: StepBudget
     ) -> bool:
         """`bound` has the slots of a binding; those of negations are empty before and after."""
         for gap in self.gaps:
@@ -59,7 +59,7 @@ class Blockers:
         bound: list[Any],
         first: Entry,
         last: Entry,
-        budget: Budget,
+        budget: StepBudget,
     ) -> bool:
         if not index.times:
             return False

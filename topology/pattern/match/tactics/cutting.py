@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from topology.pattern.compile.expression import Binding, Condition
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch
@@ -25,7 +25,7 @@ LONG: Final = 16
 """Groups of at least so many entries are stretches of a shared copy."""
 
 
-class Line:
+class Presence:
     """Which components are there; the others are optional, and absent. Everything is by place in
     the line: `parts[p]` is the component. `single_tests`: the conditions over singles, at the
     last of them; `element_tests`: those on each element of a group."""
@@ -96,12 +96,12 @@ class Cutting(Search):
 
     def __init__(
         self,
-        line: Line,
+        line: Presence,
         blockers: Blockers,
         place: Place,
         views: list[Index],
         anchor: Entry,
-        budget: Budget,
+        budget: StepBudget,
         wanted: int,
         found: list[Match],
     ) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
@@ -23,7 +23,7 @@ from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.chains import chains
 from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.maximal import maximal
-from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
 from topology.pattern.store.entry import Entry
 
@@ -34,7 +34,7 @@ class Finder(Protocol):
 
     blockers: Blockers
 
-    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]: ...
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]: ...
 
 
 class Enumeration:
@@ -52,7 +52,7 @@ class Enumeration:
         self._reach_ns = query.within_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
-        budget = Budget(self._limit)
+        budget = StepBudget(self._limit)
         matches: list[Match] = []
         for finder in self._finders:
             matches += finder.find(place, anchor, self._limit + 1, budget)
@@ -72,7 +72,7 @@ class Exhaustive:
     __slots__ = ("_chains", "_in_order", "_maximal", "_rules", "blockers")
 
     def __init__(self, layout: Layout) -> None:
-        self._rules = Rules(layout)
+        self._rules = RunRules(layout)
         self.blockers = Blockers(layout)
         self._in_order = layout.by_end and layout.alternative.is_linear
         self._maximal = layout.matches == "maximal" and any(
@@ -82,7 +82,7 @@ class Exhaustive:
         if self._maximal:
             self._chains = chains(layout.alternative)
 
-    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         most = budget.most if self._maximal else wanted
         search = RunSearch(self._rules, self.blockers, place, budget, most, self._chains)
         if self._rules.layout.by_end:

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import Alternative
 
@@ -34,7 +34,7 @@ class Greed:
 
     __slots__ = ("_budget", "_everything", "_rules", "enders", "groups", "indexes")
 
-    def __init__(self, rules: Rules, place: Place, budget: Budget) -> None:
+    def __init__(self, rules: RunRules, place: Place, budget: StepBudget) -> None:
         self._rules = rules
         self._budget = budget
         self._everything = place.everything

@@ -16,7 +16,7 @@ Member = tuple[int, Key]
 
 
 def maximal(matches: list[Match]) -> list[Match]:
-    """Those that are in no other, for one alternative and end event; in the order they came in."""
+    """Those of one alternative with one end event, in the order they came in."""
     sets = [_members(match) for match in matches]
     by_size = sorted(range(len(matches)), key=lambda at: -len(sets[at]))
     holders: dict[Member, int] = {}  # the kept ones, as bits, that hold it

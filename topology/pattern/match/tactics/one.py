@@ -1,8 +1,8 @@
 """MATCHES ONE: the walk from a start event, over all alternatives, is one match or none.
 
 Source: patterns.md 2.3. What a walk has taken is a match if all components have their minimum;
-negations are regarded only then, and there is no second try. Among several alternatives the
-valid walk that ends first is the match, then that of the lower number.
+negations are regarded only then, and there is no second try. With several
+alternatives the valid walk that ends first is the match, then that of the lower number.
 
 Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
@@ -32,7 +32,7 @@ class One:
         self._limit = layouts[0].query.limit
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
-        budget = Budget(self._limit)
+        budget = StepBudget(self._limit)
         until_ns = anchor.time_ns + self._within_ns
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         waits: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ class One:
         return evaluation
 
 
-def _match(walk: Walk, place: Place, budget: Budget) -> Match | None:
+def _match(walk: Walk, place: Place, budget: StepBudget) -> Match | None:
     """The walk's, if it has all, and no predicate on the whole and no negation forbids it."""
     route = walk.route
     last = walk.last

@@ -7,8 +7,8 @@ has less than its maximum, and nothing that stands behind it was taken (patterns
 
 Every predicate is tested when it is due: when all it names is bound (absent and closed counts
 as settled), and what it needs as a whole is closed. What is never closed is tested at the end.
-For the usual predicate, over required components of a sequence, it is known beforehand which
-step that is.
+Which step that is, is known beforehand for the usual predicate, over required components of a
+sequence.
 
 Cost of a step: O(components) and the predicates due at it.
 
@@ -20,14 +20,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ge
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 from topology.pattern.tree.syntax import Edge
 
 
-class Rules:
+class RunRules:
     """`tests[j]`: the predicates that a step into component j may make due. What every step asks of
     the layout is at hand here too."""
 
@@ -140,8 +140,8 @@ class Rules:
         return all(self._holds_if_due(clause, bound, -1) for clause in self.end_clauses)
 
     def _holds_if_due(self, clause: Clause, bound: list[list[Entry]], j: int) -> bool:
-        """At a step into j, or at the end (-1). What was tested before is tested again where it
-        needs a group as a whole; it cannot come out otherwise."""
+        """It is asked at a step into j, or at the end (-1). What was tested before is tested again
+        where it needs a group as a whole; it cannot come out otherwise."""
         absent = False
         for a in clause.aliases:
             if not bound[a]:
@@ -168,7 +168,7 @@ class Rules:
         return ends
 
     def end_of_group(
-        self, bound: list[list[Entry]], j: int, enders: Index, high: int, budget: Budget
+        self, bound: list[list[Entry]], j: int, enders: Index, high: int, budget: StepBudget
     ) -> Entry | None:
         """The first entry behind the group's last, and before the position, that ends it."""
         for at in range(enders.behind(bound[j][-1].key), high):

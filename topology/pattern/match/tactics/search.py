@@ -6,8 +6,8 @@ anchor (units of an end event) or starts there. Beforehand, going backwards, it 
 each component which entry is the latest that the required ones behind it still allow; beyond
 it nothing is tried, so that without predicates hardly a run is a dead end.
 
-Open components further back are tried first, and each in the order of keys; for
-a sequence that finds the matches in the order of `match.in_order`.
+The open components further back are tried first, and each in the order of keys; for a sequence
+that finds the matches in the order of `match.in_order`.
 
 The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
 Cost: exponential in the worst case; bounded by the budget.
@@ -17,13 +17,13 @@ Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_t
 
 from __future__ import annotations
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
-from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
 
@@ -64,10 +64,10 @@ class RunSearch(Search):
 
     def __init__(
         self,
-        rules: Rules,
+        rules: RunRules,
         blockers: Blockers,
         place: Place,
-        budget: Budget,
+        budget: StepBudget,
         wanted: int,
         chains: list[bool],
     ) -> None:

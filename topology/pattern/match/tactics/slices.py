@@ -26,12 +26,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.cutting import Cutting, Line
+from topology.pattern.match.tactics.cutting import Cutting, Presence
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import Index
@@ -65,11 +65,11 @@ class Slicing:
         self._layout = layout
         self.blockers = Blockers(layout)
         choices = [((), (j,)) if m == 0 else ((j,),) for j, m in enumerate(layout.minimum)]
-        lines = [Line(layout, sum(chosen, ())) for chosen in product(*choices)]
+        lines = [Presence(layout, sum(chosen, ())) for chosen in product(*choices)]
         self._lines = [line for line in lines if line.is_possible]
         self._maximal = len(lines) > 1 and layout.matches == "maximal"
 
-    def find(self, place: Place, anchor: Entry, wanted: int, budget: Budget) -> list[Match]:
+    def find(self, place: Place, anchor: Entry, wanted: int, budget: StepBudget) -> list[Match]:
         found: list[Match] = []
         indexes = place.components[self._layout.number]
         for line in self._lines:

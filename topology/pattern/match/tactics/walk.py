@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.rules import Rules
+from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import Index
 
@@ -35,7 +35,7 @@ class Route:
     __slots__ = ("blockers", "cuts", "depends", "layout", "rules")
 
     def __init__(self, layout: Layout) -> None:
-        rules = Rules(layout)
+        rules = RunRules(layout)
         self.layout = layout
         self.rules = rules
         self.blockers = Blockers(layout)
@@ -75,7 +75,7 @@ class Walk:
         "start",
     )
 
-    def __init__(self, route: Route, place: Place, start: Entry, budget: Budget) -> None:
+    def __init__(self, route: Route, place: Place, start: Entry, budget: StepBudget) -> None:
         self.route = route
         self._rules = route.rules
         self._place = place
@@ -95,7 +95,7 @@ class Walk:
 
     @property
     def end(self) -> Key:
-        """Where a walk ends that has started."""
+        """Asked of a walk that has started."""
         return self.start.key if self.last is None else self.last.key
 
     def go(self) -> None:

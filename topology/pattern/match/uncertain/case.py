@@ -70,7 +70,7 @@ class Case:
     # -- what the match itself must be ----------------------------------------------------------
 
     def order(self) -> int:
-        """By all ordered pairs, not neighbours alone: so NO is said wherever a chain has no
+        """All ordered pairs are asked, not neighbours alone: so NO is said wherever a chain has no
         room, which is where an earlier event's low is not below a later one's high."""
         layout, worst = self.layout, YES
         for j, entries in enumerate(self.bound):

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 
 
-def cliques(together: Sequence[Sequence[bool]], budget: Budget) -> Iterator[list[int]]:
-    """`together` is symmetric. No nodes have one clique, the empty one."""
+def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
+    """`together` is symmetric. Without nodes the one clique is empty."""
     count = len(together)
     beside = [
         sum(1 << other for other in range(count) if other != node and together[node][other])

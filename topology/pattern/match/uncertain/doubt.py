@@ -8,7 +8,7 @@ later.
 E is the bound that is set (`max_error_ns`), from the first event on; or, where none is set, the
 largest error met so far, rounded up to a power of two so that it seldom grows, at most
 `MAX_ERROR_NS`. What was decided before it grew stands: a smaller error had let go of what it rests
-on. So the promise of no false negative is for a bound that is set, or a frontier that stands still.
+on. So that nothing is missed is sure for a bound that is set, or a frontier that does not move.
 
 Proved by: tests/topology/pattern/test_late_errors.py, tests/topology/pattern/test_uncertain.py
 """
@@ -64,4 +64,4 @@ class Doubt:
 
 
 NO_DOUBT: Final = Doubt(0)
-"""The doubt of a query that takes reference times for true (UNCERTAIN IGNORE)."""
+"""For a query that takes reference times for true (UNCERTAIN IGNORE)."""

@@ -36,7 +36,7 @@ from topology.pattern.store.index import Index
 
 
 class Grading:
-    """The grades of the matches of one query."""
+    """Grades the matches of one query."""
 
     __slots__ = ("layouts",)
 
@@ -44,7 +44,7 @@ class Grading:
         self.layouts = layouts
 
     def confidence(self, place: Place, match: Match, error_ns: int) -> str:
-        """How sure a match by reference times is, or one that is possible."""
+        """The match is one by reference times, or a possible one."""
         case = Case.of(self.layouts[match.alternative], place, match, error_ns)
         grade = valid(case, is_nominal=True)
         if grade == YES and case.layout.matches == "maximal":
@@ -54,7 +54,7 @@ class Grading:
         return CONFIRMED if grade == YES else UNCERTAIN
 
     def _is_first_of_all(self, case: Case) -> int:
-        """May the walk of another alternative end before this one's?"""
+        """May the walk of another alternative end before?"""
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
                 entries = {entry for each in self.layouts for entry in _relevant(case, each)}

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.compile.grading import NO, YES
-from topology.pattern.match.budget import Budget
+from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
@@ -51,7 +51,7 @@ class Possible:
         self._within_ns = layouts[0].within_ns
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
-        budget = Budget(self._limit)
+        budget = StepBudget(self._limit)
         found: list[Match] = []
         sure: list[Match] = []
         for plan in self._plans:
@@ -120,7 +120,7 @@ class SetSearch(Search):
     __slots__ = ("_anchor", "_bound", "_error_ns", "_plan", "sure")
 
     def __init__(
-        self, plan: Plan, place: Place, anchor: Entry, error_ns: int, budget: Budget
+        self, plan: Plan, place: Place, anchor: Entry, error_ns: int, budget: StepBudget
     ) -> None:
         most = budget.most if plan.takes_largest else plan.layout.query.limit
         super().__init__(plan.layout, place, budget, most + 1)
