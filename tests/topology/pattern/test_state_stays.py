@@ -1,0 +1,86 @@
+"""Example: what an engine writes into the state table is what it wrote in earlier versions.
+
+A state that was written before is read by what runs now, and its rows are found by their keys. So
+where a digest changes, `STATE_FORMAT` of `agents.state.changelog` has to be raised, by which an
+older state is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from topology.model.event import Event
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
+
+EVENTS: Final = 300
+ERROR_NS: Final = 2
+DIGESTS: Final = (
+    ("SEQ(A a, B+ b[], C c) WITHIN 40 ns", False, "0cdd2ce2593b876f"),
+    ("SEQ(A a, B+ b[], C c) WITHIN 40 ns EMIT SLACK", False, "d9306a23565a8cca"),
+    ("SEQ(A a, B b, !D d, C c) WITHIN 40 ns EMIT SLACK 5 ns", False, "651ee62037839315"),
+    ("SEQ(A a, C c, !B b) WITHIN 30 ns EMIT EAGER", False, "a8ed2ebc50e34c87"),
+    (
+        "SEQ(A a, B b, C c) WITHIN 20 ns USING skip_till_any MATCHES ALL SKIP PAST LAST",
+        False,
+        "fd07fd3d8e26a06a",
+    ),
+    (
+        "SEQ(A a, B b) WHERE [x] WITHIN 60 ns USING strict LATE AMEND 20 ns",
+        False,
+        "6ff3810519810e2d",
+    ),
+    ("SEQ(A a, B+ b[], C c) WITHIN 30 ns SKIP TO LAST b", True, "e13548aad18f2df8"),
+    (
+        "SEQ(A a, B b, C c) WITHIN 15 ns USING skip_till_any MATCHES MAXIMAL UNCERTAIN POSSIBLE",
+        True,
+        "d2a59bb17f44afac",
+    ),
+)
+
+
+def arrivals(*, unsure: bool) -> list[Entry]:
+    """Four types at every tick, a third of them up to 30 ticks late, of three sources."""
+    rng = Random(7)
+    late = sorted(
+        (at + (rng.randrange(30) if rng.random() < 0.3 else 0), at) for at in range(EVENTS)
+    )
+    found = []
+    for _, at in late:
+        error_ns = rng.randrange(ERROR_NS + 1) if unsure else 0
+        event = Event(f"s{at % 3}", "s", 0, at, at, error_ns, type=rng.choice("ABCD"))
+        found.append(Entry(event, {"x": rng.randrange(10)}))
+    return found
+
+
+def plain(state: Any) -> str:
+    return json.dumps(state, sort_keys=True)
+
+
+@pytest.mark.parametrize(("text", "unsure", "digest"), DIGESTS)
+def test_the_rows_are_those_of_before(text: str, unsure: bool, digest: str) -> None:
+    query = Compiled(parse_query(f"QUERY q PATTERN {text}"))
+    max_error_ns = ERROR_NS if unsure else None
+    engine, written = Engine([query], max_error_ns=max_error_ns), blake2b(digest_size=8)
+    for number, entry in enumerate(arrivals(unsure=unsure)):
+        engine.accept(entry, 2 * number)
+        engine.advance(engine.clock_ns - 60, 2 * number)
+        engine.gone.clear()
+        if number % 7 == 0:
+            written.update(plain(engine.changes()).encode())
+        if number % 97 == 50:
+            state = json.loads(plain(engine.snapshot()))
+            written.update(plain(state).encode())
+            held = [Entry(each.event, each.payload) for each in engine.entries()]
+            engine = Engine([query], max_error_ns=max_error_ns)
+            engine.restore(state, held)
+    engine.end(2 * EVENTS)
+    written.update(plain(engine.changes()).encode())
+    assert written.hexdigest() == digest
