@@ -2,6 +2,8 @@
 
 A target says until which instant its query may emit what is decided; the engine is told so after
 every instant, and never less than before.
+
+Proved by: tests/topology/pattern/test_promise.py, tests/topology/pattern/test_operator.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Which events are taken, and which entries are there still.
 
 In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far; `counts` has them.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit
 match; for MATCHES ONE one for each start that waits for such an event; for ALL by start events one
 for each start in the window, if it can end a match. A late event: one for each unit in a window.
 Where events have errors, one more for each match that is not decided yet: it may be in doubt now.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/run/test_reach.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What all runs of an engine share."""
+"""What all runs of an engine share.
+
+Proved by: tests/topology/pattern/test_engine_laws.py
+"""
 
 from __future__ import annotations
 

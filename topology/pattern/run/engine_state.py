@@ -2,6 +2,8 @@
 
 A query is known again by its fingerprint; one that the state does not know, or that has changed,
 counts from now on.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_state_stays.py
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Each unit is so evaluated once, not for every late event again. For how long is gathered is said by
 `topology.pattern.run.lateness`.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_state_stays.py
 """
 
 from __future__ import annotations

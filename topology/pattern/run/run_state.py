@@ -3,6 +3,8 @@
 It writes all units, or those that changed since the last time. A unit that waits to be looked at
 (EMIT SLACK) has also what was found: it is not what would be found now. What has been decided since
 it was written stays until the unit changes, or is forgotten.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_state_stays.py
 """
 
 from __future__ import annotations

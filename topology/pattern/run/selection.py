@@ -1,4 +1,8 @@
-"""SKIP: which of all that is visible in a run is kept (`topology.pattern.match.skip`)."""
+"""SKIP: which of all that is visible in a run is kept (`topology.pattern.match.skip`).
+
+Proved by: tests/topology/pattern/test_engine_laws.py,
+tests/topology/pattern/test_published_cases.py
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Source: patterns.md 4.4. A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
 a negation at its end only when the clock has passed the end of its window; or when nothing can
 change it any more (EMIT FINAL). With a quality target it is visible once it is decided before that.
+
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_promise.py
 """
 
 from __future__ import annotations
