@@ -20,11 +20,11 @@ import yaml
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
-from cli.recording.row import Row
 from cli.recording.rows import NEEDED_BY_TIME, read_rows
 from cli.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from cli.topology_file import Refused
 from topology.config import TopologyError, parse
+from topology.wire.line_reader import Row
 
 MAX_LINES: Final = 200_000
 MS: Final = 1_000_000

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 from cli.as_json import json_option
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
-from cli.recording.lines import LineReader, dead_line, duplicate_line, late_line
 from cli.recording.rows import read_rows
 from cli.replay import NEWLINE
 from cli.topology_file import Refused
@@ -47,7 +46,15 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine, PatienceDiffers
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
-from topology.wire.json_lines import JsonObject, line_json, result_line
+from topology.wire.json_lines import (
+    JsonObject,
+    dead_line,
+    duplicate_line,
+    late_line,
+    line_json,
+    result_line,
+)
+from topology.wire.line_reader import LineReader
 
 LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")

@@ -14,7 +14,6 @@ from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
-from cli.recording.row import Row
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from cli.topology_file import Refused, brokers_option, load
 from inorder import rfc3339
@@ -22,6 +21,7 @@ from inorder.failure import ProducerError
 from producers.recorded import Malformed
 from producers.replayer import Pace, Replayer
 from topology.config import HeaderConfig
+from topology.wire.line_reader import Row
 
 MAX_TOLD: Final = 20
 """Malformed rows that are told one by one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 import click
@@ -19,20 +19,19 @@ import orjson
 
 from agents.exits import Exit
 from cli.as_json import json_option
-from cli.instants import whole_instants
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
-from cli.recording.lines import Line, read_lines, reading_of
+from cli.recording.lines import read_lines
 from cli.recording.plausible import SAMPLE, Plausibility, watched
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
-from topology.clock.drift_table import DriftTable
-from topology.clock.sample import Declared, Sample
 from topology.config import Topology
-from topology.flow.stage import Stage
+from topology.flow.instants import whole_instants
+from topology.flow.replay import Replay, batches
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import JsonObject, event_line, line_json, report_line, result_line
+from topology.wire.line_reader import Line, reading_of
 
 KINDS: Final = (
     "event",
@@ -45,11 +44,6 @@ KINDS: Final = (
     "join",
     "overflow",
 )
-BATCH: Final = 256
-"""Lines taken at a time, or a few more; the answer does not depend on it."""
-
-MOST_AT_ONCE: Final = 65_536
-
 NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
@@ -119,56 +113,27 @@ def replayed(
     advance: Any = lambda _: None,
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
-    table = DriftTable()
-    stage = Stage(topology, topology.operators, table=table)
-    now_ns = None
-    for batch in batches(lines):
+    replay = Replay(topology)
+    for batch in batches(line.content for line in lines):
         advance(len(batch))
-        taken: list[Event | Malformed] = []
-        for line in batch:
-            content = line.content
-            if isinstance(content, Sample | Declared):
-                table.add(content)  # which events it concerns follows from its arrival
-            else:
-                taken.append(content)
+        taken = [each for each in batch if isinstance(each, Event | Malformed)]
         summary.took_clock_lines(len(batch) - len(taken))
-        if not taken:
-            continue
         summary.read(taken)
-        last = taken[-1]
-        now_ns = last.at_ns
-        step = stage.on_batch(taken, now_ns)
+        step = replay.on_inputs(batch)
+        if step is not None:
+            summary.said(step)
+            yield step
+    if to_end and (step := replay.on_end()) is not None:
         summary.said(step)
         yield step
-    if to_end and now_ns is not None:
-        step = stage.on_end(now_ns)
-        summary.said(step)
-        yield step
-    summary.holds(event for event in stage.waiting() if event.kind == DATA)
-    figures = [stage.figures_of(stream) for stream in topology.streams]
+    summary.holds(event for event in replay.held() if event.kind == DATA)
+    figures = replay.figures()
     summary.left_out(figures)
     summary.clocks(
         each
         for each, stream in zip(figures, topology.streams.values(), strict=True)
         if stream.clock.unsynced == "estimate"
     )
-
-
-def batches(lines: Iterable[Line]) -> Iterator[Sequence[Line]]:
-    """Cut between two instants, so that what happens at one instant is said in one order;
-    an instant of more than `MOST_AT_ONCE` lines is cut all the same."""
-    batch: list[Line] = []
-    last_ns = None
-    for line in lines:
-        content = line.content
-        at_ns = content.at_ns if isinstance(content, Event | Malformed) else last_ns
-        if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
-            yield batch
-            batch = []
-        batch.append(line)
-        last_ns = at_ns
-    if batch:
-        yield batch
 
 
 def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:

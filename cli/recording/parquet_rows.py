@@ -16,13 +16,12 @@ from cli.recording.row import (
     TEXT_COLUMNS,
     TIME_COLUMNS,
     Column,
-    Fault,
-    Row,
     columns_of,
     in_payload,
     is_known,
     place,
 )
+from topology.wire.line_reader import Fault, Row
 
 
 def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:

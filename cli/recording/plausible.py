@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cli.recording.lines import Line, Reading
 from inorder.contract import MAX_INT64, UNIT_NS
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.line_reader import Line, Reading
 
 SAMPLE: Final = 1_000
 """Event lines that are looked at."""

@@ -19,21 +19,6 @@ INSIDE_PAYLOAD: Final = "payload."
 _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 
 
-class Fault(NamedTuple):
-    reason: str
-    detail: str
-
-
-class Row(NamedTuple):
-    """`number` is the line, from 1 (of a Parquet file: the row). `ts_is_instant`: `ts` was a time
-    stamp with a unit of its own and is in ns, whatever the unit of numbers is."""
-
-    number: int
-    values: dict[str, Any]
-    fault: Fault | None = None
-    ts_is_instant: bool = False
-
-
 class Column(NamedTuple):
     """`path` leads into the payload, empty for a column of the line itself."""
 

@@ -22,7 +22,8 @@ from typing import IO, Any, Final
 import orjson
 
 from cli.recording.file import Form, InputError, opened
-from cli.recording.row import Column, Fault, Row, columns_of, place
+from cli.recording.row import Column, columns_of, place
+from topology.wire.line_reader import Fault, Row
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20

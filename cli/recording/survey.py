@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
 
-from cli.recording.lines import Line, LineReader, Reading
 from cli.recording.plausible import SAMPLE, Plausibility
-from cli.recording.row import Row
 from cli.summary import DeadReason
 from inorder.contract import DEFAULT_STREAM, UNIT_NS
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed
+from topology.wire.line_reader import Line, LineReader, Reading, Row
 
 MAX_SOURCES: Final = 10_000
 MAX_STREAMS: Final = 100

@@ -14,10 +14,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from agents.kafka.security import Security
 from cli.recording.file import InputError
-from cli.recording.row import Row
 from cli.topology_file import Refused
 from inorder import rfc3339
 from inorder.contract import PRESETS, HeaderNames
+from topology.wire.line_reader import Row
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2

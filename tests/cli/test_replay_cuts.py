@@ -12,10 +12,11 @@ from random import Random
 import pytest
 
 from cli import replay
-from cli.instants import whole_instants
-from cli.recording.lines import read_lines, reading_of
+from cli.recording.lines import read_lines
 from cli.summary import Summary
 from topology.config import Topology, parse
+from topology.flow.instants import whole_instants
+from topology.wire.line_reader import reading_of
 
 SEEDS = 2 * int(os.environ.get("INORDER_SEEDS", "1"))
 MS = 1_000_000
@@ -102,7 +103,7 @@ def test_how_many_lines_are_taken_at_a_time_changes_nothing(
         path = recording(tmp_path / f"{seed}.jsonl", seed)
         answers = []
         for lines in (256, 64, 1):
-            monkeypatch.setattr(replay, "BATCH", lines)
+            monkeypatch.setattr("topology.flow.replay.BATCH", lines)
             answers.append(printed(topology(kind), path))
         assert answers[0] == answers[1] == answers[2], f"seed {seed}"
         told += sum(b'"kind":"event"' not in line for line in answers[0])

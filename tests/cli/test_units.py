@@ -16,8 +16,7 @@ from pyarrow import parquet
 
 from agents.dump import _event_line
 from cli.local.embedded import EmbeddedBroker
-from cli.recording.lines import LineReader, read_lines, reading_of
-from cli.recording.row import Row
+from cli.recording.lines import read_lines
 from inorder.contract import MAX_INT64, UNIT_NS
 from tests.cli.invoking import inorder
 from tests.inorder.records import read_events
@@ -25,6 +24,7 @@ from tests.services import UniqueName
 from topology.config import parse
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.line_reader import LineReader, Row, reading_of
 
 TOPOLOGY = """\
 streams:

@@ -17,17 +17,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from cli.recording import rows
-from cli.recording.lines import (
-    BEFORE_EVERYTHING_NS,
-    Declared,
-    InputError,
-    LineReader,
-    Sample,
-    read_lines,
-)
-from cli.recording.row import Row
+from cli.recording.file import InputError
+from cli.recording.lines import read_lines
+from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.line_reader import BEFORE_EVERYTHING_NS, LineReader, Row
 
 MAX = 2**63 - 1
 FIELDS = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
-from cli.recording.lines import Reading, Sample, read_lines
+from cli.recording.lines import read_lines
+from topology.clock.sample import Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
+from topology.wire.line_reader import Reading
 
 BY_TIME = [
     ('{"source": "a", "ts": 5}', 1),

@@ -1,0 +1,94 @@
+"""A whole topology in this process, on events that are at hand: no Kafka, no clock but theirs.
+
+`inorder replay`, the Python API and the test kit run this and nothing else, so a recording gives
+the same answer in all of them. Time is the arrival clock of what comes in; `on_time` moves it on
+where nothing comes.
+
+Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
+
+Proved by: tests/cli/test_replay.py, tests/topology/flow/test_replay.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
+from topology.config import Topology
+from topology.flow.stage import Stage
+from topology.model.event import Event
+from topology.model.operator import Figures
+from topology.model.outcome import Malformed, Step
+from topology.wire.line_reader import Content
+
+BATCH: Final = 256
+"""Taken at a time, or a few more; the answer does not depend on it."""
+
+MOST_AT_ONCE: Final = 65_536
+
+
+class Replay:
+    """All operators of a topology that have work, as one stage. `now_ns`: the arrival of the last
+    input, or the time that `on_time` was told; None before the first."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._table = DriftTable()
+        self._stage = Stage(topology, topology.operators, table=self._table)
+        self.now_ns: int | None = None
+
+    def on_inputs(self, inputs: Sequence[Content]) -> Step | None:
+        """What follows from these, in the order of arrival; None of clock samples alone.
+
+        A sample concerns the events that arrive with it or later. ValueError for an arrival
+        before the last one."""
+        taken: list[Event | Malformed] = []
+        for each in inputs:
+            if isinstance(each, Sample | Declared):
+                self._table.add(each)
+            else:
+                taken.append(each)
+        if not taken:
+            return None
+        self._advance(taken[-1].at_ns)
+        return self._stage.on_batch(taken, taken[-1].at_ns)
+
+    def on_time(self, now_ns: int) -> Step:
+        """Time goes on to `now_ns`, and nothing comes."""
+        self._advance(now_ns)
+        return self._stage.on_time(now_ns)
+
+    def on_end(self) -> Step | None:
+        """The input is over: what is held leaves in order. None before the first input."""
+        return None if self.now_ns is None else self._stage.on_end(self.now_ns)
+
+    def held(self) -> Iterable[Event]:
+        """The events that wait, control events too."""
+        return self._stage.waiting()
+
+    def figures(self) -> list[Figures]:
+        """The counts of each stream, in the order of the topology."""
+        return [self._stage.figures_of(stream) for stream in self._topology.streams]
+
+    def _advance(self, now_ns: int) -> None:
+        if self.now_ns is not None and now_ns < self.now_ns:
+            raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
+        self.now_ns = now_ns
+
+
+def batches(contents: Iterable[Content]) -> Iterator[Sequence[Content]]:
+    """Cut between two instants, so that what happens at one instant is said in one order;
+    an instant of more than `MOST_AT_ONCE` is cut all the same."""
+    batch: list[Content] = []
+    last_ns = None
+    for content in contents:
+        at_ns = content.at_ns if isinstance(content, Event | Malformed) else last_ns
+        if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(content)
+        last_ns = at_ns
+    if batch:
+        yield batch
