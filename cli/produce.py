@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, TypedDict
 
@@ -151,7 +151,7 @@ class LeftOut:
 
 def sound(
     rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut, in_ns: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, Any]]:
     """The rows that could be made out. `in_ns`: so a `ts` that is a number is taken."""
     for row in rows:
         advance(1)

@@ -30,7 +30,7 @@ from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay, batches
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
-from topology.wire.json_lines import JsonObject, event_line, line_json, report_line, result_line
+from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Line, reading_of
 
 KINDS: Final = (
@@ -137,19 +137,5 @@ def replayed(
 
 
 def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
-    """The outcomes in the order of their instant; at one instant reports come first, since they
-    arise earlier in the chain, and results last."""
-    outcomes: list[tuple[int, JsonObject]] = [
-        (report.at_ns, report_line(report, replayed=True)) for report in step.reports
-    ]
-    if "event" in kinds:
-        outcomes += [
-            (event.at_ns, event_line(event)) for event in step.released if event.kind == DATA
-        ]
-    outcomes += [(finding.at_ns, result_line(finding)) for finding in step.results]
-    outcomes.sort(key=instant)
-    out.write(b"".join([line_json(line, NEWLINE) for _, line in outcomes if line["kind"] in kinds]))
-
-
-def instant(outcome: tuple[int, JsonObject]) -> int:
-    return outcome[0]
+    lines = (line for line in step_lines(step) if line["kind"] in kinds)
+    out.write(b"".join([line_json(line, NEWLINE) for line in lines]))

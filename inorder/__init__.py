@@ -1,11 +1,19 @@
 """inorder for programs: publish events that can be put back in order, and read what was found.
 
-    SequencedProducer    numbers, stamps and publishes the events of a source
-    HeaderContract       what the headers are called, where it is not the default
-    SyncClient, ...      has the source's clock measured in the background
+    SequencedProducer        numbers, stamps and publishes the events of a source
+    HeaderContract           what the headers are called, where it is not the default
+    SyncClient, ...          has the source's clock measured in the background
+    record_of, current, ...  results of a worker's topics, typed
 
-`pip install inorder` brings these, on confluent-kafka and orjson. A name is imported when it is
-asked for: who only reads pays for no Kafka client.
+`pip install inorder` brings these, on confluent-kafka and orjson. With `inorder-engine` beside it:
+
+    Topology, parse, replay  topologies in code, and their replay in this process
+    inorder.engine           all that a topology in code is made of
+    inorder.testing          for tests of one's own topologies and functions
+
+A name is imported when it is asked for: who only reads pays for no Kafka client.
+
+Proved by: tests/inorder/test_contract.py
 """
 
 from __future__ import annotations
@@ -17,6 +25,10 @@ if TYPE_CHECKING:
     from inorder.channel import ChannelLimits as ChannelLimits
     from inorder.channel import Delivery as Delivery
     from inorder.contract import HeaderContract as HeaderContract
+    from inorder.engine import Topology as Topology
+    from inorder.engine import TopologyError as TopologyError
+    from inorder.engine import parse as parse
+    from inorder.engine import replay as replay
     from inorder.failure import BrokerFatal as BrokerFatal
     from inorder.failure import DeliveryFailed as DeliveryFailed
     from inorder.failure import FlushTimeout as FlushTimeout
@@ -25,6 +37,22 @@ if TYPE_CHECKING:
     from inorder.failure import ProducerError as ProducerError
     from inorder.failure import QueueFull as QueueFull
     from inorder.failure import RecordRefused as RecordRefused
+    from inorder.records import ClockOffset as ClockOffset
+    from inorder.records import ClockSample as ClockSample
+    from inorder.records import DeadRecord as DeadRecord
+    from inorder.records import DuplicateRecord as DuplicateRecord
+    from inorder.records import GapRecord as GapRecord
+    from inorder.records import JoinRecord as JoinRecord
+    from inorder.records import LateRecord as LateRecord
+    from inorder.records import MatchRecord as MatchRecord
+    from inorder.records import OrderedEvent as OrderedEvent
+    from inorder.records import OverflowRecord as OverflowRecord
+    from inorder.records import RawEvent as RawEvent
+    from inorder.records import Record as Record
+    from inorder.records import WindowRecord as WindowRecord
+    from inorder.records import current as current
+    from inorder.records import ordered_event as ordered_event
+    from inorder.records import record_of as record_of
     from inorder.sequenced import SequencedProducer as SequencedProducer
     from inorder.sync import KeyRing as KeyRing
     from inorder.sync import SyncClient as SyncClient
@@ -33,6 +61,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "inorder.channel": ("ChannelLimits", "Delivery"),
     "inorder.contract": ("HeaderContract",),
+    "inorder.engine": ("Topology", "TopologyError", "parse", "replay"),
     "inorder.failure": (
         "BrokerFatal",
         "DeliveryFailed",
@@ -42,6 +71,11 @@ _HOMES = {
         "ProducerError",
         "QueueFull",
         "RecordRefused",
+    ),
+    "inorder.records": (
+        *("ClockOffset", "ClockSample", "DeadRecord", "DuplicateRecord", "GapRecord"),
+        *("JoinRecord", "LateRecord", "MatchRecord", "OrderedEvent", "OverflowRecord"),
+        *("RawEvent", "Record", "WindowRecord", "current", "ordered_event", "record_of"),
     ),
     "inorder.sequenced": ("SequencedProducer",),
     "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),
@@ -56,7 +90,13 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'inorder' has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
+    try:
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "topology":
+            raise
+        remedy = "pip install inorder-engine"
+        raise ImportError(f"inorder.{name} is a part of the engine; {remedy}") from missing
     globals()[name] = value
     return value
 

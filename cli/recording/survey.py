@@ -9,7 +9,7 @@ open holes; of the others only that they are there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final
@@ -107,7 +107,7 @@ def _units(rows: list[Row], now_ns: int) -> dict[str, str]:
     return {stream or DEFAULT_STREAM: unit for stream, unit in plausibility.units().items()}
 
 
-def _take(survey: Survey, event: Event, values: dict[str, Any], *, numbered: bool) -> None:
+def _take(survey: Survey, event: Event, values: Mapping[str, Any], *, numbered: bool) -> None:
     if event.stream not in survey.streams and len(survey.streams) >= MAX_STREAMS:
         return
     stream = survey.streams.setdefault(event.stream, StreamSeen())

@@ -112,6 +112,9 @@ def test_the_client_lives_beside_another_package_named_agents(
     there.install(wheels["inorder"], tmp_path / "others")
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
+    missing = there.run("python", "-c", "from inorder import Topology")
+    assert missing.returncode == 1
+    assert "pip install inorder-engine" in missing.stderr
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ paths and lines to what these refuse.
 
 from topology.config.file import TopicsConfig
 from topology.config.problem import Problem, TopologyError
-from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window
+from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window, pattern
 from topology.config.reading import parse, query_of
 from topology.config.stages import StageConfig
 from topology.config.stream import (
@@ -42,5 +42,6 @@ __all__ = [
     "TopologyError",
     "Window",
     "parse",
+    "pattern",
     "query_of",
 ]

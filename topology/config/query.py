@@ -170,24 +170,32 @@ def _accuracy(value: Any, _: ValidationInfo) -> int:
     return share_ppm(value, 1, 999_999, "write a share below 100%, like 99% or 0.99")
 
 
+def pattern(text: str, functions: Collection[str] = ()) -> Query:
+    """The pattern that `text` spells, for `QueryConfig(pattern=...)`. `functions`: names of the
+    user's own, which the topology must then have (`with_functions`). Raises `QueryRefused`, with
+    every mistake, its line and column."""
+    # The language with its grammar costs more to import than all the rest of the description, and
+    # most files have no pattern.
+    from topology.pattern.language.check import check
+    from topology.pattern.language.parse import parse_query
+
+    query = parse_query(text)
+    check(query, text, functions=functions)
+    return query
+
+
 def _pattern(value: Any, info: ValidationInfo) -> Query:
     if isinstance(value, Query):
         return value
     remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
     if not isinstance(value, str) or not value.strip():
         raise refused(f"{shown(value)} is not a pattern", remedy)
-    # The language with its grammar costs more to import than all the rest of the description, and
-    # most files have no pattern.
-    from topology.pattern.language.check import check
-    from topology.pattern.language.parse import parse_query
     from topology.pattern.tree.errors import QueryRefused
 
     try:
-        query = parse_query(value)
-        check(query, value, functions=user_functions_of(info).functions)
+        return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
         raise refused_at(*(_fault(error) for error in problem.errors)) from None
-    return query
 
 
 def _fault(error: Any) -> Fault:

@@ -5,12 +5,19 @@ Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_pro
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
 from pydantic import ValidationInfo, model_validator
 
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
-from topology.config.problem import refused_at
+from topology.config.problem import Problem, TopologyError, refused_at
 from topology.config.spelling import user_functions_of
+from topology.model.user_functions import UserFunctions
+from topology.pattern.compile.values import FUNCTIONS
+from topology.pattern.tree.syntax import Query
+from topology.window.aggregates.built_in import BUILT_IN
 
 
 class Topology(TopologyFile):
@@ -22,3 +29,49 @@ class Topology(TopologyFile):
         if found := list(faults(self)):
             raise refused_at(*found)
         return self
+
+    def with_functions(
+        self,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        aggregates: Mapping[str, Any] | None = None,
+    ) -> Topology:
+        """The same with functions of values for patterns, and aggregates for windows
+        (`topology.window.aggregates.custom.Function`), in place of a file that `functions` names.
+        Raises TopologyError for a query that asks for others."""
+        topology = self.model_copy()
+        topology._user_functions = UserFunctions(aggregates or {}, functions or {})
+        topology.check_functions()
+        return topology
+
+    def check_functions(self) -> None:
+        """TopologyError for a function or aggregate that is neither built in nor the user's."""
+        if problems := list(self._unknown_functions()):
+            raise TopologyError(problems)
+
+    def _unknown_functions(self) -> Iterator[Problem]:
+        of_users = self.user_functions
+        for name in sorted(
+            {*BUILT_IN} & {*of_users.aggregates} | {*FUNCTIONS} & {*of_users.functions}
+        ):
+            yield Problem("functions", f"`{name}` is built in", "choose another name")
+        remedy = "give it by with_functions"
+        for name, query in self.queries.items():
+            path = f"queries.{name}"
+            for shown, aggregate in (query.aggregate or {}).items():
+                function = aggregate.function
+                if function not in BUILT_IN and function not in of_users.aggregates:
+                    message = f"`{function}` is not an aggregate"
+                    yield Problem(f"{path}.aggregate.{shown}", message, remedy)
+            if query.pattern is not None:
+                yield from self._pattern_problems(f"{path}.pattern", query.pattern)
+
+    def _pattern_problems(self, path: str, pattern: Query) -> Iterator[Problem]:
+        # With the language it costs as much to import as all the rest; most have no pattern.
+        from topology.pattern.language.check import check
+        from topology.pattern.tree.errors import QueryRefused
+
+        try:
+            check(pattern, functions=self.user_functions.functions)
+        except QueryRefused as refusal:
+            for error in refusal.errors:
+                yield Problem(path, error.message, error.hint or "give it by with_functions")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from topology.model.event import Event
-from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.model.event import DATA, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import (
     Finding,
     JoinResult,
@@ -175,6 +175,22 @@ def result_line(result: Finding) -> JsonObject:
         "key": result.key,
     }
     return line | {"amended": True} if result.amended else line
+
+
+def step_lines(step: Step) -> list[JsonObject]:
+    """All outcomes of a replay's step in the order of their instant; at one instant reports come
+    first, since they arise earlier in the chain, and results last."""
+    outcomes: list[tuple[int, JsonObject]] = [
+        (report.at_ns, report_line(report, replayed=True)) for report in step.reports
+    ]
+    outcomes += [(event.at_ns, event_line(event)) for event in step.released if event.kind == DATA]
+    outcomes += [(finding.at_ns, result_line(finding)) for finding in step.results]
+    outcomes.sort(key=_instant)
+    return [line for _, line in outcomes]
+
+
+def _instant(outcome: tuple[int, JsonObject]) -> int:
+    return outcome[0]
 
 
 def line_json(line: JsonObject, option: int = 0) -> bytes:

@@ -1,0 +1,426 @@
+"""What goes in and what comes out, typed.
+
+In: `RawEvent`, `ClockSample`, `ClockOffset`, as a line of `inorder replay` has them.
+
+Out, from a replay, the test kit, or the topics of a worker:
+
+    OrderedEvent                            an event in its place, or late and let pass
+    GapRecord                               numbers that are declared missing
+    LateRecord, DuplicateRecord, DeadRecord an event that is not in the order, and why
+    WindowRecord, MatchRecord, JoinRecord   a result, or its correction
+    OverflowRecord                          a query had more to say than its bound allows
+
+`record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
+late, duplicates or dead; `ordered_event` reads a record of `events.ordered`. Times are ns since
+1970. Python and orjson alone are imported here.
+
+A result is known by its `id`; its revisions count from 0, and the highest is the latest truth:
+`op` is `emit`, `update` or `retract`. After `final` no further revision comes. `current` keeps what
+stands.
+
+Proved by: tests/inorder/test_records.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from inorder import rfc3339
+from inorder.contract import BYE, DATA, HEARTBEAT, UNIT_NS, Contract, HeaderContract
+
+Line = Mapping[str, Any]
+"""A JSON object as the black-box interface has it."""
+
+RETRACT: Final = "retract"
+REF_TIME: Final = "refTs"
+
+
+# -- what goes in ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawEvent:
+    """An event as its source sends it.
+
+    `seq` may be missing in a stream by time only. `ts_ns` is the source's clock, `arrival_ns` when
+    the event reached the log; without it the event arrives at the largest `ts_ns` so far.
+    `stream` None: the only one there is, or `default`. `kind`: `heartbeat` and `bye` bear a number
+    and no payload.
+    """
+
+    source: str
+    seq: int | None = None
+    ts_ns: int | None = None
+    arrival_ns: int | None = None
+    type: str = ""
+    payload: Any = None
+    stream: str | None = None
+    epoch: int | None = None
+    kind: str = DATA
+
+    def __post_init__(self) -> None:
+        if self.kind not in (DATA, HEARTBEAT, BYE):
+            raise ValueError(f"kind {self.kind!r} is not known; write heartbeat, bye, or none")
+
+    def line(self) -> dict[str, Any]:
+        """As a line of a recording whose `ts` is in ns."""
+        said = {
+            "source": self.source,
+            "seq": self.seq,
+            "ts": self.ts_ns,
+            "arrival": self.arrival_ns,
+            "type": self.type or None,
+            "stream": self.stream,
+            "epoch": self.epoch,
+            "kind": self.kind or None,
+            "payload": self.payload,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSample:
+    """A round of time sync: asked at `t1_ns`, answered at `t4_ns` by the source's clock; heard at
+    `t2_ns`, answered at `t3_ns` by the server's."""
+
+    source: str
+    t1_ns: int
+    t2_ns: int
+    t3_ns: int
+    t4_ns: int
+    server: str = ""
+    arrival_ns: int | None = None
+
+    def line(self) -> dict[str, Any]:
+        """As a line of a recording."""
+        rounds = {f"t{at}": getattr(self, f"t{at}_ns") for at in range(1, 5)}
+        line = {"clock": self.source, **rounds, "server": self.server or None}
+        return _with_arrival(line, self.arrival_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockOffset:
+    """From arrival `at_ns` on `offset_ns` is added to the source's times, give or take `error_ns`;
+    None takes the last one back."""
+
+    source: str
+    at_ns: int
+    offset_ns: int | None
+    error_ns: int = 0
+    arrival_ns: int | None = None
+
+    def line(self) -> dict[str, Any]:
+        """As a line of a recording."""
+        line = {"clock": self.source, "at": self.at_ns, "offset": self.offset_ns}
+        return _with_arrival({**line, "error": self.error_ns}, self.arrival_ns)
+
+
+def _with_arrival(line: dict[str, Any], arrival_ns: int | None) -> dict[str, Any]:
+    return line if arrival_ns is None else {**line, "arrival": arrival_ns}
+
+
+# -- what comes out --------------------------------------------------------------------------------
+
+
+class EventPlace(NamedTuple):
+    """Which event: the number `seq` of the epoch `epoch` of a source."""
+
+    source: str
+    epoch: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedEvent:
+    """The true time lies within `error_ns` of `ref_time_ns`. `late` is the reason why the event
+    stands outside the order, "" if it does not; `at_ns` when it was let go."""
+
+    stream: str
+    source: str
+    epoch: int
+    seq: int
+    ts_ns: int
+    ref_time_ns: int
+    error_ns: int
+    type: str
+    payload: Any
+    late: str
+    at_ns: int
+
+    @property
+    def place(self) -> EventPlace:
+        return EventPlace(self.source, self.epoch, self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class GapRecord:
+    """The numbers `first` to `last` are declared missing: `timeout`, `overflow`, `jump`, `end`."""
+
+    stream: str
+    source: str
+    epoch: int
+    first: int
+    last: int
+    reason: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _NotOrdered:
+    """None stands for what is unknown. `line` is the place in a recording, from 1."""
+
+    stream: str | None
+    source: str | None
+    epoch: int | None
+    seq: int | None
+    reason: str
+    at_ns: int
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecord(_NotOrdered):
+    """The event came too late and is not passed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateRecord(_NotOrdered):
+    """The event has been seen: `copy`, or `conflict` where its content differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRecord(_NotOrdered):
+    """The event cannot be used; `detail` says why and what to write instead."""
+
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """`values` are plain JSON values by name; times lie in [start_ns, end_ns)."""
+
+    id: str
+    query: str
+    op: str
+    revision: int
+    final: bool
+    confidence: str
+    start_ns: int
+    end_ns: int
+    values: Mapping[str, Any]
+    key: Any
+    stream: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRecord(_Found):
+    """`low` and `high` bound the values that the true times allow, `expected` is their mean."""
+
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+    expected: Mapping[str, Any]
+
+
+class EventOfResult(NamedTuple):
+    """An event that a result is made of. `stream` is empty where the query has one only."""
+
+    alias: str
+    source: str
+    epoch: int
+    seq: int
+    ref_time_ns: int
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRecord(_Found):
+    """`events` in the order of time."""
+
+    events: tuple[EventOfResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRecord(_Found):
+    """`events` in the order of the sides; a side without a partner is left out. `probability`:
+    that they belong together, by the errors of their times."""
+
+    events: tuple[EventOfResult, ...]
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowRecord:
+    """More results begin with `event` than the query may tell: the `shown` ones are not all."""
+
+    query: str
+    event: EventOfResult
+    shown: int
+    stream: str
+    at_ns: int
+
+
+Found = WindowRecord | MatchRecord | JoinRecord
+Record = (
+    OrderedEvent | GapRecord | LateRecord | DuplicateRecord | DeadRecord | Found | OverflowRecord
+)
+
+
+def record_of(line: Line | bytes | str) -> Record:
+    """From a JSON object, or its text. ValueError for what is none of ours."""
+    said: Any = orjson.loads(line) if isinstance(line, bytes | str) else line
+    read = _READ.get(said.get("kind", "")) if isinstance(said, Mapping) else None
+    if read is None:
+        raise ValueError(f"no line of inorder's: its `kind` is none of {', '.join(_READ)}")
+    try:
+        return read(said)
+    except (KeyError, TypeError) as wrong:
+        raise ValueError(f"a line of kind {said['kind']} without {wrong}") from None
+
+
+def ordered_event(
+    headers: Iterable[tuple[str, bytes | None]],
+    value: bytes | None,
+    contract: Contract | None = None,
+) -> OrderedEvent | None:
+    """A record of `events.ordered`; None for one that holds no event (a watermark). The payload is
+    parsed where it is JSON, and text else. ValueError for what no worker has written."""
+    found = {name: (text or b"").decode() for name, text in headers}
+    names = (contract or HeaderContract()).names()
+    if REF_TIME not in found:
+        raise ValueError(f"no record of an ordered topic: the header {REF_TIME} is missing")
+    if found.get(names.kind, DATA) != DATA:
+        return None
+    try:
+        ref_time_ns = int(found[REF_TIME])
+        return OrderedEvent(
+            stream=found.get(names.stream) or "default",
+            source=found[names.source],
+            epoch=int(found.get(names.epoch) or 0),
+            seq=int(found[names.seq]),
+            ts_ns=_ts_ns(found.get(names.ts), contract, ref_time_ns),
+            ref_time_ns=ref_time_ns,
+            error_ns=int(found["err"]),
+            type=found.get(names.type, ""),
+            payload=_payload(value),
+            late=found.get("late", ""),
+            at_ns=int(found["at"]),
+        )
+    except KeyError as missing:
+        raise ValueError(f"a record of an ordered topic without the header {missing}") from None
+
+
+def current(records: Iterable[Record]) -> dict[str, Found]:
+    """The results that stand after all these, by id: each one's highest revision, but for those
+    that are taken back."""
+    newest: dict[str, Found] = {}
+    for record in records:
+        if isinstance(record, Found):
+            before = newest.get(record.id)
+            if before is None or record.revision > before.revision:
+                newest[record.id] = record
+    return {id_: found for id_, found in newest.items() if found.op != RETRACT}
+
+
+def _ts_ns(text: str | None, contract: Contract | None, otherwise_ns: int) -> int:
+    if not text:
+        return otherwise_ns
+    try:
+        return int(text) * UNIT_NS[contract.ts_unit if contract else "ns"]
+    except ValueError:
+        found = rfc3339.parse_ns(text.encode())
+        return otherwise_ns if found is None else found
+
+
+def _payload(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value.decode(errors="replace")
+
+
+def _event(line: Line) -> OrderedEvent:
+    late = line.get("reason", "late") if line["late"] else ""
+    return OrderedEvent(
+        line["stream"],
+        line["source"],
+        line["epoch"] or 0,
+        line["seq"],
+        line["ts"],
+        line["ref_time"],
+        line["error"],
+        line["type"],
+        line["payload"],
+        late,
+        line["at"],
+    )
+
+
+def _gap(line: Line) -> GapRecord:
+    said = (line[key] for key in ("first", "last", "reason", "at"))
+    return GapRecord(line["stream"], line["source"], line["epoch"] or 0, *said)
+
+
+def _not_ordered(line: Line) -> dict[str, Any]:
+    said = {key: line[key] for key in ("stream", "source", "epoch", "seq", "reason")}
+    return {**said, "at_ns": line["at"], "line": line.get("line")}
+
+
+def _found(line: Line) -> dict[str, Any]:
+    renamed = {"start_ns": "start", "end_ns": "end", "at_ns": "at"}
+    said = {field.name: line[renamed.get(field.name, field.name)] for field in _HEAD}
+    return {**said, "key": line.get("key"), "stream": line.get("stream", "")}
+
+
+def _member(said: Line) -> EventOfResult:
+    place = (said["alias"], said["source"], said["epoch"], said["seq"], said["ref_time"])
+    return EventOfResult(*place, said.get("stream", ""))
+
+
+def _members(said: Sequence[Line]) -> tuple[EventOfResult, ...]:
+    return tuple(_member(each) for each in said)
+
+
+_HEAD: Final = [field for field in fields(_Found) if field.name not in ("key", "stream")]
+
+
+def _dead(line: Line) -> DeadRecord:
+    return DeadRecord(**_not_ordered(line), detail=line.get("detail", ""))
+
+
+def _window(line: Line) -> WindowRecord:
+    bounds = {name: line.get(name, {}) for name in ("low", "high", "expected")}
+    return WindowRecord(**_found(line), **bounds)
+
+
+def _match(line: Line) -> MatchRecord:
+    return MatchRecord(**_found(line), events=_members(line["events"]))
+
+
+def _join(line: Line) -> JoinRecord:
+    events = _members(line["events"])
+    return JoinRecord(**_found(line), events=events, probability=line["probability"])
+
+
+def _overflow(line: Line) -> OverflowRecord:
+    event = _member(line["event"])
+    return OverflowRecord(line["query"], event, line["shown"], line["stream"], line["at"])
+
+
+_READ: Final[Mapping[str, Callable[[Line], Record]]] = {
+    "event": _event,
+    "gap": _gap,
+    "late": lambda line: LateRecord(**_not_ordered(line)),
+    "duplicate": lambda line: DuplicateRecord(**_not_ordered(line)),
+    "dead": _dead,
+    "window": _window,
+    "match": _match,
+    "join": _join,
+    "overflow": _overflow,
+}

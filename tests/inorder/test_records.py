@@ -1,0 +1,121 @@
+"""Examples: records read from lines and from the topics of a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inorder.header_writer import HeaderWriter
+from inorder.records import (
+    ClockOffset,
+    ClockSample,
+    OrderedEvent,
+    RawEvent,
+    WindowRecord,
+    current,
+    ordered_event,
+    record_of,
+)
+from topology.config import HeaderConfig
+from topology.model.event import WATERMARK, Event
+from topology.model.result import Finding, MatchResult, Member, Overflow, Partner, WindowResult
+from topology.model.result import JoinResult as Joined
+from topology.wire import header_writer
+from topology.wire.json_lines import event_line, line_json, result_line
+
+HEAD: dict[str, Any] = {
+    "at_ns": 9,
+    "stream": "s",
+    "query": "q",
+    "id": "i",
+    "op": "emit",
+    "revision": 0,
+    "final": False,
+    "confidence": "confirmed",
+    "start_ns": 1,
+    "end_ns": 5,
+    "values": {"n": 2},
+}
+
+
+def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
+    told = {**HEAD, "id": id_, "op": op, "revision": revision, "values": {"n": n}}
+    result = WindowResult(**told)
+    record = record_of(result_line(result))
+    assert isinstance(record, WindowRecord)
+    return record
+
+
+def test_a_line_is_read_as_it_was_written() -> None:
+    event = Event("s", "press", 2, 7, 10, 20, type="A", value={"x": 1})
+    event.late = "gap"
+    record = record_of(line_json(event_line(event)))
+    assert record == OrderedEvent("s", "press", 2, 7, 10, 10, 0, "A", {"x": 1}, "gap", 20)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        WindowResult(**HEAD, key=[1], low={"n": 1}, high={"n": 3}, expected={"n": 2.0}),
+        MatchResult(**HEAD, members=[Member("a", "press", 0, 7, 3)], key="k"),
+        Joined(**HEAD, partners=[Partner("a", "s", "press", 0, 7, 3)], probability=0.5),
+        Overflow(9, "s", "q", Member("a", "press", 0, 7, 3), 4),
+    ],
+)
+def test_every_kind_of_result_is_read(result: Finding) -> None:
+    record = record_of(result_line(result))
+    for name in ("query", "stream", "at_ns", "id", "values", "key", "low", "probability", "shown"):
+        assert getattr(record, name, None) == getattr(result, name, None), name
+    if not isinstance(record, WindowRecord):
+        assert "alias='a', source='press', epoch=0, seq=7, ref_time_ns=3" in repr(record)
+
+
+@pytest.mark.parametrize("line", [b"[]", b"{}", b'{"kind": "other"}', b'{"kind": "window"}'])
+def test_what_is_no_line_of_ours_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="kind"):
+        record_of(line)
+
+
+def test_what_stands_is_the_highest_revision_that_is_not_taken_back() -> None:
+    records = [
+        window(1, "update", 3),
+        window(0, "emit", 2),
+        window(0, "emit", 1, "gone"),
+        window(1, "retract", 1, "gone"),
+    ]
+    assert {id_: each.values for id_, each in current(records).items()} == {"i": {"n": 3}}
+
+
+def text(value: str | bytes | None) -> bytes:
+    return value.encode() if isinstance(value, str) else value or b""
+
+
+@pytest.mark.parametrize("config", [HeaderConfig(), HeaderConfig(preset="cloudevents")])
+def test_an_ordered_topic_is_read_by_the_contract(config: HeaderConfig) -> None:
+    event = Event("default", "press", 2, 7, 1_500, 20, type="A")
+    event.ref_time_ns, event.error_ns, event.late = 1_600, 5, "merge_new"
+    sent = HeaderWriter(config).write("press", 7, ts_ns=1_500, epoch=2, type="A")
+    original = [(name, text(value)) for name, value in sent]
+    headers = header_writer.HeaderWriter(config).ordered(event, original)
+    record = ordered_event(headers, b'{"x": 1}', config)
+    expected = ("default", "press", 2, 7, 1_500, 1_600, 5, "A", {"x": 1}, "merge_new", 20)
+    assert record == OrderedEvent(*expected)
+
+
+def test_a_watermark_holds_no_event_and_a_raw_record_is_refused() -> None:
+    mark = Event("default", "", 0, 0, 5, 6, kind=WATERMARK)
+    headers = header_writer.HeaderWriter(HeaderConfig()).control(mark, 0)
+    assert ordered_event(headers, None) is None
+    with pytest.raises(ValueError, match="refTs is missing"):
+        ordered_event([("sourceId", b"s")], b"{}")
+
+
+def test_inputs_are_lines() -> None:
+    assert RawEvent(source="s", seq=1, ts_ns=2).line() == {"source": "s", "seq": 1, "ts": 2}
+    sample = ClockSample(source="s", t1_ns=1, t2_ns=2, t3_ns=3, t4_ns=4, arrival_ns=9)
+    assert sample.line()["clock"] == "s"
+    assert sample.line()["arrival"] == 9
+    assert ClockOffset(source="s", at_ns=1, offset_ns=None).line()["offset"] is None
+    with pytest.raises(ValueError, match="kind 'other' is not known"):
+        RawEvent(source="s", kind="other")

@@ -1,0 +1,163 @@
+"""Examples: the test kit, as a user's tests would use it, and laws that it finds broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from inorder.engine import (
+    Aggregate,
+    ClockConfig,
+    Function,
+    MergeConfig,
+    QueryConfig,
+    ReorderConfig,
+    StreamConfig,
+    Topology,
+    Window,
+)
+from inorder.testing import (
+    Balance,
+    BrokenLaw,
+    EventPlace,
+    GapRecord,
+    LateRecord,
+    OrderedEvent,
+    RawEvent,
+    TopologyDriver,
+    WindowRecord,
+    check_laws,
+    milliseconds,
+    seconds,
+    shuffled,
+)
+from topology.config import TopologyError
+
+START_NS = seconds(1_700_000_000)
+
+
+COUNT = Aggregate("count")
+
+
+def topology(aggregate: Aggregate = COUNT, max_wait_s: float = 0.5) -> Topology:
+    stream = StreamConfig(
+        clock=ClockConfig(unsynced="trust"),
+        reorder=ReorderConfig(rule="fixed", max_wait_ns=seconds(max_wait_s), start=0),
+        merge=MergeConfig(idle_after_ns=seconds(2)),
+    )
+    query = QueryConfig(window=Window("tumbling", seconds(1)), aggregate={"n": aggregate})
+    return Topology(streams={"default": stream}, queries={"load": query})
+
+
+def events(count: int = 60) -> list[RawEvent]:
+    return [
+        RawEvent(
+            source=f"s{at % 3}",
+            seq=at // 3,
+            ts_ns=START_NS + at * milliseconds(100),
+            payload={"x": at},
+        )
+        for at in range(count)
+    ]
+
+
+def test_a_hole_is_waited_for_until_its_time_is_over() -> None:
+    driver = TopologyDriver(topology())
+    driver.send(RawEvent(source="s", seq=0), RawEvent(source="s", seq=2))
+    assert [each.seq for each in driver.read(OrderedEvent)] == []
+    assert driver.held() == [EventPlace("s", 0, 0), EventPlace("s", 0, 2)]
+    driver.advance(milliseconds(499))
+    assert driver.read(GapRecord) == []
+    driver.advance(milliseconds(1))
+    (gap,) = driver.read(GapRecord)
+    assert (gap.first, gap.last, gap.at_ns) == (1, 1, driver.now_ns)
+    driver.advance(seconds(3))
+    assert [each.seq for each in driver.read(OrderedEvent)] == [0, 2]
+    driver.send(RawEvent(source="s", seq=1, ts_ns=driver.now_ns - seconds(4)))
+    assert driver.balance() == Balance(sent=3, event=2, late=1, duplicate=0, dead=0, held=0)
+
+
+def test_a_window_is_emitted_when_its_time_is_over_and_corrected_by_what_is_late() -> None:
+    driver = TopologyDriver(topology(), start_ns=START_NS)
+    driver.send(*(RawEvent(source="s", seq=seq) for seq in range(3)))
+    assert driver.read(WindowRecord) == []
+    driver.advance(seconds(5))
+    driver.send(RawEvent(source="s", seq=3))
+    driver.advance(1)
+    (window,) = driver.read(WindowRecord)
+    assert window.values == {"n": 3}
+    driver.send(RawEvent(source="t", seq=0, ts_ns=START_NS + 1))
+    driver.end()
+    assert [each.values for each in driver.current("load")] == [{"n": 4}, {"n": 1}]
+    assert driver.balance().holds
+
+
+def test_time_does_not_go_back() -> None:
+    driver = TopologyDriver(topology())
+    driver.advance(seconds(1))
+    with pytest.raises(ValueError, match="time cannot go back"):
+        driver.advance_to(driver.now_ns - 1)
+
+
+def test_lines_are_taken_too_and_dead_ones_are_counted() -> None:
+    driver = TopologyDriver("streams: {default: {}}")
+    driver.send({"source": "s", "seq": 0}, {"source": 3}, {"source": "s", "seq": 1, "kind": "odd"})
+    driver.end()
+    assert driver.balance() == Balance(sent=3, event=1, late=0, duplicate=0, dead=2, held=0)
+    driver.read()
+    assert driver.read() == []
+
+
+def test_a_heartbeat_is_no_event() -> None:
+    driver = TopologyDriver(topology())
+    driver.send(RawEvent(source="s", seq=0), RawEvent(source="s", seq=1, kind="heartbeat"))
+    driver.end()
+    assert driver.balance() == Balance(sent=1, event=1, late=0, duplicate=0, dead=0, held=0)
+
+
+def test_a_topology_that_cannot_run_is_refused() -> None:
+    with pytest.raises(TopologyError, match="`odd` is not an aggregate"):
+        TopologyDriver(topology(Aggregate("odd")))
+
+
+def test_shuffled_events_are_the_same_and_delayed_so_much() -> None:
+    order = shuffled(events(), max_delay_ns=seconds(1), seed=3)
+    assert order == shuffled(events(), max_delay_ns=seconds(1), seed=3)
+    assert order != shuffled(events(), max_delay_ns=seconds(1), seed=4)
+    assert {(each.source, each.seq) for each in order} == {(e.source, e.seq) for e in events()}
+    delays = [(each.arrival_ns or 0) - (each.ts_ns or 0) for each in order]
+    assert 0 <= min(delays) < max(delays) <= seconds(1)
+    with pytest.raises(ValueError, match="neither ts_ns nor arrival_ns"):
+        shuffled([RawEvent(source="s", seq=0)], max_delay_ns=1)
+
+
+def test_the_laws_hold_of_what_is_built_in() -> None:
+    report = check_laws(topology(), events(), max_delay_ns=milliseconds(300), orders=5)
+    assert report.compared == report.orders == 5
+    late = check_laws(topology(max_wait_s=0.1), events(), max_delay_ns=seconds(1), orders=5)
+    assert late.late > 0
+    assert late.compared == 5
+
+
+def last_seen() -> Function:
+    """Depends on the order in which events come: what a law is to find."""
+    return Function(
+        init=lambda: None,
+        add=lambda _, value: value,
+        combine=lambda one, other: one if other is None else other,
+        value=lambda state: state,
+    )
+
+
+def test_an_aggregate_that_depends_on_the_order_is_found() -> None:
+    asked = Aggregate("last_seen", ("payload", "x"))
+    wrong = topology(asked, max_wait_s=0.1).with_functions(aggregates={"last_seen": last_seen()})
+    with pytest.raises(BrokenLaw, match=r"shuffled with seed \d+: the result is"):
+        check_laws(wrong, events(), max_delay_ns=seconds(1))
+
+
+def test_what_came_too_late_is_told() -> None:
+    driver = TopologyDriver("streams: {default: {reorder: {late: side}, clock: {unsynced: trust}}}")
+    driver.send(RawEvent(source="s", seq=0), RawEvent(source="s", seq=2))
+    driver.advance(seconds(20))
+    driver.send(RawEvent(source="s", seq=1, ts_ns=driver.now_ns - seconds(20)))
+    assert [each.reason for each in driver.read(LateRecord)] == ["gap"]
