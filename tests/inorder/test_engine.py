@@ -52,7 +52,7 @@ IN_CODE = Topology(
 
 
 def events(count: int = 40) -> list[RawEvent]:
-    """Of two sources; every seventh swaps its place with the next."""
+    """Two sources take turns; every seventh event comes later than the two behind it."""
     made = [
         RawEvent(
             source=f"s{at % 2}",

@@ -6,7 +6,7 @@ where nothing comes.
 
 Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
 
-Proved by: tests/cli/test_replay.py, tests/topology/flow/test_replay.py
+Proved by: tests/cli/test_replay.py, tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
