@@ -35,7 +35,7 @@ from topology.join.marks import KINDS, Marks
 from topology.join.outer import Owners, name_of
 from topology.join.reading import Reading
 from topology.join.relation import relation_of
-from topology.join.results import Teller
+from topology.join.results import RowEmitter
 from topology.join.retention import Keeping
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
@@ -67,10 +67,10 @@ class Join(InstantOperator):
         self._keeping = Keeping(config, self._relation, self._index, self._rows)
         self._frontiers = Frontiers(config, ordered=ordered)
         self._reading = Reading(config, decode)
-        self._teller = Teller(config, self._relation)
+        self._emitter = RowEmitter(config, self._relation)
         self._journal = Journal()
         self._owners = Owners(
-            config, self._relation, self._rows, self._frontiers, self._teller, self._journal
+            config, self._relation, self._rows, self._frontiers, self._emitter, self._journal
         )
         self._is_outer = config.outer != INNER
         self._fresh: list[Entry] = []
@@ -120,13 +120,12 @@ class Join(InstantOperator):
         self._settle()
 
     def _finish(self, step: Step) -> None:
-        step.results += self._teller.results
-        self._teller.results.clear()
+        self._emitter.finish(step)
 
     # -- events come and go ------------------------------------------------------------------------
 
     def _add(self, event: Event, frontier: Frontier) -> None:
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         sides = self._reading.sides(event)
         entries: list[Entry] = []
         if sides and event.ref_time_ns < frontier.final_ns:
@@ -155,13 +154,12 @@ class Join(InstantOperator):
         for row in islice(self._rows.joined(entry), left + 1):
             shown += 1
             if shown > self.config.max_rows:
-                self._teller.overflow(entry, shown - 1)
+                self._emitter.overflow(entry, shown - 1)
             else:
-                id_ = self._teller.id_of(row)
-                self._teller.emit(row, id_, is_final=True, is_sure=row.is_certain)
+                self._emitter.emit(row, self._emitter.id_of(row))
         bonded = self._rows.bonded(entry)
         self._keeping.keep(entry, bonded)
-        if self._owners.are_told:
+        if self._owners.are_emitted:
             for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
         if self._is_outer:
@@ -173,7 +171,7 @@ class Join(InstantOperator):
 
     def _settle(self) -> None:
         """Tell what is closed, let go what is final."""
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         if self._is_outer:
             self._owners.settle()
         while self._fresh:
@@ -208,10 +206,8 @@ class Join(InstantOperator):
             "unkeyed": self._reading.unkeyed,
             "unreadable": self._reading.unreadable,
             "copies": self._copies,
-            "overflows": self._teller.overflows,
-            "emitted": self._teller.emitted,
-            "updated": self._teller.updated,
-            "retracted": self._teller.retracted,
+            "overflows": self._emitter.overflows,
+            **self._emitter.figures(),
             **({} if promise is None else promise.figures()),
         }
 

@@ -26,7 +26,7 @@ from topology.join.config import JoinConfig
 from topology.join.entry import Entry
 from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
-from topology.join.results import Teller
+from topology.join.results import Current, RowEmitter
 from topology.join.rows import Owner, Row, Rows
 from topology.model.operator import Plain
 from topology.model.timers import Timers
@@ -36,21 +36,7 @@ TOLD: Final = "told"
 DONE: Final = "done"
 
 
-class Standing:
-    """A row as it was told last."""
-
-    __slots__ = ("is_sure", "revision", "row")
-
-    def __init__(self, row: Row, revision: int, *, is_sure: bool) -> None:
-        self.row = row
-        self.revision = revision
-        self.is_sure = is_sure
-
-    def dump(self) -> Plain:
-        return [self.revision, self.is_sure, self.row.odds]
-
-
-Standings = dict[str, Standing]
+CurrentRows = dict[str, Current]
 """By id."""
 Key = tuple[int, str]
 """An owner's cell, and the name of its event."""
@@ -65,7 +51,7 @@ class Owners:
         relation: Relation,
         rows: Rows,
         frontiers: Frontiers,
-        teller: Teller,
+        emitter: RowEmitter,
         journal: Journal,
     ) -> None:
         self._finals = config.finals
@@ -73,9 +59,9 @@ class Owners:
         self._relation = relation
         self._rows = rows
         self._frontiers = frontiers
-        self._teller = teller
+        self._emitter = emitter
         self._journal = journal
-        self._told: dict[Key, tuple[Owner, Standings]] = {}
+        self._emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
         self._done: dict[Key, None] = {}
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Owners to be told: of the first side, and of all others."""
@@ -95,7 +81,7 @@ class Owners:
         for side in (0, 1):
             ended = self._ending[side].due(self._frontiers.final_ns(side) + 1)
             for owner in sorted(ended, key=self._order) if ended else ():
-                if key_of(owner) in self._told:
+                if key_of(owner) in self._emitted:
                     self._finish(owner)
 
     def is_due(self, frontiers: Frontiers) -> bool:
@@ -109,19 +95,18 @@ class Owners:
     def correct(self, owner: Owner) -> None:
         """An event has come that may be its partner."""
         key = key_of(owner)
-        if key not in self._told:
+        if key not in self._emitted:
             return
-        standing = self._told[key][1]
+        current = self._emitted[key][1]
         rows, is_cut = self._rows_now(owner)
-        for id_ in sorted(standing.keys() - rows.keys()):
-            gone = standing.pop(id_)
-            self._teller.retract(gone.row, id_, gone.revision + 1)
+        for id_ in sorted(current.keys() - rows.keys()):
+            self._emitter.retract(current.pop(id_), id_)
         for id_, row in rows.items():
-            self._show(owner, standing, row, id_, is_final=is_cut)
+            self._show(owner, current, row, id_, is_final=is_cut)
         if is_cut:
-            self._teller.overflow(owner[1], len(rows))
-        if is_cut or not standing:
-            del self._told[key]
+            self._emitter.overflow(owner[1], len(rows))
+        if is_cut or not current:
+            del self._emitted[key]
         self._note(TOLD, key)
 
     def abandon(self, owner: Owner) -> None:
@@ -129,7 +114,7 @@ class Owners:
         key, others = key_of(owner), owner[1].side > 0
         self._closing[others].disarm(owner)
         self._ending[others].disarm(owner)
-        if key in self._told:
+        if key in self._emitted:
             self._finish(owner)
         elif key not in self._done and self._is_untold(owner):
             self._close(owner, is_final=True)
@@ -145,9 +130,9 @@ class Owners:
                     self._note(DONE, key)
 
     @property
-    def are_told(self) -> bool:
+    def are_emitted(self) -> bool:
         """There is something to correct."""
-        return bool(self._told)
+        return bool(self._emitted)
 
     # -- one owner ---------------------------------------------------------------------------------
 
@@ -167,49 +152,42 @@ class Owners:
     def _rows_now(self, owner: Owner) -> tuple[dict[str, Row], bool]:
         """Those with a null, in order; whether there are more than may be told."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
-        rows = {self._teller.id_of(row): row for row in found[: self._max_rows]}
+        rows = {self._emitter.id_of(row): row for row in found[: self._max_rows]}
         return rows, len(found) > self._max_rows
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
         rows, is_cut = self._rows_now(owner)
-        standing: Standings = {}
+        current: CurrentRows = {}
         for id_, row in rows.items():
-            self._show(owner, standing, row, id_, is_final=is_final or is_cut)
+            self._show(owner, current, row, id_, is_final=is_final or is_cut)
         if is_cut:
-            self._teller.overflow(owner[1], len(rows))
-        elif standing and not is_final:
-            self._note(TOLD, self._keep(owner, standing))
+            self._emitter.overflow(owner[1], len(rows))
+        elif current and not is_final:
+            self._note(TOLD, self._keep(owner, current))
 
-    def _keep(self, owner: Owner, standing: Standings) -> Key:
+    def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
-        self._told[key] = owner, standing
+        self._emitted[key] = owner, current
         self._ending[owner[1].side > 0].arm(owner, self._end(owner))
         return key
 
     def _show(
-        self, owner: Owner, standing: Standings, row: Row, id_: str, *, is_final: bool
+        self, owner: Owner, current: CurrentRows, row: Row, id_: str, *, is_final: bool
     ) -> None:
-        """Tell it if that is news."""
+        """Emit it if that is news."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
-        before = standing.get(id_)
-        if before is None:
-            standing[id_] = Standing(row, 0, is_sure=is_sure)
-            self._teller.emit(row, id_, is_final=is_final, is_sure=is_sure)
-            return
-        is_other = (before.is_sure, before.row.odds) != (is_sure, row.odds)
-        before.row, before.is_sure = row, is_sure
-        if is_final or is_other:
-            before.revision += 1
-            self._teller.update(row, id_, before.revision, is_final=is_final, is_sure=is_sure)
+        if id_ not in current:
+            current[id_] = Current((row, is_sure))
+        self._emitter.show(current[id_], (row, is_sure), id_, is_final=is_final)
 
     def _finish(self, owner: Owner) -> None:
         """Its rows are final."""
         key = key_of(owner)
-        standing = self._told.pop(key)[1]
+        current = self._emitted.pop(key)[1]
         self._note(TOLD, key)
         if self._finals:
-            for id_ in sorted(standing):
-                self._show(owner, standing, standing[id_].row, id_, is_final=True)
+            for id_ in sorted(current):
+                self._show(owner, current, current[id_].content[0], id_, is_final=True)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -217,7 +195,7 @@ class Owners:
         self._journal.note(kind, *key)
 
     def parts(self) -> Iterator[Part]:
-        for key in self._told:
+        for key in self._emitted:
             yield TOLD, *key
         for key in self._done:
             yield DONE, *key
@@ -228,9 +206,13 @@ class Owners:
         key = rest[0], rest[1]
         if kind == DONE:
             return 1 if key in self._done else None
-        if key not in self._told:
+        if key not in self._emitted:
             return None
-        return {id_: told.dump() for id_, told in self._told[key][1].items()}
+        return {
+            id_: [current.revision, is_sure, row.odds]
+            for id_, current in self._emitted[key][1].items()
+            for row, is_sure in (current.content,)
+        }
 
     def load(self, part: Part, state: Plain, entry: Entry) -> None:
         """All events are in the index; `entry` is that of the name."""
@@ -239,13 +221,13 @@ class Owners:
             self._done[cell, name] = None
             self._closing[entry.side > 0].disarm((cell, entry))
             return
-        standing: Standings = {}
+        current: CurrentRows = {}
         for row in self._rows.lacking((cell, entry)):
-            id_ = self._teller.id_of(row)
+            id_ = self._emitter.id_of(row)
             if id_ in state:
                 revision, is_sure, odds = state[id_]
-                standing[id_] = Standing(row._replace(odds=odds), revision, is_sure=is_sure)
-        self._keep((cell, entry), standing)
+                current[id_] = Current((row._replace(odds=odds), is_sure), revision, live=True)
+        self._keep((cell, entry), current)
 
 
 def key_of(owner: Owner) -> Key:

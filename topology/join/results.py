@@ -15,10 +15,7 @@ from topology.join.rows import Row
 from topology.model.result import (
     CONFIRMED,
     EMIT,
-    RETRACT,
     UNCERTAIN,
-    UPDATE,
-    Finding,
     JoinResult,
     Member,
     Overflow,
@@ -26,15 +23,20 @@ from topology.model.result import (
     result_id,
 )
 from topology.query.numbers import scalar_of
+from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 
 NO_EVENT = b"-"
 
+Shown = tuple[Row, bool]
+"""A row, and whether it is sure."""
+Current = CurrentResult[Shown]
 
-class Teller:
-    """`results` waits for whoever takes it. `now_ns`: the instant that is told of. The counts only
-    grow."""
+
+class RowEmitter(ResultEmitter):
+    """`overflows` only grows."""
 
     def __init__(self, config: JoinConfig, relation: Relation) -> None:
+        super().__init__()
         self._query = config.query
         self._stream = config.sides[0].stream
         self._sides = config.sides
@@ -48,11 +50,6 @@ class Teller:
         for field in config.fields:
             self._fields.append((field.name, field.side, taken[field.side]))
             taken[field.side] += 1
-        self.results: list[Finding] = []
-        self.now_ns = 0
-        self.emitted = 0
-        self.updated = 0
-        self.retracted = 0
         self.overflows = 0
 
     def id_of(self, row: Row) -> str:
@@ -66,18 +63,25 @@ class Teller:
             *[NO_EVENT if member is None else member.name.encode() for member in members],
         )
 
-    def emit(self, row: Row, id_: str, *, is_final: bool, is_sure: bool) -> None:
-        self.emitted += 1
-        self._tell(row, id_, EMIT, 0, is_final=is_final, is_sure=is_sure)
+    def emit(self, row: Row, id_: str) -> None:
+        """A row without a null, which is final."""
+        self._emit(row, id_, EMIT, 0, is_final=True, is_sure=row.is_certain)
 
-    def update(self, row: Row, id_: str, revision: int, *, is_final: bool, is_sure: bool) -> None:
-        self.updated += 1
-        self._tell(row, id_, UPDATE, revision, is_final=is_final, is_sure=is_sure)
+    def show(self, current: Current, content: Shown, id_: str, *, is_final: bool) -> None:
+        """A row with a null, if that is news."""
+        row, is_sure = content
+        before, was_sure = current.content
+        is_same = (was_sure, before.odds) == (is_sure, row.odds)
+        current.content = content
+        op = current.show(content, is_same=is_same, is_final=is_final)
+        if op != NO_NEWS:
+            self._emit(row, id_, op, current.revision, is_final=is_final, is_sure=is_sure)
 
-    def retract(self, row: Row, id_: str, revision: int) -> None:
+    def retract(self, current: Current, id_: str) -> None:
         """It does not hold any more, and will not again."""
-        self.retracted += 1
-        self._tell(row, id_, RETRACT, revision, is_final=True, is_sure=False)
+        op = current.retract()
+        row = current.content[0]
+        self._emit(row, id_, op, current.revision, is_final=True, is_sure=False)
 
     def overflow(self, entry: Entry, shown: int) -> None:
         self.overflows += 1
@@ -86,9 +90,10 @@ class Teller:
         member = Member(alias, event.source, event.epoch, event.seq, event.ref_time_ns)
         self.results.append(Overflow(self.now_ns, self._stream, self._query, member, shown))
 
-    def _tell(
+    def _emit(
         self, row: Row, id_: str, op: str, revision: int, *, is_final: bool, is_sure: bool
     ) -> None:
+        self.count(op)
         members = row.members
         present = [member for member in members if member is not None]
         start_ns, end_ns = self._relation.span(row.cell, present)

@@ -13,7 +13,7 @@ from topology.model.operator import Plain
 from topology.query.frontier import FOR_EVER, NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.window.cells import Cells, Makers, add, copied, dumped
-from topology.window.results import Told
+from topology.window.results import Current, current_of
 from topology.window.unsure.event import EdgeEvent, loaded
 
 Place = tuple[int, str, int, int]
@@ -25,14 +25,16 @@ class Counted:
     `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
     been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
     the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
-    All windows before `told` have been told; `shown` is what was said of those not final.
+    All windows before `emitted` have been emitted; `current` are those results that are not final.
     `anew_from`: the first window to look at."""
 
     __slots__ = (
         "anew_from",
         "before_ns",
         "cells",
+        "current",
         "dirty",
+        "emitted",
         "error_ns",
         "first_ns",
         "floor",
@@ -40,9 +42,7 @@ class Counted:
         "kept",
         "latest_ns",
         "least_ns",
-        "shown",
         "size",
-        "told",
     )
 
     def __init__(self, size: int, cells: Cells) -> None:
@@ -56,8 +56,8 @@ class Counted:
         self.kept: list[EdgeEvent] = []
         self.floor: Place = (NOT_YET, "", 0, 0)
         self.error_ns = 0
-        self.told = 0
-        self.shown: dict[int, Told] = {}
+        self.emitted = 0
+        self.current: dict[int, Current] = {}
         self.anew_from = 0
         self.dirty = False
 
@@ -166,14 +166,17 @@ class Counted:
             [packed(time_ns) for time_ns in times],
             [event.dump() for event in self.kept],
             [packed(part) for part in self.floor],
-            self.told,
-            [[number, *told] for number, told in sorted(self.shown.items())],
+            self.emitted,
+            [
+                [number, current.revision, current.content]
+                for number, current in sorted(self.current.items())
+            ],
             self.anew_from,
         ]
 
 
 def restored(state: Plain, size: int, makers: Makers) -> Counted:
-    folded, cells, times, kept, floor, told, shown, anew_from = state
+    folded, cells, times, kept, floor, emitted, results, anew_from = state
     counted = Counted(size, makers.load(cells))
     counted.folded = folded
     (
@@ -185,8 +188,8 @@ def restored(state: Plain, size: int, makers: Makers) -> Counted:
     ) = (unpacked(time_ns) for time_ns in times)
     counted.kept = [loaded(event) for event in kept]
     counted.floor = (unpacked(floor[0]), floor[1], floor[2], floor[3])
-    counted.told = told
-    counted.shown = {number: Told(*told) for number, *told in shown}
+    counted.emitted = emitted
+    counted.current = {number: current_of(*current) for number, *current in results}
     counted.anew_from = anew_from
     return counted
 

@@ -1,20 +1,20 @@
 """Count windows: of each key every so many events, in their order.
 
 The order is that of reference times (ties by source, epoch and sequence), so a late event
-shifts the windows after it: those that were told are counted anew and updated. For that the
+shifts the windows after it: those that were emitted are counted anew and updated. For that the
 events of a key are kept, with their values, until they are final; then they are folded into
 the cells of the window they are in. At most `max_recount` are kept a key: beyond, the oldest
 are folded early, and what comes before them is counted in `expired`.
 
 A window is known by its number within its key, from 0, as its first event may change; it
-lies in [first event, last event + 1 ns). It is told when it is full and the frontier has
-passed its events. What is never full is never told, at the end of the input neither.
+lies in [first event, last event + 1 ns). It is emitted when it is full and the frontier has
+passed its events. What is never full is never emitted, at the end of the input neither.
 
 It is sure if its events certainly come after all before them and before all behind; else its
 bounds are not told (reorder_drift_merge.md 4.3).
 
 Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
-forgotten: their count would begin anew. Cost per event O(log kept), per window told O(kept).
+forgotten: their count would begin anew. Cost per event O(log kept), per window emitted O(kept).
 
 Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
 """
@@ -32,7 +32,7 @@ from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
 from topology.window.reading import Values
-from topology.window.results import Teller
+from topology.window.results import WindowEmitter
 from topology.window.unsure.event import edge_of
 from topology.window.unsure.measure import Measure
 
@@ -43,13 +43,13 @@ class Counting:
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, teller: Teller
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         self._config = config
         self._size = config.events
         self._makers = makers
         self._frontier = frontier
-        self._teller = teller
+        self._emitter = emitter
         self._measure = Measure(config, makers)
         self._heeds_errors = config.uncertainty != IGNORE
         self._keys: dict[str, Counted] = {}
@@ -83,8 +83,8 @@ class Counting:
         self._note(key, counted)
         if len(counted.kept) > self._config.max_recount:
             if self._foldable(counted) == 0:  # for want of room, before the frontier is there
-                counted.told += 1
-            self._tell_due(key, counted)
+                counted.emitted += 1
+            self._emit_due(key, counted)
             self._fold(key, counted, min(1, self._foldable(counted)))
 
     def _note(self, key: str, counted: Counted) -> None:
@@ -92,75 +92,75 @@ class Counting:
             counted.dirty = True
             self.journal.note(COUNTED, 0, key)
 
-    # -- telling -----------------------------------------------------------------------------------
+    # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """The instant is over: tell what is full, correct what has changed, fold what is final."""
+        """The instant is over: emit what is full, correct what has changed, fold what is final."""
         due = {*self._closing.due(self._frontier.closed_ns + 1), *self._touched}
         due.update(self._ending.due(self._frontier.final_ns))
         for key in sorted(due):
             counted = self._keys[key]
             if self._touched.pop(key, self) is None:
                 self._note(key, counted)
-            self._tell_due(key, counted)
+            self._emit_due(key, counted)
             final = counted.passed(self._frontier.final_ns)
             self._fold(key, counted, min(final, self._foldable(counted)))
             self._await(key, counted)
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be told or forgotten."""
+        """With the frontier there, something would be emitted or forgotten."""
         return (
             self._closing.next_ns <= frontier.closed_ns or self._ending.next_ns < frontier.final_ns
         )
 
     def _foldable(self, counted: Counted) -> int:
-        """All but the last event of the first window that has not been told."""
-        return (counted.told + 1) * self._size - 1 - counted.folded
+        """All but the last event of the first window that has not been emitted."""
+        return (counted.emitted + 1) * self._size - 1 - counted.folded
 
     def _await(self, key: str, counted: Counted) -> None:
-        if counted.told < counted.full:
-            self._closing.arm(key, counted.latest(counted.told))
-        if counted.shown and self._config.finals:
-            self._ending.arm(key, counted.latest(min(counted.shown)))
+        if counted.emitted < counted.full:
+            self._closing.arm(key, counted.latest(counted.emitted))
+        if counted.current and self._config.finals:
+            self._ending.arm(key, counted.latest(min(counted.current)))
 
-    def _tell_due(self, key: str, counted: Counted) -> None:
+    def _emit_due(self, key: str, counted: Counted) -> None:
         number = counted.anew_from
         while number < counted.full:
-            if number >= counted.told and counted.latest(number) > self._frontier.closed_ns:
+            if number >= counted.emitted and counted.latest(number) > self._frontier.closed_ns:
                 break
-            self._tell(key, counted, number, is_final=False)
+            self._emit(key, counted, number, is_final=False)
             number += 1
         if number != counted.anew_from:
             counted.anew_from = number
-            counted.told = max(counted.told, number)
+            counted.emitted = max(counted.emitted, number)
             self._note(key, counted)
 
-    def _tell(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
+    def _emit(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
         cells = counted.cells_of(number, self._makers)
         is_apart = counted.is_apart(number)
-        told = self._teller.tell(
+        current = self._emitter.emit(
             key,
             number,
             (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
-            counted.shown.get(number),
+            counted.current.get(number),
             self._measure.plain(cells) if is_apart else self._measure.blurred(cells, ()),
             is_closed=latest_ns <= self._frontier.closed_ns,
             is_final=is_final,
         )
         if is_final:
-            counted.shown.pop(number, None)
+            counted.current.pop(number, None)
         else:
-            counted.shown[number] = told
+            counted.current[number] = current
         self._note(key, counted)
 
     @property
     def has_fresh(self) -> bool:
-        """A count window is told when it is full, not before."""
+        """A count window is emitted when it is full, not before."""
         return False
 
-    def tell_early(self) -> None:
+    def emit_early(self) -> None:
         return
 
     # -- forgetting --------------------------------------------------------------------------------
@@ -169,12 +169,12 @@ class Counting:
         """The first `n` kept ones are final; with the last of a window, the window is."""
         if n <= 0:
             return
-        for number in sorted(counted.shown):
+        for number in sorted(counted.current):
             if (number + 1) * self._size > counted.folded + n:
                 break
             if self._config.finals:
-                self._tell(key, counted, number, is_final=True)
-            counted.shown.pop(number, None)
+                self._emit(key, counted, number, is_final=True)
+            counted.current.pop(number, None)
         counted.fold(n, self._makers)
         self.kept -= n
         self._note(key, counted)

@@ -59,7 +59,7 @@ from topology.window.config import (
 )
 from topology.window.counting import Counting
 from topology.window.reading import Decode, Reading
-from topology.window.results import Teller
+from topology.window.results import WindowEmitter
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
 
@@ -107,15 +107,15 @@ class Windows(InstantOperator):
             config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
         )
         self._reading = Reading(config, decode, known)
-        self._teller = Teller(stream, config, self._frontier)
+        self._emitter = WindowEmitter(stream, config, self._frontier)
         makers = self._makers = Makers(config.outputs, known)
         self._windows: Any
         if config.kind == SESSION:
-            self._windows = Sessions(config, makers, self._frontier, self._teller)
+            self._windows = Sessions(config, makers, self._frontier, self._emitter)
         elif config.kind == COUNT:
-            self._windows = Counting(config, makers, self._frontier, self._teller)
+            self._windows = Counting(config, makers, self._frontier, self._emitter)
         else:
-            self._windows = Spans(config, makers, self._frontier, self._teller)
+            self._windows = Spans(config, makers, self._frontier, self._emitter)
         self._promise = promise_of(config)
         self._early_due_ns = NEVER
 
@@ -133,7 +133,7 @@ class Windows(InstantOperator):
         if self._promise is not None:
             self._promise.end(now_ns)
         self._frontier.end()
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         self._windows.settle()
         self._early_due_ns = NEVER
         self._finish(step)
@@ -151,7 +151,7 @@ class Windows(InstantOperator):
         self._instant_open = True
 
     def _add(self, event: Event) -> None:
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         read = self._reading.read(event.value)
         promise = self._promise
         if read is not None:
@@ -164,7 +164,7 @@ class Windows(InstantOperator):
             self._frontier.hear(event)
 
     def _decide(self, step: Step) -> None:
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         self._frontier.settle()
         self._keep_promise(self._now_ns)
         self._windows.settle()
@@ -172,9 +172,9 @@ class Windows(InstantOperator):
             self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
 
     def _fire(self, due_ns: int, step: Step) -> None:
-        self._teller.now_ns = self._now_ns
+        self._emitter.now_ns = self._now_ns
         if due_ns == self._early_due_ns:
-            self._windows.tell_early()
+            self._windows.emit_early()
             self._early_due_ns = NEVER
         else:
             self._keep_promise(due_ns)
@@ -192,8 +192,7 @@ class Windows(InstantOperator):
             self._frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=not self._ordered)
 
     def _finish(self, step: Step) -> None:
-        step.results += self._teller.results
-        self._teller.results.clear()
+        self._emitter.finish(step)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -206,9 +205,7 @@ class Windows(InstantOperator):
             "unkeyed": self._reading.unkeyed,
             "skipped": self._reading.skipped,
             "failed": self._makers.failures[0],
-            "emitted": self._teller.emitted,
-            "updated": self._teller.updated,
-            "retracted": self._teller.retracted,
+            **self._emitter.figures(),
             **({} if self._promise is None else self._promise.figures()),
         }
 

@@ -13,28 +13,28 @@ from bisect import bisect_left, bisect_right
 from topology.model.operator import Plain
 from topology.query.frontier import NOT_YET
 from topology.window.cells import Makers
-from topology.window.results import Told
+from topology.window.results import Current, current_of
 from topology.window.session_core import Core, Cores, head_of, sessions_of
 from topology.window.session_core import loaded as core_loaded
 
-Shown = dict[int, tuple[Told, int]]
+Results = dict[int, tuple[Current, int]]
 
 
 class Envelope:
-    """`cores` by their first event, possibly from `lower` to `upper`. `shown`: what was told and is
-    not final, with its end, by start. `is_exact`: no time of it has an error, so there is one core.
-    `is_blurred`: there were too many. `is_news`: it has changed since it was told early;
-    `is_touched`: in the instant that is not over."""
+    """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
+    that are not final, each with its end, by start. `is_exact`: no time of it has an error, so
+    there is one core. `is_blurred`: there were too many. `is_news`: it has changed since it was
+    emitted early; `is_touched`: in the instant that is not over."""
 
     __slots__ = (
         "cores",
+        "current",
         "dirty",
         "is_blurred",
         "is_exact",
         "is_news",
         "is_touched",
         "lower",
-        "shown",
         "upper",
     )
 
@@ -42,7 +42,7 @@ class Envelope:
         self.cores: Cores = [core]
         self.lower = core.lower
         self.upper = core.upper
-        self.shown: Shown = {}
+        self.current: Results = {}
         self.is_exact = core.lower == core.upper
         self.is_blurred = False
         self.is_news = False
@@ -54,7 +54,7 @@ class Envelope:
         self.cores = sorted([*self.cores, *other.cores], key=head_of)
         self.lower = min(self.lower, other.lower)
         self.upper = max(self.upper, other.upper)
-        self.shown |= other.shown
+        self.current |= other.current
         self.is_exact = self.is_exact and other.is_exact
         self.is_blurred = self.is_blurred or other.is_blurred
         self.is_news = self.is_news or other.is_news
@@ -94,19 +94,22 @@ class Envelope:
         return any(core.is_fresh for core in self.cores)
 
     def dump(self) -> Plain:
-        shown = [[start, *told, end] for start, (told, end) in sorted(self.shown.items())]
+        current = [
+            [start, result.revision, result.content, end]
+            for start, (result, end) in sorted(self.current.items())
+        ]
         cores = [core.dump() for core in self.cores]
-        return [cores, shown, self.is_exact, self.is_blurred, self.is_news, self.is_touched]
+        return [cores, current, self.is_exact, self.is_blurred, self.is_news, self.is_touched]
 
 
 def restored(state: Plain, makers: Makers) -> Envelope:
-    cores, shown, is_exact, is_blurred, is_news, is_touched = state
+    cores, current, is_exact, is_blurred, is_news, is_touched = state
     first, *others = [core_loaded(core, makers) for core in cores]
     envelope = Envelope(first)
     for other in others:
         envelope.absorb(Envelope(other))
-    envelope.shown = {
-        start: (Told(revision, digest), end) for start, revision, digest, end in shown
+    envelope.current = {
+        start: (current_of(revision, digest), end) for start, revision, digest, end in current
     }
     envelope.is_exact, envelope.is_blurred = is_exact, is_blurred
     envelope.is_news, envelope.is_touched = is_news, is_touched

@@ -33,7 +33,7 @@ from topology.query.frontier import NOT_YET, Frontier
 from topology.window.cells import Makers, add
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
-from topology.window.results import Teller
+from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
 from topology.window.session_key import Envelope, Track, lower_of_envelope, restored
 from topology.window.unsure.measure import Measure, Measured
@@ -46,13 +46,13 @@ class Sessions:
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, teller: Teller
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         self._config = config
         self._gap_ns = config.size_ns
         self._makers = makers
         self._frontier = frontier
-        self._teller = teller
+        self._emitter = emitter
         self._measure = Measure(config, makers)
         self._heeds_errors = config.uncertainty != IGNORE
         self._tracks: dict[str, Track] = {}
@@ -148,7 +148,7 @@ class Sessions:
             self._retire()
         self.given_up += before - self.count
 
-    # -- telling -----------------------------------------------------------------------------------
+    # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """The instant is over: close what the frontier has passed, correct what has changed."""
@@ -157,7 +157,7 @@ class Sessions:
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be told or forgotten."""
+        """With the frontier there, something would be emitted or forgotten."""
         return (
             self._closing.next_ns < frontier.closed_ns or self._ending.next_ns < frontier.final_ns
         )
@@ -187,26 +187,26 @@ class Sessions:
             if end_ns >= closed_ns:
                 self._closing.arm(key, end_ns)
             elif is_stirred or any(core.is_fresh for core in session):
-                self._tell(key, envelope, session, is_closed=True)
+                self._emit(key, envelope, session, is_closed=True)
 
     def _end_of(self, session: Cores) -> int:
         return max(core.last for core in session) + self._gap_ns
 
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
-        """What was told of sessions that are part of another now."""
-        if not envelope.shown:
+        """What was emitted of sessions that are part of another now."""
+        if not envelope.current:
             return
         starts = {session[0].first for session in sessions}
-        for start_ns in sorted(envelope.shown.keys() - starts):
-            told, end_ns = envelope.shown.pop(start_ns)
-            self._teller.retract(key, start_ns, (start_ns, end_ns), told)
+        for start_ns in sorted(envelope.current.keys() - starts):
+            current, end_ns = envelope.current.pop(start_ns)
+            self._emitter.retract(key, start_ns, (start_ns, end_ns), current)
             self._note(key, envelope)
 
-    def _tell(self, key: str, envelope: Envelope, session: Cores, *, is_closed: bool) -> None:
+    def _emit(self, key: str, envelope: Envelope, session: Cores, *, is_closed: bool) -> None:
         start_ns, end_ns = session[0].first, self._end_of(session)
-        before, _ = envelope.shown.get(start_ns, (None, 0))
+        before, _ = envelope.current.get(start_ns, (None, 0))
         is_final = self._is_final(envelope)
-        told = self._teller.tell(
+        current = self._emitter.emit(
             key,
             start_ns,
             (start_ns, end_ns),
@@ -219,9 +219,9 @@ class Sessions:
             for core in session:
                 core.is_fresh = False
         if is_final:
-            envelope.shown.pop(start_ns, None)
+            envelope.current.pop(start_ns, None)
         else:
-            envelope.shown[start_ns] = told, end_ns
+            envelope.current[start_ns] = current, end_ns
         self._note(key, envelope)
 
     def _measured(self, envelope: Envelope, session: Cores) -> Measured:
@@ -239,10 +239,10 @@ class Sessions:
 
     @property
     def has_fresh(self) -> bool:
-        """Something is to be told early."""
+        """Something is to be emitted early."""
         return bool(self._fresh)
 
-    def tell_early(self) -> None:
+    def emit_early(self) -> None:
         for key in sorted(self._fresh):
             for envelope in self._tracks[key].in_order():
                 if not envelope.is_news:
@@ -253,7 +253,7 @@ class Sessions:
                 self._retract_moved(key, envelope, sessions)
                 for session in sessions:
                     if any(core.is_fresh for core in session):
-                        self._tell(key, envelope, session, is_closed=False)
+                        self._emit(key, envelope, session, is_closed=False)
         self._fresh.clear()
 
     # -- forgetting --------------------------------------------------------------------------------
@@ -275,8 +275,8 @@ class Sessions:
             gone += 1
             sessions = sessions_of(envelope.cores, self._gap_ns)
             for session in sessions:
-                if session[0].first in envelope.shown and self._config.finals:
-                    self._tell(key, envelope, session, is_closed=True)
+                if session[0].first in envelope.current and self._config.finals:
+                    self._emit(key, envelope, session, is_closed=True)
             track.passed_ns = max(track.passed_ns, self._end_of(sessions[-1]))
             track.fresh.pop(envelope, None)
             self.count -= len(envelope.cores)

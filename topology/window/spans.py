@@ -1,18 +1,18 @@
 """Tumbling and sliding windows: of a fixed size, at fixed times.
 
 Per key and slice of time (`slices`) one pane is kept; a window is its panes taken together, so
-an event costs the same whatever the number of windows it belongs to. A window is told when
-the frontier has passed its end; told again at the end of an instant that brought it more;
+an event costs the same whatever the number of windows it belongs to. A window is emitted when
+the frontier has passed its end; emitted again at the end of an instant that brought it more;
 and forgotten, pane by pane, when it is final. A window exists if an event possibly belongs
 to it.
 
-Bounds: `max_windows` panes. At the bound the oldest panes whose windows have all been told
+Bounds: `max_windows` panes. At the bound the oldest panes whose windows have all been emitted
 are given up (`given_up`), as if `correct_for` were shorter; if there are none, the event
 that would open one more is left out (`refused`): other keys and windows are not touched by
 one key too many. What comes for windows that are final is counted in `expired`.
 
 Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost per window
-told: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
+emitted: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
 unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what
 sliding windows share.
 
@@ -33,7 +33,7 @@ from topology.window.config import IGNORE, THESIS3, WindowConfig
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Values
-from topology.window.results import Teller, Told
+from topology.window.results import Current, WindowEmitter, current_of
 from topology.window.timers import SliceTimers
 
 PANE: Final = "pane"
@@ -47,21 +47,21 @@ class Spans:
     """State of one query; see the module's docstring."""
 
     def __init__(
-        self, config: WindowConfig, makers: Makers, frontier: Frontier, teller: Teller
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
         self._config = config
         self._makers = makers
         self._frontier = frontier
-        self._teller = teller
+        self._emitter = emitter
         self._slices = Slices(config.size_ns, config.every_ns)
         self._panes = Panes(config, makers, self._slices)
         self._heeds_errors = config.uncertainty != IGNORE
         self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
 
-        self._shown: dict[int, dict[str, Told]] = {}
+        self._current: dict[int, dict[str, Current]] = {}
         self._touched: dict[tuple[int, str], None] = {}
         self._closed_ns = NOT_YET
-        self._told_ns = NOT_YET  # the latest end of a window that was told
+        self._emitted_ns = NOT_YET  # the latest end of a window that was emitted
         self._timers = SliceTimers(self._slices)
         self.journal = Journal()
         self.expired = 0
@@ -126,19 +126,19 @@ class Spans:
     def _make_room(self) -> None:
         oldest_ns = self._timers.oldest_end_ns
         if oldest_ns <= self._closed_ns:
-            self._tell_touched()
+            self._emit_touched()
             before = self._panes.count
             self._frontier.give_up(oldest_ns)
             self._retire()
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str, pane: Pane) -> bool:
-        """Note what has to be told and saved. True if a window it belongs to is final."""
+        """Note what has to be emitted and saved. True if a window it belongs to is final."""
         if not pane.dirty and self.journal.is_kept:
             pane.dirty = True
             self.journal.note(PANE, slice_ns, key)
         closed_ns = self._closed_ns
-        if slice_ns < self._told_ns:
+        if slice_ns < self._emitted_ns:
             self._panes.changed(key)
         is_early = self._config.early_ns > 0
         if not is_early and self._slices.after(slice_ns) > closed_ns:
@@ -153,7 +153,7 @@ class Spans:
                 self.journal.note(TOUCHED, start_ns, key)
         return expired
 
-    # -- telling -----------------------------------------------------------------------------------
+    # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """The instant is over: close what the frontier has passed, correct what has changed."""
@@ -167,29 +167,29 @@ class Spans:
                 due += [(start_ns, key) for key in self._panes.keys(start_ns)]
         for window in sorted(due):
             self._untouch(window)
-            self._tell(window, is_closed=True)
+            self._emit(window, is_closed=True)
         if frontier.final_ns >= self._timers.next_final_ns:
             self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be told or forgotten."""
+        """With the frontier there, something would be emitted or forgotten."""
         return self._timers.is_due(frontier.closed_ns, frontier.final_ns)
 
-    def tell_early(self) -> None:
+    def emit_early(self) -> None:
         for window in sorted(self._touched):
             self._untouch(window)
-            self._tell(window, is_closed=False)
+            self._emit(window, is_closed=False)
 
     @property
     def has_fresh(self) -> bool:
-        """Something is to be told early."""
+        """Something is to be emitted early."""
         return bool(self._touched)
 
-    def _tell_touched(self) -> None:
+    def _emit_touched(self) -> None:
         for window in sorted(self._touched):
             if self._end(window) <= self._closed_ns:
                 self._untouch(window)
-                self._tell(window, is_closed=True)
+                self._emit(window, is_closed=True)
 
     def _untouch(self, window: tuple[int, str]) -> None:
         if self._touched.pop(window, self) is None:
@@ -198,19 +198,19 @@ class Spans:
     def _end(self, window: tuple[int, str]) -> int:
         return window[0] + self._config.size_ns
 
-    def _tell(self, window: tuple[int, str], *, is_closed: bool) -> None:
+    def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
         start_ns, key = window
         end_ns = start_ns + self._config.size_ns
-        self._told_ns = max(self._told_ns, end_ns)
+        self._emitted_ns = max(self._emitted_ns, end_ns)
         measured = self._panes.measured(start_ns, key)
         if measured is None:
             return
         is_final = end_ns <= self._frontier.final_ns
-        told = self._teller.tell(
+        current = self._emitter.emit(
             key,
             start_ns,
             (start_ns, end_ns),
-            self._shown.get(start_ns, {}).get(key),
+            self._current.get(start_ns, {}).get(key),
             measured,
             is_closed=is_closed,
             is_final=is_final,
@@ -218,14 +218,14 @@ class Spans:
         if is_final:
             self._forget(start_ns, key)
         else:
-            if start_ns not in self._shown:
-                self._shown[start_ns] = {}
+            if start_ns not in self._current:
+                self._current[start_ns] = {}
                 self._timers.expect_final(start_ns)
-            self._shown[start_ns][key] = told
+            self._current[start_ns][key] = current
             self.journal.note(SHOWN, start_ns, key)
 
     def _forget(self, start_ns: int, key: str) -> None:
-        if self._shown.get(start_ns, {}).pop(key, None) is not None:
+        if self._current.get(start_ns, {}).pop(key, None) is not None:
             self.journal.note(SHOWN, start_ns, key)
 
     # -- forgetting --------------------------------------------------------------------------------
@@ -234,12 +234,12 @@ class Spans:
         """Forget what is final; where the query asks for it, say so."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.final_windows(final_ns):
-            for key in sorted(self._shown[start_ns]):
+            for key in sorted(self._current[start_ns]):
                 if self._config.finals:
-                    self._tell((start_ns, key), is_closed=True)
+                    self._emit((start_ns, key), is_closed=True)
                 else:
                     self._forget(start_ns, key)
-            del self._shown[start_ns]
+            del self._current[start_ns]
         for slice_ns in self._timers.final_slices(final_ns):
             gone = self._panes.drop(slice_ns)
             if self.journal.is_kept:
@@ -252,7 +252,7 @@ class Spans:
     def figures(self) -> dict[str, int]:
         return {
             "windows": self._panes.count,
-            "told_not_final": sum(len(keys) for keys in self._shown.values()),
+            "told_not_final": sum(len(keys) for keys in self._current.values()),
             "expired": self.expired,
             "refused": self.refused,
             "given_up": self.given_up,
@@ -262,8 +262,8 @@ class Spans:
         for slice_ns, panes in self._panes.by_slice.items():
             for key in panes:
                 yield PANE, slice_ns, key
-        for start_ns, shown in self._shown.items():
-            for key in shown:
+        for start_ns, results in self._current.items():
+            for key in results:
                 yield SHOWN, start_ns, key
         for start_ns, key in self._touched:
             yield TOUCHED, start_ns, key
@@ -281,8 +281,8 @@ class Spans:
             pane = self._panes.get(number, key)
             return None if pane is None else pane.dump()
         if kind == SHOWN:
-            told = self._shown.get(number, {}).get(key)
-            return None if told is None else list(told)
+            current = self._current.get(number, {}).get(key)
+            return None if current is None else [current.revision, current.content]
         return 1 if (number, key) in self._touched else None
 
     def load(self, part: Part, state: Plain) -> None:
@@ -290,7 +290,7 @@ class Spans:
         if kind == PANE:
             self._panes.put(number, key, restored(state, self._makers))
         elif kind == SHOWN:
-            self._shown.setdefault(number, {})[key] = Told(*state)
+            self._current.setdefault(number, {})[key] = current_of(*state)
         else:
             self._touched[number, key] = None
 
@@ -299,5 +299,5 @@ class Spans:
         self._closed_ns = self._frontier.closed_ns
         for slice_ns in self._panes.by_slice:
             self._timers.expect(slice_ns, self._closed_ns)
-        for start_ns in self._shown:
+        for start_ns in self._current:
             self._timers.expect_final(start_ns)
