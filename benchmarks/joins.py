@@ -22,7 +22,7 @@ import click
 from benchmarks.tables import Page, Table, count, thousands
 from topology.join.config import FULL, INNER, LEFT, Field, JoinConfig, Side
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.model.event import WATERMARK, Event
 
 MS: Final = 1_000_000
@@ -76,7 +76,7 @@ def joined_per_second(config: JoinConfig, events: Sequence[Event]) -> tuple[floa
     """Events per second, and rows in all."""
     best, rows = float("inf"), 0
     for _ in range(ROUNDS):
-        operator = SeveralJoins([Join(config)], 1)
+        operator = JoinQueries([Join(config)], 1)
         rows = 0
         for event in events:
             event.held_by = 0
@@ -94,7 +94,7 @@ def joined_per_second(config: JoinConfig, events: Sequence[Event]) -> tuple[floa
 def bytes_per_event(config: JoinConfig) -> float:
     """Memory of events that no watermark lets go, with as many keys as there are events."""
     events = [each for each in stream(KEPT, KEPT) if each.kind != WATERMARK]
-    operator = SeveralJoins([Join(replace(config, high_ns=3_600 * NS_PER_S))], 1)
+    operator = JoinQueries([Join(replace(config, high_ns=3_600 * NS_PER_S))], 1)
     gc.collect()
     tracemalloc.start()
     operator.on_batch(events, events[-1].at_ns)

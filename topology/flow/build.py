@@ -14,21 +14,21 @@ from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
 from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
+from topology.query.fields import path_of
 from topology.query.quality import Quality, quality_of
+from topology.query.queries import Queries
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder
 from topology.waiting.strategy import strategy_of
 from topology.window import Windows
 from topology.window import of as window_config
-from topology.window.config import path_of
-from topology.window.several import SeveralWindows
 
 PPB_PER_PPM: Final = 1_000
 
@@ -104,9 +104,7 @@ def windows(site: Site) -> Operator | None:
         return None
     own = topology.user_functions.aggregates
     ordered = topology.windows_read == "ordered"
-    return SeveralWindows(
-        [(each, Windows(stream, each, functions=own, ordered=ordered)) for each in configs]
-    )
+    return Queries([Windows(stream, each, functions=own, ordered=ordered) for each in configs])
 
 
 def pattern(site: Site) -> Operator | None:
@@ -169,7 +167,7 @@ def joins(site: Site) -> Operator | None:
         for config in configs
         if {side.stream for side in config.sides} <= set(site.streams)
     ]
-    return SeveralJoins(found, site.place) if found else None
+    return JoinQueries(found, site.place) if found else None
 
 
 def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig:

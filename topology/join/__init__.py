@@ -8,7 +8,7 @@ What an entry is kept for has three owners. `keeping` says how long it stays in 
 goes first at the bound (`until_ns`, `is_kept`). `standing` has the rows with a null: told when
 `frontiers` have passed, corrected by what comes later (`is_fresh`: it came in the instant that
 is not over). `marks` is what a restart could not find out again about a single event (`came_ns`).
-`operator` is one query, `several` all of a partition; `topology.flow.graph` brings their streams
+`operator` is one query, `queries` all of a partition; `topology.flow.graph` brings their streams
 together.
 """
 

@@ -33,32 +33,32 @@ from topology.join.frontiers import Frontiers
 from topology.join.index import Index
 from topology.join.marks import KINDS, Marks
 from topology.join.outer import Owners, name_of
-from topology.join.reading import Reading
+from topology.join.reading import JoinReading
 from topology.join.relation import relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Keeping
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
-from topology.model.instant import InstantOperator
 from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import Journal, Part, part_of
 from topology.query.changes import name_of as name_of_part
+from topology.query.fields import Decode
 from topology.query.frontier import Frontier
-from topology.window.reading import Decode
+from topology.query.queries import Query
 
 QUERY: Final = "query"
 
 
-class Join(InstantOperator):
+class Join(Query):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
     frontier; else only watermark records do. BadJoin if the query cannot work."""
 
     def __init__(
         self, config: JoinConfig, *, decode: Decode = read_payload, ordered: bool = True
     ) -> None:
-        super().__init__()
+        super().__init__(config.query, config.fingerprint)
         check(config)
         self.config = config
         self._relation = relation_of(config)
@@ -66,7 +66,7 @@ class Join(InstantOperator):
         self._rows = Rows(config, self._relation, self._index)
         self._keeping = Keeping(config, self._relation, self._index, self._rows)
         self._frontiers = Frontiers(config, ordered=ordered)
-        self._reading = Reading(config, decode)
+        self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
         self._journal = Journal()
         self._owners = Owners(
@@ -83,7 +83,6 @@ class Join(InstantOperator):
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
         return self._frontiers.is_waiting or (
             self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
         )

@@ -16,11 +16,11 @@ from topology.join.config import JoinConfig
 from topology.join.entry import Entry
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE
+from topology.query.fields import NO_KEY, Decode, at
 from topology.query.numbers import scalar, text_of
-from topology.window.reading import NO_KEY, Decode, at
 
 
-class Reading:
+class JoinReading:
     """`unreadable` and `unkeyed` only grow."""
 
     def __init__(self, config: JoinConfig, decode: Decode) -> None:

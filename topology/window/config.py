@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.model.lengths import fault_of
+from topology.query.fields import path_of
 from topology.query.quality import Quality
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
@@ -110,11 +111,6 @@ def of(name: str, query: Any, **settings: Any) -> WindowConfig:
         uncertainty=query.uncertainty or PLAIN,
         **settings,
     )
-
-
-def path_of(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the leading `payload`."""
-    return words[1:] if words and words[0] == "payload" else words
 
 
 def check(config: WindowConfig, functions: Mapping[str, Function]) -> None:

@@ -39,13 +39,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.instant import InstantOperator
 from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.changes import name_of, part_of
+from topology.query.fields import Decode
 from topology.query.frontier import Frontier
 from topology.query.quality_target import Promise
+from topology.query.queries import Query
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
 from topology.window.config import (
@@ -58,7 +59,7 @@ from topology.window.config import (
     check,
 )
 from topology.window.counting import Counting
-from topology.window.reading import Decode, Reading
+from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
@@ -84,7 +85,7 @@ def promise_of(config: WindowConfig) -> Promise | None:
     )
 
 
-class Windows(InstantOperator):
+class Windows(Query):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
     go, so that each in order raises W; else only watermark records do. BadQuery if the query
     cannot work."""
@@ -98,7 +99,7 @@ class Windows(InstantOperator):
         functions: Mapping[str, Function] | None = None,
         ordered: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(config.query, config.fingerprint)
         known = functions or {}
         check(config, known)
         self._early_ns = config.early_ns
@@ -106,7 +107,7 @@ class Windows(InstantOperator):
         self._frontier = Frontier(
             config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
         )
-        self._reading = Reading(config, decode, known)
+        self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)
         makers = self._makers = Makers(config.outputs, known)
         self._windows: Any
@@ -122,7 +123,6 @@ class Windows(InstantOperator):
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
         if self._promise is not None and self._promise.is_waiting:
             return True
         is_due: bool = self._windows.is_due(self._frontier.after(watermarks))

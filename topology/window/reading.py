@@ -1,8 +1,6 @@
 """What a query takes from an event: its key, and a value for each aggregate.
 
-The payload is opaque until here. `decode` makes an object of it, or UNREADABLE
-(`topology.model.payload`); it is called only if the query needs a field. A payload that cannot be
-read is one without fields, and counted in `unreadable`.
+A payload that cannot be read is one without fields, and counted in `unreadable`.
 
 A key is a scalar (`numbers`); an event without one is left out of the query and counted in
 `unkeyed`. A value that its aggregate cannot use is left out there, and counted in `skipped`;
@@ -13,23 +11,20 @@ Proved by: tests/topology/window/test_bounds.py, tests/topology/window/test_exam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from topology.model.payload import UNREADABLE
+from topology.query.fields import NO_KEY, Decode, at
 from topology.query.numbers import scalar, text_of
 from topology.window.aggregates.built_in import BUILT_IN, Usable
 from topology.window.aggregates.custom import Function
 from topology.window.config import WindowConfig
 
-Decode = Callable[[Any], Any]
 Values = tuple[Any, ...]
 
-NO_KEY: Final = ""
-"""The key's text where the query has none."""
 
-
-class Reading:
+class WindowReading:
     """`unreadable`, `unkeyed` and `skipped` only grow."""
 
     def __init__(
@@ -91,14 +86,3 @@ def _unfailing(usable: Usable) -> Usable:
             return None
 
     return tried
-
-
-def at(payload: Any, path: tuple[str, ...]) -> Any:
-    """What the path leads to; None if nothing is there."""
-    if len(path) == 1 and isinstance(payload, dict):
-        return payload.get(path[0])
-    for name in path:
-        if not isinstance(payload, dict):
-            return None
-        payload = payload.get(name)
-    return payload

@@ -9,7 +9,7 @@ from tests.laws.streams import MS
 from tests.laws.told import copies, copy_of
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.model.event import WATERMARK, Event
 from topology.query.quality import Quality
 
@@ -56,7 +56,7 @@ def _config(query: str, *sides: Side, **settings: Any) -> JoinConfig:
 def _case(name: str, *configs: JoinConfig, ordered: bool = True, max_held: int = 1 << 62) -> Case:
     return Case(
         f"join, {name}",
-        lambda: SeveralJoins([Join(config, ordered=ordered) for config in configs], POSITION),
+        lambda: JoinQueries([Join(config, ordered=ordered) for config in configs], POSITION),
         streams if ordered else unmerged,
         replays=False,
         reorders=False,

@@ -11,7 +11,7 @@ from tests.laws.told import told
 from tests.topology.join.streams import MS, START, event, watermark
 from topology.join.config import BadJoin, Field, JoinConfig, Side
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, UNCERTAIN, Overflow
 
@@ -23,8 +23,8 @@ TUMBLING: dict[str, Any] = {"kind": "tumbling", "size_ns": 10 * MS, "every_ns": 
 SLIDING: dict[str, Any] = {"kind": "sliding", "size_ns": 10 * MS, "every_ns": 5 * MS}
 
 
-def join(*sides: Side, **settings: Any) -> SeveralJoins:
-    return SeveralJoins(
+def join(*sides: Side, **settings: Any) -> JoinQueries:
+    return JoinQueries(
         [Join(JoinConfig("q", sides or (X, Y), **{**KNOWN, **WITHIN, **settings}))], 1
     )
 
@@ -46,7 +46,7 @@ def passed(at_ms: float, *streams: str, complete_ms: float | None = None) -> lis
     return [watermark(each, at_ms, at_ms, complete_ms) for each in streams or ("X", "Y", "Z")]
 
 
-def end(operator: SeveralJoins, at_ms: float = 1_000) -> list[Any]:
+def end(operator: JoinQueries, at_ms: float = 1_000) -> list[Any]:
     return list(operator.on_end(START + round(at_ms * MS)).results)
 
 
@@ -314,7 +314,7 @@ def test_a_query_that_was_changed_begins_anew() -> None:
     operator = join(outer="left")
     first = x(1, 100)
     told(operator, first)
-    other = SeveralJoins([Join(JoinConfig("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
+    other = JoinQueries([Join(JoinConfig("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
     other.restore(operator.snapshot(), [first])
     assert rows(told(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
@@ -323,7 +323,7 @@ def test_a_query_that_was_changed_begins_anew() -> None:
 def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
     short = Join(JoinConfig("short", (X, Y), **KNOWN, **WITHIN))
     long = Join(JoinConfig("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
-    operator = SeveralJoins([short, long], 1)
+    operator = JoinQueries([short, long], 1)
     first = x(1, 100)
     assert [row.query for row in told(operator, first, y(1, 105))] == ["short", "long"]
     told(operator, *passed(150), x(2, 151))
@@ -335,7 +335,7 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
 def test_queries_take_turns_at_the_end_too() -> None:
     """As they would if the clock had been looked at before."""
     configs = [JoinConfig(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
-    operator = SeveralJoins([Join(config) for config in configs], 1)
+    operator = JoinQueries([Join(config) for config in configs], 1)
     told(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
     found = end(operator, 201)
     assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]

@@ -14,7 +14,7 @@ from tests.topology.join.oracle import last_word, oracle, told
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.model.event import DATA, Event
 from topology.model.result import CONFIRMED, RETRACT
 
@@ -51,7 +51,7 @@ def run(
     config: JoinConfig, stream: Sequence[Event], rng: Random | None = None
 ) -> tuple[list[Any], list[Event]]:
     """All that was told, and the events that were taken; with `rng` it is restarted at times."""
-    joins = SeveralJoins([Join(config)], 1)
+    joins = JoinQueries([Join(config)], 1)
     results: list[Any] = []
     taken: list[Event] = []
     for event in stream:
@@ -61,7 +61,7 @@ def run(
         if rng and rng.random() < 0.1:
             state = over_the_wire(joins.snapshot())
             held = [copy_of(one) for one in joins.held()]
-            joins = SeveralJoins([Join(config)], 1)
+            joins = JoinQueries([Join(config)], 1)
             joins.restore(state, sorted(held, key=lambda one: one.offset))
     return results + joins.on_end(stream[-1].at_ns).results, taken
 

@@ -15,7 +15,7 @@ from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
-from topology.join.several import SeveralJoins
+from topology.join.queries import JoinQueries
 from topology.model.event import BYE, HEARTBEAT
 from topology.model.result import UNCERTAIN
 from topology.query.quality import Quality
@@ -29,11 +29,11 @@ def config_of(**settings: Any) -> JoinConfig:
     return JoinConfig("q", (X, Y), **{**WITHIN, "outer": "left", **PROMISE, **settings})
 
 
-def join(*, ordered: bool = False, **settings: Any) -> SeveralJoins:
-    return SeveralJoins([Join(config_of(**settings), ordered=ordered)], 1)
+def join(*, ordered: bool = False, **settings: Any) -> JoinQueries:
+    return JoinQueries([Join(config_of(**settings), ordered=ordered)], 1)
 
 
-def until(operator: SeveralJoins, ms: float) -> list[Any]:
+def until(operator: JoinQueries, ms: float) -> list[Any]:
     return list(operator.on_time(START + round(ms * MS)).results)
 
 
@@ -80,7 +80,7 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
 
 
 def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
-    plain = SeveralJoins([Join(config_of(quality=None))], 1)
+    plain = JoinQueries([Join(config_of(quality=None))], 1)
     for operator in (plain, join(ordered=True)):
         told(operator, y(1, 80), x(1, 100))
         assert rows(told(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
@@ -100,7 +100,7 @@ def test_the_last_word_is_the_oracle_s_before_the_merge_too(
             one.at_ns = one.arrival_ns = one.ref_time_ns + delay_ms * MS
         events.sort(key=lambda one: one.at_ns)
         config = config_of(outer=outer, **relation)
-        operator = SeveralJoins([Join(config, ordered=False)], 1)
+        operator = JoinQueries([Join(config, ordered=False)], 1)
         results = told(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
         assert {row_of(row, config) for row in last_word(results)} == oracle(events, config)
         corrected += sum(row.op == "retract" for row in results)

@@ -1,7 +1,6 @@
 """All join queries of a partition as one operator, over the events of several streams.
 
-The state of each is kept as that of window queries is (`topology.window.several`). An event is held
-beyond letting it pass as long as one of the queries keeps it.
+An event is held beyond letting it pass as long as one of the queries keeps it.
 
 Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_stage.py
 """
@@ -16,15 +15,14 @@ from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.ramp import climb, is_ramp, side_by_side
 from topology.model.result import Finding
-from topology.window.several import SeveralWindows
+from topology.query.queries import Queries, instant_of
 
 
-class SeveralJoins(SeveralWindows):
+class JoinQueries(Queries[Join]):
     """`position` is its place in the chain."""
 
     def __init__(self, joins: Sequence[Join], position: int) -> None:
-        queries: Any = [(join.config, join) for join in joins]
-        super().__init__(queries)
+        super().__init__(joins)
         self._joins = list(joins)
         self._position = position
         self._more: dict[int, int] = {}
@@ -32,26 +30,27 @@ class SeveralJoins(SeveralWindows):
         self._gone: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        """Ramps (topology.model.ramp) of several streams are climbed side by side."""
+        """Ramps of several streams are climbed side by side."""
         step = Step(now_ns, list(events))
         if any(map(is_ramp, events)):
             for ramps, between in side_by_side(events):
                 for watermarks in climb(ramps, self.is_due) if ramps else ():
-                    step.results += self._take(watermarks, watermarks[0].at_ns)
+                    step.results += self._found(watermarks, watermarks[0].at_ns)
                 if between:
-                    step.results += self._take(between, between[-1].at_ns)
+                    step.results += self._found(between, between[-1].at_ns)
             events = ()
-        step.results += self._take(events, now_ns)
+        step.results += self._found(events, now_ns)
+        step.results.sort(key=instant_of)
         return step
 
-    def _take(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        """Event by event where there are several queries, for each tells rows at once."""
+    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        """Event by event where there are several queries, for each emits rows at once."""
         found: list[Finding] = []
         if len(self._joins) > 1:
             for event in events:
-                found += super().on_batch([event], event.at_ns).results
+                found += super()._found([event], event.at_ns)
             events = ()
-        found += super().on_batch(events, now_ns).results
+        found += super()._found(events, now_ns)
         self._hold()
         return found
 
