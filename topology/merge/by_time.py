@@ -15,9 +15,11 @@ Proved by: tests/topology/merge/test_by_time.py, tests/oracle/test_oracle_by_tim
 from __future__ import annotations
 
 from topology.merge.bounds import SourceBounds
+from topology.merge.passage import Passage
 from topology.merge.source import NO_REF, SourceProgress
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, UNBLOCKED, WATERMARK, Event
+from topology.model.outcome import Step
 
 
 class UncertainWatermark(Watermark):
@@ -29,34 +31,38 @@ class UncertainWatermark(Watermark):
         super()._completeness(watermark_ns, dirty)  # writes off what is past correcting
         return watermark_ns - self._correct_for_ns
 
-    def begin(self, stream: str, first: Event, now_ns: int) -> Event | None:
-        """What is told before the first event."""
-        if self.ns != NO_REF:
-            return None
+    def begin(self, first: Event) -> Event:
+        """What is told before the first event, which is about to leave."""
         self.ns = first.ref_time_ns
         self.complete_ns = self.ns - self._correct_for_ns
-        event = Event(stream, "", 0, 0, self.ns, now_ns, kind=WATERMARK)
+        event = Event(first.stream, "", 0, 0, self.ns, first.at_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
         self._tell_errors(event)
         return event
 
 
-class Unnumbered:
-    """What `Merge` asks, beside the plain way, where the numbers are REORDER's own."""
+class UncertainPassage(Passage):
+    """As `Passage`; if it `tells`, the first event that leaves is told of before."""
 
-    __slots__ = ("_bounds", "_watermark")
+    __slots__ = ("_tells", "_uncertain")
 
-    def __init__(self, bounds: SourceBounds, watermark: UncertainWatermark) -> None:
-        self._bounds = bounds
-        self._watermark = watermark
+    def __init__(self, watermark: UncertainWatermark, pass_late: bool, tells: bool) -> None:
+        super().__init__(watermark, pass_late)
+        self._uncertain = watermark
+        self._tells = tells
 
-    def before_first(self, stream: str, first: Event, now_ns: int) -> Event | None:
-        """Nothing has left yet, and `first` is about to."""
-        return self._watermark.begin(stream, first, now_ns)
+    def release(self, events: list[Event], step: Step) -> None:
+        if events and self._tells and self._uncertain.ns == NO_REF:
+            step.released.append(self._uncertain.begin(events[0]))
+        super().release(events, step)
 
-    def taken(self, progress: SourceProgress, kind: str, was_late: bool, was_blocked: bool) -> None:
-        """An event of the source has been taken in."""
-        if was_blocked and kind != UNBLOCKED:
-            self._bounds.block(progress)
-        if was_late and kind == DATA:
-            progress.seq += 1
+
+def goes_on(
+    bounds: SourceBounds, progress: SourceProgress, kind: str, was: tuple[bool, bool]
+) -> None:
+    """An event of the source has been taken in; it `was` late, and the source blocked, before."""
+    was_late, was_blocked = was
+    if was_blocked and kind != UNBLOCKED:
+        bounds.block(progress)
+    if was_late and kind == DATA:
+        progress.seq += 1

@@ -45,6 +45,7 @@ class Hearing:
 
     def take(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
         """Whether it may change what leaves at this instant."""
+        # In one piece because it runs for every event that is not the plain next one.
         if event.kind != DATA:
             self._take_word(progress, event)
             return True
@@ -52,7 +53,30 @@ class Hearing:
         progress.lane = event.lane
         if event.late:
             return self._take_late(progress, event, step)
-        return self._take_data(progress, event, now_ns, step)
+        if progress.has_heard(event):
+            progress.duplicate += 1
+            step.reports.append(Duplicate(now_ns, event))
+            return False
+        if self._pause.since_ns != NEVER or progress.state == AWAITED:
+            self._pause.hear(progress, event)
+        self._hear(progress, event)
+        ref_ns = event.ref_time_ns
+        if progress.state != AWAITED:  # what was kept through a pause tells nothing of other times
+            progress.sample(event.arrival_ns - ref_ns, self._pool)
+        self._follow(progress, event, ref_ns)
+        passage = self._passage
+        if ref_ns < progress.newest_ns or (
+            ref_ns <= passage.floor_ns and passage.has_passed(event)
+        ):
+            cause = passage.cause(progress, event)
+            progress.newest_ns = max(progress.newest_ns, ref_ns)
+            if progress.state != AWAITED:
+                self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
+            passage.turn_away(progress, event, cause, now_ns, step)
+            return True
+        self._queues.add(progress, event)
+        self._bounds.enter(progress, ref_ns)
+        return True
 
     def _take_word(self, progress: SourceProgress, event: Event) -> None:
         """Something that is no event."""
@@ -79,32 +103,6 @@ class Hearing:
             if progress.state != BEHIND:
                 self._bounds.leave(progress, OUT)
             self._bounds.say_bye(progress)
-
-    def _take_data(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
-        if progress.has_heard(event):
-            progress.duplicate += 1
-            step.reports.append(Duplicate(now_ns, event))
-            return False
-        if self._pause.since_ns != NEVER or progress.state == AWAITED:
-            self._pause.hear(progress, event)
-        self._hear(progress, event)
-        ref_ns = event.ref_time_ns
-        if progress.state != AWAITED:  # what was kept through a pause tells nothing of other times
-            progress.sample(event.arrival_ns - ref_ns, self._pool)
-        self._follow(progress, event, ref_ns)
-        passage = self._passage
-        if ref_ns < progress.newest_ns or (
-            ref_ns <= passage.floor_ns and passage.has_passed(event)
-        ):
-            cause = passage.cause(progress, event)
-            progress.newest_ns = max(progress.newest_ns, ref_ns)
-            if progress.state != AWAITED:
-                self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
-            passage.turn_away(progress, event, cause, now_ns, step)
-            return True
-        self._queues.add(progress, event)
-        self._bounds.enter(progress, ref_ns)
-        return True
 
     def _take_late(self, progress: SourceProgress, event: Event, step: Step) -> bool:
         """Late in REORDER: its number had been declared missing. Where its place in both orders is

@@ -52,7 +52,7 @@ from heapq import heappush
 from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, SourceBounds
-from topology.merge.by_time import UncertainWatermark, Unnumbered
+from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
 from topology.merge.hearing import Hearing
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
@@ -106,13 +106,13 @@ class Merge(StepByStep):
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
         shared = self._sources, self._pool, quiet_after_ns, correct_for_ns
-        self._unnumbered: Unnumbered | None = None
+        self._numbered = numbered
         if numbered:
             self._watermark = Watermark(*shared)
+            self._passage = Passage(self._watermark, late == "pass")
         else:
             uncertain = self._watermark = UncertainWatermark(*shared)
-            self._unnumbered = Unnumbered(self._bounds, uncertain)
-        self._passage = Passage(self._watermark, late == "pass")
+            self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
         expected = tuple(config.expected_sources)
         self._known = KnownSources(
             self._sources, self._dirty, expected, max_sources, self._miss_ppm
@@ -231,7 +231,7 @@ class Merge(StepByStep):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        self._release(self._queues.take_until(NO_BOUND, now_ns), step)
+        self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._speak_up(step)
         self._wake_ns = NEVER
         return step
@@ -247,13 +247,13 @@ class Merge(StepByStep):
                 return
             progress = self._new_source(event.source, event.at_ns)
         progress.mark(self._dirty)
-        was_late, was_blocked = event.late != "", progress.blocked
+        was = None if self._numbered else (event.late != "", progress.blocked)
         if self._hearing.take(progress, event, self._now_ns, step):
             self._instant_open = True
             if self._queues.are_full():
                 self._overflow(step)
-        if self._unnumbered is not None:
-            self._unnumbered.taken(progress, event.kind, was_late, was_blocked)
+        if was is not None:
+            goes_on(self._bounds, progress, event.kind, was)
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         if not self._sources:
@@ -316,7 +316,7 @@ class Merge(StepByStep):
                 break
             # What is ahead of the clock waits for it: the floor is never above any arrival.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
-            self._release(self._queues.take_until(until, now_ns), step)
+            self._passage.release(self._queues.take_until(until, now_ns), step)
         has_left = len(step.released) > before
         if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
@@ -333,13 +333,6 @@ class Merge(StepByStep):
 
     # -- letting go --------------------------------------------------------------------------------
 
-    def _release(self, events: list[Event], step: Step) -> None:
-        if self._unnumbered is not None and events and self._heartbeat_ns:
-            said = self._unnumbered.before_first(self._stream, events[0], self._now_ns)
-            if said is not None:
-                step.released.append(said)
-        self._passage.release(events, step)
-
     def _overflow(self, step: Step) -> None:
         """The bound is reached, and `topology.merge.queues` says who makes room."""
         if self._bounds.awaited:
@@ -352,7 +345,7 @@ class Merge(StepByStep):
                 progress = self._sources[event.source]
                 self._passage.turn_away(progress, event, MERGE_FULL, self._now_ns, step)
             if smallest:
-                self._release(smallest, step)
+                self._passage.release(smallest, step)
                 self._passage.push()
         self._speak_up(step)
 
