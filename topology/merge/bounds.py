@@ -65,19 +65,14 @@ class SourceBounds:
         self.led_max_ns = -1
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # the D of all that are led by the pool
-        self._idle: Timers[str] = Timers()
-        """The instant at which a source may become idle, or an earlier one."""
+        self.idle: Timers[str] = Timers()
+        """The instants at which sources may become idle, or earlier ones."""
         self.live = 0
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
         self.gone = 0  # said bye, and have not been heard since
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
-
-    @property
-    def idle_ns(self) -> int:
-        """A source may become idle then, none before."""
-        return self._idle.next_ns
 
     def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
         return SourceProgress(source, miss_ppm)
@@ -142,7 +137,7 @@ class SourceBounds:
 
     def _watch(self, progress: SourceProgress) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
-        self._idle.arm(progress.source, progress.last_arrival_ns + self._idle_after_ns)
+        self.idle.arm(progress.source, progress.last_arrival_ns + self._idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
         """Events may leave before a source that has not said bye is heard beyond them."""
@@ -312,7 +307,7 @@ class SourceBounds:
         return head_ns + self.wait_ns(progress)
 
     def retire_idle(self, now_ns: int) -> None:
-        for source in self._idle.due(now_ns + 1):
+        for source in self.idle.due(now_ns + 1):
             progress = self._sources.get(source)
             if progress is None or progress.state >= AWAITED or progress.blocked:
                 continue

@@ -306,7 +306,8 @@ class Merge(StepByStep):
             bounds.refresh_cold(now_ns)
         if bounds.awaited_until_ns <= now_ns:
             bounds.await_no_more()
-        bounds.retire_idle(now_ns)
+        if bounds.idle.next_ns <= now_ns:
+            bounds.retire_idle(now_ns)
         self._limiting = ""
         limit, before = NO_BOUND, len(step.released)
         while heads:
@@ -320,7 +321,7 @@ class Merge(StepByStep):
         has_left = len(step.released) > before
         if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
-        self._wake_ns = min(bounds.idle_ns, bounds.awaited_until_ns)
+        self._wake_ns = min(bounds.idle.next_ns, bounds.awaited_until_ns)
         if heads:
             due_ns = heads[0][0]
             if heads[0] > limit:
