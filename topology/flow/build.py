@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
-from topology.config import QueryConfig, StreamConfig, Topology
+from topology.config import QualityConfig, QueryConfig, StreamConfig, Topology
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -22,7 +22,7 @@ from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.query.fields import path_of
-from topology.query.quality import Quality, quality_of
+from topology.query.quality import Quality
 from topology.query.queries import Queries
 from topology.reorder.by_time import SourcesByTime
 from topology.reorder.operator import Reorder
@@ -203,3 +203,18 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
 
 def _path(key: str | None) -> tuple[str, ...] | None:
     return None if key is None else path_of(tuple(key.split(".")))
+
+
+def quality_of(config: QualityConfig | None, streams: Sequence[StreamConfig]) -> Quality | None:
+    """`streams`: those that the query reads."""
+    if config is None:
+        return None
+    return Quality(
+        config.accuracy_ppm,
+        config.max_wait_ns,
+        config.strategy,
+        config.guard or "hard",
+        config.wait_ns or 0,
+        max(stream.merge.idle_after_ns for stream in streams),
+        max(stream.reorder.max_sources for stream in streams),
+    )

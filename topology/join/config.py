@@ -13,9 +13,9 @@ another side that has no first stands alone.
 All bounds are per query and partition:
 
 * `max_events`: events that may still get a partner, or whose rows are not final. At the bound the
-  oldest is given up: what it has is told as final, and it is counted.
-* `max_rows`: new rows that one event may make. Beyond it the rest is not told, and an overflow says
-  so: which rows are shown then depends on the order of arrival.
+  oldest is given up: what it has is emitted as final, and it is counted.
+* `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
+  says so: which rows are shown then depends on the order of arrival.
 
 Proved by: tests/topology/config/test_join.py, tests/topology/join/test_examples.py
 """
@@ -72,8 +72,8 @@ class Field:
 class JoinConfig:
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
-    EXPECTED tells the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `quality`: None for no promise (topology.query.quality_target).
+    EXPECTED emits the rows that hold by reference time and whether they are sure; BOUNDS also those
+    that are merely possible. `quality`: None for no quality target (topology.query.quality_target).
     `newcomers_ns`: how far behind W a source that was not heard before may begin, on any of the
     streams (topology.query.frontier)."""
 

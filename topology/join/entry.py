@@ -14,9 +14,9 @@ Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""
 
 
-class Entry:
+class JoinEntry:
     """The true time lies in [ref - error, ref + error]. `values` are those that rows show of it.
-    It is kept until `until_ns` (`keeping`). `came_ns`: see `marks`. `is_fresh`: the instant in
+    It is kept until `until_ns` (`retention`). `came_ns`: see `marks`. `is_fresh`: the instant in
     which it came is not over. `is_kept`: it is in the index."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Entry:
         event = self.event
         return f"{event.epoch}/{event.seq}/{event.source}"
 
-    def has_clock_of(self, other: Entry) -> bool:
+    def has_clock_of(self, other: JoinEntry) -> bool:
         """One clock stamped both and no jump lies between: what it is off, it is for both."""
         one, two = self.event, other.event
         return (
@@ -74,5 +74,5 @@ class Entry:
         )
 
 
-def age_of(entry: Entry) -> Any:
+def age_of(entry: JoinEntry) -> Any:
     return entry.age

@@ -1,13 +1,13 @@
-"""Up to where the streams of a join are told: one frontier each, and what follows for its sides.
+"""Up to where the streams of a join have come: one frontier each, and what follows for its sides.
 
 `closed_ns(side)`: what comes later on the streams that the side's rows wait for lies at that
 instant or after it. The first side waits for all others, another for the first alone: its only
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
 instant. `gone_ns`: on none of the streams, so that what ends before it can be forgotten.
 
-With quality the sources of all streams are heard by one promise (topology.query.quality_target):
+With quality the sources of all streams are heard by one target (topology.query.quality_target):
 what it says is closed is closed on each stream. A row that awaits partners of one stream may thus
-wait for a source of another; in turn nothing is to be divided among streams that share one promise.
+wait for a source of another; in turn nothing is to be divided among streams that share one target.
 
 Proved by: tests/topology/join/test_stage.py, tests/laws/test_newcomers.py
 """
@@ -23,17 +23,17 @@ from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
 from topology.query.frontier import NOT_YET, Frontier
 from topology.query.quality import Quality
-from topology.query.quality_target import Promise
+from topology.query.quality_target import QualityTarget
 
 FRONTIERS: Final = 0
-PROMISE: Final = 1
+TARGET: Final = 1
 
 
 BETWEEN: Final = "\n"
 """Stream and source: no stream's name holds one."""
 
 
-class SharedPromise(Promise):
+class SharedTarget(QualityTarget):
     """Sources of one name are others on another stream. A stream that has not been heard yet
     counts as a source that is behind all events, until it speaks or is idle."""
 
@@ -74,7 +74,7 @@ class SharedPromise(Promise):
 
 
 class Frontiers:
-    """`promise`: None without quality."""
+    """`target`: None without quality."""
 
     def __init__(self, config: JoinConfig, *, ordered: bool) -> None:
         self._ordered = ordered
@@ -89,7 +89,7 @@ class Frontiers:
         self._closed_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
         self.gone_ns = NOT_YET
-        self.promise = promise_of(config)
+        self.target = target_of(config)
 
     def _look_at_all(self) -> None:
         self._all = list(self._of_stream.values())
@@ -104,31 +104,31 @@ class Frontiers:
         """A data event of the frontier's stream; the query takes it, or leaves it out."""
         if self._ordered and not event.late:
             frontier.hear(event)
-        if self.promise is None:
+        if self.target is None:
             return
         speaks = not (self._ordered and event.late)
         if is_taken:
-            self.promise.hear(event, speaks=speaks)
+            self.target.hear(event, speaks=speaks)
         elif speaks:
-            self.promise.hear_of(event)
+            self.target.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
         """A control event; False if it says nothing."""
         if event.kind == WATERMARK:
             frontier.announce(event)
             return True
-        if self.promise is None or event.kind not in (HEARTBEAT, BYE):
+        if self.target is None or event.kind not in (HEARTBEAT, BYE):
             return False
-        self.promise.hear_of(event)
+        self.target.hear_of(event)
         return True
 
     @property
     def is_waiting(self) -> bool:
-        """The promise has something to close."""
-        return self.promise is not None and self.promise.is_waiting
+        """The target has something to close."""
+        return self.target is not None and self.target.is_waiting
 
     def after(self, watermarks: Iterable[Event]) -> Frontiers:
-        """As they would stand if these were told; without the promise."""
+        """As they would stand if these came; without the target."""
         other = copy(self)
         other._of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
@@ -150,22 +150,22 @@ class Frontiers:
             frontier.crowd()
         self._sum_up()
 
-    def keep_promise(self, now_ns: int) -> None:
-        promise = self.promise
-        if promise is not None:
-            promise.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
+    def keep_target(self, now_ns: int) -> None:
+        target = self.target
+        if target is not None:
+            target.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
             for frontier in self._all:
                 alone = not self._ordered
-                frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=alone)
+                frontier.close_early(target.closed_ns, target.sure_ns, is_alone=alone)
             self._sum_up()
 
     def due_ns(self) -> int:
-        """When to keep the promise though nothing arrives."""
-        return NEVER if self.promise is None else self.promise.due_ns()
+        """When to keep the target though nothing arrives."""
+        return NEVER if self.target is None else self.target.due_ns()
 
     def end(self, now_ns: int) -> None:
-        if self.promise is not None:
-            self.promise.end(now_ns)
+        if self.target is not None:
+            self.target.end(now_ns)
         for frontier in self._all:
             frontier.end()
         self._sum_up()
@@ -191,21 +191,21 @@ class Frontiers:
 
     def explain(self) -> dict[str, Any]:
         """By stream, None where nothing is known yet."""
-        told: dict[str, Any] = {
+        known: dict[str, Any] = {
             "closed": {name: _known(each.closed_ns) for name, each in self._of_stream.items()},
             "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
         }
-        return told if self.promise is None else {**told, "quality": self.promise.explain()}
+        return known if self.target is None else {**known, "quality": self.target.explain()}
 
     def snapshot(self) -> Plain:
-        kept = None if self.promise is None else self.promise.snapshot()
+        kept = None if self.target is None else self.target.snapshot()
         return [[frontier.snapshot() for frontier in self._all], kept]
 
     def restore(self, state: Plain) -> None:
-        for frontier, told in zip(self._all, state[FRONTIERS], strict=True):
-            frontier.restore(told)
-        if self.promise is not None:
-            self.promise.restore(state[PROMISE])
+        for frontier, times in zip(self._all, state[FRONTIERS], strict=True):
+            frontier.restore(times)
+        if self.target is not None:
+            self.target.restore(state[TARGET])
         self._sum_up()
 
 
@@ -213,7 +213,7 @@ def _known(time_ns: int) -> int | None:
     return time_ns if -NEVER < time_ns < NEVER else None
 
 
-def promise_of(config: JoinConfig) -> SharedPromise | None:
+def target_of(config: JoinConfig) -> SharedTarget | None:
     """Time is cut into pieces: an event makes those count that it may have partners in."""
     if config.quality is None:
         return None
@@ -221,6 +221,6 @@ def promise_of(config: JoinConfig) -> SharedPromise | None:
     if config.kind == INTERVAL:
         reach_ns = max(0, config.high_ns, -config.low_ns)
     streams = [side.stream for side in config.sides]
-    return SharedPromise(
+    return SharedTarget(
         config.quality, streams, reach_ns=reach_ns, heeds_errors=config.heeds_errors
     )

@@ -2,7 +2,7 @@
 
 Cost: O(log n) to find a place, and a move of what lies behind a new one; events come near the end.
 They go at the front, which is closed up now and then, so that each costs O(1). A search is widened
-by the largest error on its shelf, since it is by reference time; who asks tells those apart that
+by the largest error of its key, since it is by reference time; who asks tells those apart that
 are found in vain.
 
 Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
@@ -14,13 +14,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, Final
 
-from topology.join.entry import Entry, Place
+from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
 """Places of gone events that are not worth closing up."""
 
 
-class Shelf:
+class KeyEntries:
     """One side's events of one key, from the place `first` on: before that they have gone.
     `widest_ns`: the largest error since it was last empty."""
 
@@ -46,50 +46,50 @@ class Shelf:
         return self.first == len(self.places)
 
 
-class Index:
+class JoinIndex:
     """`count`: entries."""
 
     def __init__(self, sides: int) -> None:
-        self._sides: list[dict[str, Shelf]] = [{} for _ in range(sides)]
+        self._sides: list[dict[str, KeyEntries]] = [{} for _ in range(sides)]
         self.count = 0
 
-    def put(self, entry: Entry) -> bool:
+    def put(self, entry: JoinEntry) -> bool:
         """False if it is there already."""
-        shelves = self._sides[entry.side]
-        shelf = shelves.get(entry.key)
-        if shelf is None:
-            shelf = shelves[entry.key] = Shelf()
+        keys = self._sides[entry.side]
+        found = keys.get(entry.key)
+        if found is None:
+            found = keys[entry.key] = KeyEntries()
         place = entry.place
-        places = shelf.places
-        at = bisect_left(places, place, shelf.first)
+        places = found.places
+        at = bisect_left(places, place, found.first)
         if at < len(places) and places[at] == place:
             return False
         places.insert(at, place)
-        shelf.entries.insert(at, entry)
-        if entry.error_ns > shelf.widest_ns:
-            shelf.widest_ns = entry.error_ns
+        found.entries.insert(at, entry)
+        if entry.error_ns > found.widest_ns:
+            found.widest_ns = entry.error_ns
         entry.is_kept = True
         self.count += 1
         return True
 
-    def drop(self, entry: Entry) -> None:
-        shelves = self._sides[entry.side]
-        if shelves[entry.key].remove(entry.place):
-            del shelves[entry.key]
+    def drop(self, entry: JoinEntry) -> None:
+        keys = self._sides[entry.side]
+        if keys[entry.key].remove(entry.place):
+            del keys[entry.key]
         entry.is_kept = False
         self.count -= 1
 
-    def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[Entry]:
+    def between(self, side: int, key: str, first_ns: int, last_ns: int) -> list[JoinEntry]:
         """Those that may have been between the two instants, and some others; in order."""
-        shelf = self._sides[side].get(key)
-        if shelf is None:
+        found = self._sides[side].get(key)
+        if found is None:
             return []
-        places = shelf.places
-        low = bisect_left(places, (first_ns - shelf.widest_ns,), shelf.first)
-        high = bisect_left(places, (last_ns + shelf.widest_ns + 1,), low)
-        return shelf.entries[low:high]
+        places = found.places
+        low = bisect_left(places, (first_ns - found.widest_ns,), found.first)
+        high = bisect_left(places, (last_ns + found.widest_ns + 1,), low)
+        return found.entries[low:high]
 
-    def __iter__(self) -> Iterator[Entry]:
-        for shelves in self._sides:
-            for shelf in shelves.values():
-                yield from shelf.entries[shelf.first :]
+    def __iter__(self) -> Iterator[JoinEntry]:
+        for keys in self._sides:
+            for found in keys.values():
+                yield from found.entries[found.first :]

@@ -1,18 +1,18 @@
-"""JOIN: one query over the events of several streams, told as rows that are corrected.
+"""JOIN: one query over the events of several streams, emitted as rows that are corrected.
 
 Events and control events pass through unchanged; rows go beside them as `JoinResult`s. What belongs
-together: `relation`. Which rows there are: `rows`. When those with a null are told and how they are
-corrected: `standing`. How long an event is kept: `keeping`.
+together: `relation`. Which rows there are: `rows`. When those with a null are emitted and how they
+are corrected: `outer`. How long an event is kept: `retention`.
 
-A row without a null is told at once, when the last of its events arrives, and is final: nothing
+A row without a null is emitted at once, when the last of its events arrives, and is final: nothing
 that comes later can undo it. After the last correction the rows that stand are those of a plain
 join of all events in order that were not left out, for every order of arrival.
 
 Left out and counted are events without a key (`unkeyed`), those whose time lies before the final
 frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). Near
 `max_events` the room for newcomers is given up. At it the oldest event is given up (`given_up`):
-the rows with a null that it has or may fill are told as they stand, as final. An `Overflow`
-tells of more than `max_rows` rows of one event.
+the rows with a null that it has or may fill are emitted as they stand, as final. An `Overflow`
+says that one event has more than `max_rows` rows.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
@@ -28,15 +28,15 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from topology.join.config import INNER, JoinConfig, check
-from topology.join.entry import Entry
+from topology.join.entry import JoinEntry
 from topology.join.frontiers import Frontiers
-from topology.join.index import Index
+from topology.join.index import JoinIndex
 from topology.join.marks import KINDS, Marks
 from topology.join.outer import Owners, name_of
 from topology.join.reading import JoinReading
 from topology.join.relation import relation_of
 from topology.join.results import RowEmitter
-from topology.join.retention import Keeping
+from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
 from topology.model.operator import Changes, Figures, Plain, State
@@ -62,9 +62,9 @@ class Join(Query):
         check(config)
         self.config = config
         self._relation = relation_of(config)
-        self._index = Index(len(config.sides))
+        self._index = JoinIndex(len(config.sides))
         self._rows = Rows(config, self._relation, self._index)
-        self._keeping = Keeping(config, self._relation, self._index, self._rows)
+        self._retention = Retention(config, self._relation, self._index, self._rows)
         self._frontiers = Frontiers(config, ordered=ordered)
         self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
@@ -73,7 +73,7 @@ class Join(Query):
             config, self._relation, self._rows, self._frontiers, self._emitter, self._journal
         )
         self._is_outer = config.outer != INNER
-        self._fresh: list[Entry] = []
+        self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(config.sides), self._journal)
         self.kept: list[Event] = []
         self.gone: list[Event] = []
@@ -106,16 +106,16 @@ class Join(Query):
 
     def _decide(self, step: Step) -> None:
         self._frontiers.settle()
-        if self._keeping.is_crowded:
+        if self._retention.is_crowded:
             self._frontiers.make_room()
-        self._frontiers.keep_promise(self._now_ns)
+        self._frontiers.keep_target(self._now_ns)
         self._settle()
 
     def _next_due_ns(self) -> int:
         return self._frontiers.due_ns()
 
     def _fire(self, due_ns: int, step: Step) -> None:
-        self._frontiers.keep_promise(due_ns)
+        self._frontiers.keep_target(due_ns)
         self._settle()
 
     def _finish(self, step: Step) -> None:
@@ -126,7 +126,7 @@ class Join(Query):
     def _add(self, event: Event, frontier: Frontier) -> None:
         self._emitter.now_ns = self._now_ns
         sides = self._reading.sides(event)
-        entries: list[Entry] = []
+        entries: list[JoinEntry] = []
         if sides and event.ref_time_ns < frontier.final_ns:
             self._expired += 1
             self.marks.leave_out(event, sides)
@@ -144,8 +144,8 @@ class Join(Query):
                 self._copies += 1
         self._frontiers.hear(event, frontier, is_taken=bool(entries))
 
-    def _join(self, entry: Entry, shown: int) -> int:
-        """A new event on one side; `shown` rows of it have been told, so many are then."""
+    def _join(self, entry: JoinEntry, shown: int) -> int:
+        """A new event on one side; `shown` rows of it have been emitted, so many are then."""
         entry.is_fresh = True
         self._fresh.append(entry)
         self.kept.append(entry.event)
@@ -157,14 +157,14 @@ class Join(Query):
             else:
                 self._emitter.emit(row, self._emitter.id_of(row))
         bonded = self._rows.bonded(entry)
-        self._keeping.keep(entry, bonded)
+        self._retention.keep(entry, bonded)
         if self._owners.are_emitted:
             for owner in self._rows.touched(entry, bonded):
                 self._owners.correct(owner)
         if self._is_outer:
             for owner in self._rows.owners(entry):
                 self._owners.expect(owner)
-        while (oldest := self._keeping.excess()) is not None:
+        while (oldest := self._retention.excess()) is not None:
             self._give_up(oldest)
         return shown
 
@@ -175,29 +175,29 @@ class Join(Query):
             self._owners.settle()
         while self._fresh:
             self._fresh.pop().is_fresh = False
-        for entry in self._keeping.take_ended(self._frontiers.gone_ns):
+        for entry in self._retention.take_ended(self._frontiers.gone_ns):
             self._drop(entry)
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: JoinEntry) -> None:
         self._index.drop(entry)
         self._owners.drop(entry)
         self.gone.append(entry.event)
 
-    def _give_up(self, entry: Entry) -> None:
+    def _give_up(self, entry: JoinEntry) -> None:
         self._given_up += 1
-        self._keeping.forget(entry)
+        self._retention.forget(entry)
         bonded = self._rows.bonded(entry)
         if self._is_outer:
             for owner in chain(self._rows.owners(entry), self._rows.touched(entry, bonded)):
                 self._owners.abandon(owner)
         self._drop(entry)
         self.marks.leave_out(entry.event, [entry.side])
-        self._keeping.loosen(entry, bonded)
+        self._retention.loosen(entry, bonded)
 
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        promise = self._frontiers.promise
+        target = self._frontiers.target
         return {
             "retained": self._index.count,
             "expired": self._expired,
@@ -207,7 +207,7 @@ class Join(Query):
             "copies": self._copies,
             "overflows": self._emitter.overflows,
             **self._emitter.figures(),
-            **({} if promise is None else promise.figures()),
+            **({} if target is None else target.figures()),
         }
 
     def explain(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class Join(Query):
                 self._journal.note(*part)
 
     def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
-        """`late` came in the open instant, when their rows should have been told already."""
+        """`late` came in the open instant, when their rows should have been emitted already."""
         for event in held:
             sides = self.marks.remaining(event, self._reading.sides(event))
             for entry in self._reading.entries(event, sides):
@@ -275,14 +275,14 @@ class Join(Query):
                 self._index.put(entry)
         self._reading.unreadable = self._reading.unkeyed = 0  # they were counted when they came
         for entry in list(self._index):
-            self._keeping.keep(entry, self._rows.bonded(entry))
+            self._retention.keep(entry, self._rows.bonded(entry))
             if entry.event.offset in late:
                 entry.is_fresh = True
                 self._fresh.append(entry)
         for entry in list(self._index):
             if entry.until_ns <= self._frontiers.gone_ns and not entry.is_fresh:
                 self._index.drop(entry)
-                self._keeping.forget(entry)
+                self._retention.forget(entry)
                 continue
             self.kept.append(entry.event)
             closed_ns = self._frontiers.closed_ns(entry.side)

@@ -1,16 +1,16 @@
-"""Rows with a null: told when nothing more is to come for them, then corrected until final.
+"""Rows with a null: emitted when nothing more is to come for them, then corrected until final.
 
-An owner (`rows`) is told at the end of the instant in which the frontier has passed its end, or in
-which it came, if that was later. From then on the rows that stand are kept, and compared with those
+The rows of an owner (`rows`) are emitted at the end of the instant in which the frontier has passed
+its end, or in which it came, if that was later. From then on they are kept, and compared with those
 that hold after each event that may belong to it: what holds no more is retracted, what is new is
-emitted, what is surer or less sure than it was told is updated. When nothing can change them they
-are forgotten; where the query asks for it they are told once more.
+emitted, what has become surer or less sure is updated. When nothing can change them they are
+forgotten; where the query asks for it they are emitted once more.
 
 An owner without such a row will not get one later: partners only come. So nothing is kept of it.
 
-At a bound an owner is *abandoned*: its rows are told as they stand, as final.
+At a bound an owner is *abandoned*: its rows are emitted as they stand, as final.
 
-State: per owner that has told rows which are not final, and per abandoned one.
+State: per owner that has emitted rows which are not final, and per abandoned one.
 
 Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py,
 tests/topology/join/test_promise.py
@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Any, Final
 
 from topology.join.config import JoinConfig
-from topology.join.entry import Entry
+from topology.join.entry import JoinEntry
 from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
@@ -43,7 +43,7 @@ Key = tuple[int, str]
 
 
 class Owners:
-    """`journal` is told of what changes in the state."""
+    """`journal` notes what changes in the state."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Owners:
         self._emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
         self._done: dict[Key, None] = {}
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
-        """Owners to be told: of the first side, and of all others."""
+        """Owners to be emitted: of the first side, and of all others."""
         self._ending: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
         """Those with rows that are not final."""
 
     def expect(self, owner: Owner) -> None:
-        """It is new, or is there again and was not told."""
+        """It is new, or is there again and was not emitted."""
         self._closing[owner[1].side > 0].arm(owner, self._end(owner))
 
     def settle(self) -> None:
@@ -85,7 +85,7 @@ class Owners:
                     self._finish(owner)
 
     def is_due(self, frontiers: Frontiers) -> bool:
-        """With the frontiers there, something may be told."""
+        """With the frontiers there, something may be emitted."""
         return any(
             self._closing[side].next_ns <= frontiers.closed_ns(side)
             or self._ending[side].next_ns <= frontiers.final_ns(side)
@@ -121,7 +121,7 @@ class Owners:
             self._done[key] = None
             self._note(DONE, key)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: JoinEntry) -> None:
         """It is no longer kept, and nothing can come of it."""
         if self._done:
             for owner in self._rows.owners(entry):
@@ -150,7 +150,7 @@ class Owners:
         return self._end(owner), owner[0], owner[1].age
 
     def _rows_now(self, owner: Owner) -> tuple[dict[str, Row], bool]:
-        """Those with a null, in order; whether there are more than may be told."""
+        """Those with a null, in order; whether there are more than may be emitted."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
         rows = {self._emitter.id_of(row): row for row in found[: self._max_rows]}
         return rows, len(found) > self._max_rows
@@ -214,7 +214,7 @@ class Owners:
             for row, is_sure in (current.content,)
         }
 
-    def load(self, part: Part, state: Plain, entry: Entry) -> None:
+    def load(self, part: Part, state: Plain, entry: JoinEntry) -> None:
         """All events are in the index; `entry` is that of the name."""
         kind, cell, name = part
         if kind == DONE:
@@ -235,5 +235,5 @@ def key_of(owner: Owner) -> Key:
     return owner[0], name_of(owner[1])
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: JoinEntry) -> str:
     return f"{entry.side}/{entry.name}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.join.config import JoinConfig
-from topology.join.entry import Entry
+from topology.join.entry import JoinEntry
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE
 from topology.query.fields import NO_KEY, Decode, at
@@ -42,7 +42,7 @@ class JoinReading:
         numbers = self._by_stream.get(event.stream, [])
         return [each for each in numbers if self._sides[each].type in ("", event.type)]
 
-    def entries(self, event: Event, sides: Sequence[int]) -> list[Entry]:
+    def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
         """None for a side on which it has no key."""
         payload: Any = None
         if any(self._paths[side] or self._sides[side].key is not None for side in sides):
@@ -56,12 +56,12 @@ class JoinReading:
             key = NO_KEY
             path = self._sides[side].key
             if path is not None:
-                told = scalar(at(payload, path))
-                if told is None:
+                value = scalar(at(payload, path))
+                if value is None:
                     continue
-                key = text_of(told)
+                key = text_of(value)
             values = tuple([at(payload, path) for path in self._paths[side]])
-            found.append(Entry(event, side, key, error_ns, values))
+            found.append(JoinEntry(event, side, key, error_ns, values))
         if not found:
             self.unkeyed += 1
         return found

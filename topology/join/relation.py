@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from topology.join.config import INTERVAL, JoinConfig
-from topology.join.entry import Entry
+from topology.join.entry import JoinEntry
 
 NO_BOND: Final = 0
 POSSIBLE: Final = 1
@@ -36,58 +36,58 @@ class Relation(Protocol):
     """`owner` is the event that a row or its absence is reckoned from: the first side's, or, where
     partners on the first side are looked for, another's."""
 
-    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+    def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         """Where the event is, at least so surely."""
 
-    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+    def reach(self, cell: int, owner: JoinEntry) -> tuple[int, int]:
         """The first and the last true time at which a partner can be."""
 
-    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+    def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
         """How `other` stands to `owner`, where that is in the cell."""
 
-    def is_certain(self, cell: int, owner: Entry) -> bool:
+    def is_certain(self, cell: int, owner: JoinEntry) -> bool:
         """The owner itself is in the cell in every world."""
 
-    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+    def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """That they belong together, the owner first; 0.0 only if they cannot."""
 
-    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+    def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
         """That `other` belongs to `owner`, where that is in the cell."""
 
-    def end(self, cell: int, owner: Entry) -> int:
+    def end(self, cell: int, owner: JoinEntry) -> int:
         """What comes at that instant or later is no partner of it in the cell."""
 
-    def first_end(self, entry: Entry) -> int:
+    def first_end(self, entry: JoinEntry) -> int:
         """In the first of its cells."""
 
-    def last_end(self, entry: Entry) -> int:
+    def last_end(self, entry: JoinEntry) -> int:
         """In the last of its cells."""
 
-    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+    def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         """Start and end, as a row tells them."""
 
 
-class Interval:
+class ByInterval:
     """Each other event lies in [first + low, first + high]."""
 
     def __init__(self, low_ns: int, high_ns: int) -> None:
         self._low_ns = low_ns
         self._high_ns = high_ns
 
-    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+    def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         return (NO_CELL,)
 
-    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+    def reach(self, cell: int, owner: JoinEntry) -> tuple[int, int]:
         low_ns, high_ns = self._bounds(owner)
         return owner.ref_ns - owner.error_ns + low_ns, owner.ref_ns + owner.error_ns + high_ns
 
-    def _bounds(self, owner: Entry) -> tuple[int, int]:
+    def _bounds(self, owner: JoinEntry) -> tuple[int, int]:
         """The bounds of the distance from the owner to its partner."""
         if owner.side == 0:
             return self._low_ns, self._high_ns
         return -self._high_ns, -self._low_ns
 
-    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+    def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
         low_ns, high_ns = self._bounds(owner)
         distance_ns = other.ref_ns - owner.ref_ns
         error_ns = owner.error_ns + other.error_ns
@@ -101,10 +101,10 @@ class Interval:
             return POSSIBLE
         return NO_BOND
 
-    def is_certain(self, cell: int, owner: Entry) -> bool:
+    def is_certain(self, cell: int, owner: JoinEntry) -> bool:
         return True
 
-    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+    def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """The product over the pairs with the owner: where there are several it ranks rows, as the
         owner's own error is reckoned with in each."""
         odds = 1.0
@@ -112,7 +112,7 @@ class Interval:
             odds *= self.odds_of_bond(cell, members[0], other)
         return odds
 
-    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+    def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
         bond = self.bond(cell, owner, other)
         if bond in (CERTAIN, NO_BOND):
             return 1.0 if bond else 0.0
@@ -124,28 +124,28 @@ class Interval:
         inside -= sums_upto(low_ns - 1 - least_ns, one, two)
         return inside / (one * two)
 
-    def end(self, cell: int, owner: Entry) -> int:
+    def end(self, cell: int, owner: JoinEntry) -> int:
         return owner.ref_ns + owner.error_ns + self._bounds(owner)[1] + 1
 
-    def first_end(self, entry: Entry) -> int:
+    def first_end(self, entry: JoinEntry) -> int:
         return self.end(NO_CELL, entry)
 
-    def last_end(self, entry: Entry) -> int:
+    def last_end(self, entry: JoinEntry) -> int:
         return self.end(NO_CELL, entry)
 
-    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+    def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         times = [member.ref_ns for member in members]
         return min(times), max(times)
 
 
-class Windows:
+class ByWindow:
     """All lie in one window [start, start + size)."""
 
     def __init__(self, size_ns: int, every_ns: int) -> None:
         self._size_ns = size_ns
         self._every_ns = every_ns
 
-    def cells(self, entry: Entry, bond: int) -> Sequence[int]:
+    def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         reach_ns = 0
         if entry.error_ns and bond == POSSIBLE:
             reach_ns = min(entry.error_ns, MAX_CELLS // 2 * self._every_ns)
@@ -154,10 +154,10 @@ class Windows:
         last_ns = entry.ref_ns + reach_ns
         return range(first_ns + -first_ns % every_ns, last_ns - last_ns % every_ns + 1, every_ns)
 
-    def reach(self, cell: int, owner: Entry) -> tuple[int, int]:
+    def reach(self, cell: int, owner: JoinEntry) -> tuple[int, int]:
         return cell, cell + self._size_ns - 1
 
-    def bond(self, cell: int, owner: Entry, other: Entry) -> int:
+    def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
         if not other.error_ns:
             return CERTAIN if cell <= other.ref_ns < cell + self._size_ns else NO_BOND
         inside, shifts = self._given(cell, owner, other)
@@ -167,14 +167,14 @@ class Windows:
             return CERTAIN
         return PLAIN if cell <= other.ref_ns < cell + self._size_ns else POSSIBLE
 
-    def _given(self, cell: int, owner: Entry, other: Entry) -> tuple[int, int]:
+    def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
         """By how many shifts `other` is in the window, of all that its clock may have."""
         if owner.has_clock_of(other):
             return self._inside(cell, [owner, other])[0], self._inside(cell, [owner], other)[0]
         return self._inside(cell, [other])
 
     def _inside(
-        self, cell: int, members: Sequence[Entry], besides: Entry | None = None
+        self, cell: int, members: Sequence[JoinEntry], besides: JoinEntry | None = None
     ) -> tuple[int, int]:
         """How many shifts of one clock put all members into the window, and how many there are.
         An event `besides` says only how large they may be."""
@@ -187,11 +187,11 @@ class Windows:
         most_ns = min(error_ns, cell + self._size_ns - 1 - last_ns)
         return max(0, most_ns - least_ns + 1), 2 * error_ns + 1
 
-    def is_certain(self, cell: int, owner: Entry) -> bool:
+    def is_certain(self, cell: int, owner: JoinEntry) -> bool:
         inside, shifts = self._inside(cell, [owner])
         return inside == shifts
 
-    def odds(self, cell: int, members: Sequence[Entry]) -> float:
+    def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """The product over clocks."""
         odds = 1.0
         left = list(members)
@@ -202,20 +202,20 @@ class Windows:
             odds *= inside / shifts
         return odds
 
-    def odds_of_bond(self, cell: int, owner: Entry, other: Entry) -> float:
+    def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
         inside, shifts = self._given(cell, owner, other)
         return inside / shifts if shifts else 0.0
 
-    def end(self, cell: int, owner: Entry) -> int:
+    def end(self, cell: int, owner: JoinEntry) -> int:
         return cell + self._size_ns
 
-    def first_end(self, entry: Entry) -> int:
+    def first_end(self, entry: JoinEntry) -> int:
         return self.cells(entry, POSSIBLE)[0] + self._size_ns
 
-    def last_end(self, entry: Entry) -> int:
+    def last_end(self, entry: JoinEntry) -> int:
         return self.cells(entry, POSSIBLE)[-1] + self._size_ns
 
-    def span(self, cell: int, members: Sequence[Entry]) -> tuple[int, int]:
+    def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
         return cell, cell + self._size_ns
 
 
@@ -231,5 +231,5 @@ def _free(limit: int) -> int:
 
 def relation_of(config: JoinConfig) -> Relation:
     if config.kind == INTERVAL:
-        return Interval(config.low_ns, config.high_ns)
-    return Windows(config.size_ns, config.every_ns)
+        return ByInterval(config.low_ns, config.high_ns)
+    return ByWindow(config.size_ns, config.every_ns)

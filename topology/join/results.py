@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.join.config import INTERVAL, JoinConfig
-from topology.join.entry import Entry
+from topology.join.entry import JoinEntry
 from topology.join.relation import Relation
 from topology.join.rows import Row
 from topology.model.result import (
@@ -83,7 +83,7 @@ class RowEmitter(ResultEmitter):
         row = current.content[0]
         self._emit(row, id_, op, current.revision, is_final=True, is_sure=False)
 
-    def overflow(self, entry: Entry, shown: int) -> None:
+    def overflow(self, entry: JoinEntry, shown: int) -> None:
         self.overflows += 1
         event = entry.event
         alias = self._sides[entry.side].alias
@@ -117,14 +117,14 @@ class RowEmitter(ResultEmitter):
             )
         )
 
-    def _values(self, members: Sequence[Entry | None]) -> dict[str, Any]:
+    def _values(self, members: Sequence[JoinEntry | None]) -> dict[str, Any]:
         values = {}
         for name, side, place in self._fields:
             member = members[side]
             values[name] = None if member is None else member.values[place]
         return values
 
-    def _partners(self, present: Sequence[Entry]) -> list[Partner]:
+    def _partners(self, present: Sequence[JoinEntry]) -> list[Partner]:
         partners = []
         for member in present:
             event, alias = member.event, self._sides[member.side].alias

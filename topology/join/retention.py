@@ -17,31 +17,33 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from topology.join.config import FULL, INTERVAL, JoinConfig
-from topology.join.entry import Entry
-from topology.join.index import Index
+from topology.join.entry import JoinEntry
+from topology.join.index import JoinIndex
 from topology.join.relation import Relation
 from topology.join.rows import Owner, Rows
 from topology.model.timers import SPARE, Timers
 
-Aged = tuple[tuple[int, int, str, int, int], int, Entry]
+Aged = tuple[tuple[int, int, str, int, int], int, JoinEntry]
 
 
-class Keeping:
+class Retention:
     """How long the entries in the index are kept. `outlasts`: see above."""
 
-    def __init__(self, config: JoinConfig, relation: Relation, index: Index, rows: Rows) -> None:
+    def __init__(
+        self, config: JoinConfig, relation: Relation, index: JoinIndex, rows: Rows
+    ) -> None:
         self._most = config.max_events
         self._relation = relation
         self._index = index
         self._rows = rows
         self._is_full = config.outer == FULL
         self._outlasts = config.kind == INTERVAL
-        self._leaving: Timers[Entry] = Timers()
+        self._leaving: Timers[JoinEntry] = Timers()
         self._oldest: list[Aged] | None = None
         """A heap, once the bound was met; some in it may have left."""
         self._pushed = 0
 
-    def keep(self, entry: Entry, bonded: Iterable[Owner]) -> None:
+    def keep(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
         """It is in the index; `bonded` are the events that it may belong to (`rows`)."""
         self._bind(entry, bonded)
         self._leaving.arm(entry, entry.until_ns)
@@ -51,7 +53,7 @@ class Keeping:
             if len(self._oldest) > 2 * self._most + SPARE:
                 self._oldest = None  # few of these are still there
 
-    def _bind(self, entry: Entry, bonded: Iterable[Owner]) -> None:
+    def _bind(self, entry: JoinEntry, bonded: Iterable[Owner]) -> None:
         """Find out how long it is kept, and keep others longer because of it."""
         last_end = self._relation.last_end
         entry.until_ns = max(entry.until_ns, last_end(entry))
@@ -62,7 +64,7 @@ class Keeping:
                 if (owner.side == 0 or self._is_full) and last_end(partner) > owner.came_ns:
                     partner.until_ns = max(partner.until_ns, self._relation.end(cell, owner))
 
-    def loosen(self, given_up: Entry, bonded: Iterable[Owner]) -> None:
+    def loosen(self, given_up: JoinEntry, bonded: Iterable[Owner]) -> None:
         """An event that they might belong to has been given up. It is the oldest, so seldom the
         one that keeps another longest."""
         if self._outlasts:
@@ -75,7 +77,7 @@ class Keeping:
                 if entry.until_ns < before_ns:
                     self._leaving.arm(entry, entry.until_ns)
 
-    def take_ended(self, gone_ns: int) -> list[Entry]:
+    def take_ended(self, gone_ns: int) -> list[JoinEntry]:
         """Those that need not be kept any more."""
         ended = []
         for entry in self._leaving.due(gone_ns + 1):
@@ -85,7 +87,7 @@ class Keeping:
                 ended.append(entry)
         return ended
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: JoinEntry) -> None:
         """It has left the index before its time."""
         self._leaving.disarm(entry)
 
@@ -94,7 +96,7 @@ class Keeping:
         """An eighth of the room for events is left, at most."""
         return 8 * self._index.count > 7 * self._most
 
-    def excess(self) -> Entry | None:
+    def excess(self) -> JoinEntry | None:
         """The oldest, if there are too many."""
         if self._index.count <= self._most:
             return None

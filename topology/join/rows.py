@@ -21,13 +21,13 @@ from itertools import product
 from typing import NamedTuple
 
 from topology.join.config import BOUNDS, FULL, INNER, JoinConfig
-from topology.join.entry import Entry
-from topology.join.index import Index
+from topology.join.entry import JoinEntry
+from topology.join.index import JoinIndex
 from topology.join.relation import CERTAIN, PLAIN, POSSIBLE, Relation
 
-Owner = tuple[int, Entry]
+Owner = tuple[int, JoinEntry]
 """A cell and the event."""
-Members = tuple[Entry | None, ...]
+Members = tuple[JoinEntry | None, ...]
 
 
 class Row(NamedTuple):
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Rows:
-    def __init__(self, config: JoinConfig, relation: Relation, index: Index) -> None:
+    def __init__(self, config: JoinConfig, relation: Relation, index: JoinIndex) -> None:
         self._relation = relation
         self._index = index
         self._sides = len(config.sides)
@@ -53,7 +53,7 @@ class Rows:
 
     # -- who stands to whom ------------------------------------------------------------------------
 
-    def partners(self, cell: int, owner: Entry, side: int, least: int) -> list[Entry]:
+    def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
         """In order; at least so surely."""
         relation = self._relation
         found = self._index.between(side, owner.key, *relation.reach(cell, owner))
@@ -63,9 +63,9 @@ class Rows:
             if relation.bond(cell, owner, other) >= least and other.event is not owner.event
         ]
 
-    def bonded(self, entry: Entry) -> list[Owner]:
+    def bonded(self, entry: JoinEntry) -> list[Owner]:
         """The firsts to which it possibly belongs; of a first, the others. None where all rows are
-        told at once and hold two events: there nobody asks for them again."""
+        emitted at once and hold two events: there nobody asks for them again."""
         if not self._is_asked:
             return []
         sides = range(1, self._sides) if entry.side == 0 else (0,)
@@ -76,14 +76,14 @@ class Rows:
             for other in self.partners(cell, entry, side, POSSIBLE)
         ]
 
-    def touched(self, entry: Entry, bonded: Iterable[Owner]) -> Iterator[Owner]:
+    def touched(self, entry: JoinEntry, bonded: Iterable[Owner]) -> Iterator[Owner]:
         """The owners among these."""
         if entry.side or self._is_full:
             for cell, other in bonded:
                 if cell in self._relation.cells(other, self._least):
                     yield cell, other
 
-    def owners(self, entry: Entry) -> list[Owner]:
+    def owners(self, entry: JoinEntry) -> list[Owner]:
         """That it is."""
         if entry.side and not self._is_full:
             return []
@@ -91,14 +91,14 @@ class Rows:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def joined(self, entry: Entry) -> Iterator[Row]:
+    def joined(self, entry: JoinEntry) -> Iterator[Row]:
         """The rows without null in which it stands."""
         for cell in self._relation.cells(entry, self._least):
             firsts = [entry]
             if entry.side:
                 firsts = self.partners(cell, entry, 0, self._least)
             for first in firsts:
-                chosen: list[list[Entry]] = [[first]]
+                chosen: list[list[JoinEntry]] = [[first]]
                 for side in range(1, self._sides):
                     if side == entry.side:
                         chosen.append([entry])
@@ -114,12 +114,12 @@ class Rows:
         if entry.side:
             yield from self._alone(cell, entry)
             return
-        chosen: list[list[Entry | None]] = [[entry]]
-        possible: list[list[Entry]] = [[]]
+        chosen: list[list[JoinEntry | None]] = [[entry]]
+        possible: list[list[JoinEntry]] = [[]]
         for side in range(1, self._sides):
             found = self.partners(cell, entry, side, POSSIBLE)
             bonds = [self._relation.bond(cell, entry, other) for other in found]
-            options: list[Entry | None] = [
+            options: list[JoinEntry | None] = [
                 other for other, bond in zip(found, bonds, strict=True) if bond >= self._least
             ]
             if max(bonds, default=0) < self._enough:
@@ -143,7 +143,7 @@ class Rows:
                     is_certain = is_certain and not possible[side]
             yield Row(cell, members, is_certain, odds)
 
-    def _alone(self, cell: int, entry: Entry) -> Iterator[Row]:
+    def _alone(self, cell: int, entry: JoinEntry) -> Iterator[Row]:
         relation = self._relation
         firsts = self.partners(cell, entry, 0, POSSIBLE)
         if any(relation.bond(cell, entry, first) >= self._enough for first in firsts):
@@ -152,14 +152,14 @@ class Rows:
         odds = relation.odds(cell, (entry,)) * self._absent(cell, entry, firsts)
         yield Row(cell, members, not firsts and relation.is_certain(cell, entry), odds)
 
-    def _absent(self, cell: int, owner: Entry, possible: list[Entry]) -> float:
+    def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
         """The odds that none of them is a partner."""
         odds = 1.0
         for other in possible:
             odds *= 1.0 - self._relation.odds_of_bond(cell, owner, other)
         return odds
 
-    def _row(self, cell: int, members: Members, present: tuple[Entry, ...]) -> Row | None:
+    def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> Row | None:
         """None if its events cannot be in one row."""
         if self._may_repeat and len({id(member.event) for member in present}) < len(present):
             return None

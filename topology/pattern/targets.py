@@ -15,14 +15,14 @@ from topology.model.event import Event
 from topology.model.operator import NEVER, Figures
 from topology.pattern.run.engine import Engine
 from topology.query.quality import Quality
-from topology.query.quality_target import Promise, worst
+from topology.query.quality_target import QualityTarget, worst
 
 
 class QualityTargets:
     """By the names of their queries."""
 
     def __init__(self) -> None:
-        self._targets: dict[str, Promise] = {}
+        self._targets: dict[str, QualityTarget] = {}
 
     def __len__(self) -> int:
         return len(self._targets)
@@ -31,7 +31,7 @@ class QualityTargets:
         """From now on these queries wait. One that waited already the same way goes on."""
         before, self._targets = self._targets, {}
         for name, quality in qualities.items():
-            target = Promise(quality, reach_ns=reaches[name])
+            target = QualityTarget(quality, reach_ns=reaches[name])
             if name in before and target.is_like(before[name]):
                 target = before[name]
             elif name in before:

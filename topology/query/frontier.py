@@ -1,11 +1,11 @@
-"""Up to where the stream is told, as a query hears it.
+"""Up to where the stream has come, as a query hears it.
 
 `closed_ns`: what ends at or before it is closed: W has passed its end, and by so much that
-clock errors leave nothing to come (W - E; E is told with each watermark, and is at least the
+clock errors leave nothing to come (W - E; E comes with each watermark, and is at least the
 error of what came since). Every event in order raises W too, so that a window does not wait
 for the next announcement.
 
-A promise of quality (`promise`) may close earlier.
+A quality target (`close_early`) may close earlier.
 
 `sure_ns`: what ends at or before it closed since nothing is to come, and not since that was
 improbable or took too long.
@@ -14,7 +14,7 @@ improbable or took too long.
 `newcomers`; or W has by `correct_for`. C speaks for the sources that are known: one that is heard
 for the first time may bring events from before it, and for these there is room. The errors that
 count here are those of all sources, of idle ones too, for these may come back. Where no watermarks
-are told, `closed_ns` has passed it by `correct_for`. None goes back, and final_ns <= closed_ns.
+come, `closed_ns` has passed it by `correct_for`. None goes back, and final_ns <= closed_ns.
 
 Whether a window is confirmed does not wait for newcomers: what is known says nothing against it.
 
@@ -24,8 +24,9 @@ Proved by: tests/topology/window/test_finality.py, tests/laws/test_newcomers.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.query.numbers import packed, unpacked
 
@@ -68,7 +69,7 @@ class Frontier:
         """Nothing that possibly lies before it comes any more, by the watermarks."""
         return self._watermark_ns - self._error_ns
 
-    def hear(self, event: Any) -> None:
+    def hear(self, event: Event) -> None:
         """An event in order."""
         if event.ref_time_ns > self._watermark_ns:
             self._watermark_ns = event.ref_time_ns
@@ -76,7 +77,7 @@ class Frontier:
             self._error_ns = event.error_ns
             self._error_all_ns = max(self._error_all_ns, event.error_ns)
 
-    def announce(self, event: Any) -> None:
+    def announce(self, event: Event) -> None:
         """A watermark record."""
         self._watermark_ns = max(self._watermark_ns, event.ref_time_ns)
         self._announced_ns = self._watermark_ns
@@ -117,14 +118,14 @@ class Frontier:
         heard_ns = min(self._complete_ns, watermark_ns - newcomers_ns)
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
-    def promise(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
-        """So far windows may be told. `is_alone`: no watermarks come."""
+    def close_early(self, closed_ns: int, sure_ns: int, *, is_alone: bool) -> None:
+        """Windows that end so far may be emitted. `is_alone`: no watermarks come."""
         self.closed_ns = max(self.closed_ns, closed_ns)
         if is_alone:  # else MERGE alone knows what is sure: events may wait there yet
             self.sure_ns = max(self.sure_ns, sure_ns)
             self.final_ns = max(self.final_ns, self.closed_ns - self._correct_for_ns)
 
-    def after(self, watermarks: Sequence[Any]) -> Frontier:
+    def after(self, watermarks: Sequence[Event]) -> Frontier:
         """As it would stand if these were announced."""
         other = Frontier(self._correct_for_ns, self._newcomers_ns, heeds_errors=self._heeds_errors)
         other.restore(self.snapshot())

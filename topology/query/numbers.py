@@ -48,7 +48,7 @@ def scalar(value: Any) -> Any:
 
 def _is_text(value: str) -> bool:
     """Half a surrogate pair cannot be written down."""
-    return value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
+    return value.isascii() or not any(0xD800 <= ord(sign) <= 0xDFFF for sign in value)
 
 
 def text_of(value: Any) -> str:

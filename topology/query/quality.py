@@ -1,6 +1,6 @@
 """What a query asks of its waiting (`quality:`), and the strategy that gives it.
 
-| `strategy`     | a window is told                                       | its parameter      |
+| `strategy`     | a window is emitted                                    | its parameter      |
 |----------------|--------------------------------------------------------|--------------------|
 | `risk`         | as soon as the promised accuracy allows it (default)   | `guard: hard, soft`|
 | `prob_slack`   | as Rivetti et al. print it                             | none               |
@@ -21,9 +21,9 @@ Proved by: tests/topology/window/test_promise.py, tests/topology/waiting/test_ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from topology.waiting.budget import PPM, AccuracyBudget
 from topology.waiting.policy import SlackPolicy
@@ -46,7 +46,7 @@ LDOP_REMEMBERS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """`accuracy_ppm` of the windows are right when first told, at the latest `max_wait_ns` after
+    """`accuracy_ppm` of the windows are right when first emitted, at the latest `max_wait_ns` after
     their end. A source silent for `idle_ns` is not waited for; None: every source is."""
 
     accuracy_ppm: int
@@ -62,22 +62,6 @@ class Quality:
         if 0 < self.accuracy_ppm < PPM and self.max_wait_ns > 0 and self.wait_ns >= 0:
             return ""
         return "quality needs an accuracy below 100% and a max_wait above 0"
-
-
-def quality_of(config: Any, streams: Sequence[Any]) -> Quality | None:
-    """`config` is a `topology.config.QualityConfig` or None, `streams` the `StreamConfig`s
-    that the query reads."""
-    if config is None:
-        return None
-    return Quality(
-        config.accuracy_ppm,
-        config.max_wait_ns,
-        config.strategy,
-        config.guard or "hard",
-        config.wait_ns or 0,
-        max(stream.merge.idle_after_ns for stream in streams),
-        max(stream.reorder.max_sources for stream in streams),
-    )
 
 
 def policy_of(quality: Quality, window_ns: int) -> SlackPolicy:

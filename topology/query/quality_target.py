@@ -1,9 +1,9 @@
-"""`quality: {accuracy, max_wait}`: a window is told as soon as the promise allows it.
+"""`quality: {accuracy, max_wait}`: a window is emitted as soon as the target allows it.
 
-`accuracy` of the windows that hold an event are right when they are first told: none of the
+`accuracy` of the windows that hold an event are right when they are first emitted: none of the
 events that belong to them, or possibly do, comes later. How long that takes is what the waiting
 strategy decides (`topology.query.quality`), from what it has seen of each source; `max_wait` after
-the end of a window it is told whatever is missing. What comes later corrects it, as always.
+the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
 
 * A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
   the arrival clock, and never before its end by that clock. Behind MERGE also when W has
@@ -13,7 +13,7 @@ the end of a window it is told whatever is missing. What comes later corrects it
   beforehand; for these time is cut into pieces of a sixteenth of `max_wait`, and a piece counts as
   a window. An event makes all pieces count that it may matter to: up to the gap of a session.
 * An event of error e is taken for one that comes e before its time: so early it may matter.
-* It is sure (`sure_ns`), where all sources have been heard beyond the end; what is told
+* It is sure (`sure_ns`), where all sources have been heard beyond the end; what is emitted
   before is `uncertain`.
 
 Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
@@ -22,7 +22,7 @@ promise (topology.waiting.budget), so that an outage makes nobody else wait, and
 is not above `max_wait` a source that is silent is waited for until `max_wait` all the same: so
 windows have all that comes within it.
 
-Cost: about 5 us an event; O(sources) in the instants after a window's end until it is told.
+Cost: about 5 us an event; O(sources) in the instants after a window's end until it is emitted.
 Memory and state: two tables a source, about 1 kB, written with each checkpoint.
 
 Proved by: tests/topology/window/test_promise.py, tests/topology/waiting/test_outage.py
@@ -42,7 +42,7 @@ from topology.waiting.policy import CONFIRMED
 
 PIECES: Final = 16
 MAX_PENDING: Final = 10_000
-"""Windows told on probability whose fate is not known yet; the oldest counts as missed."""
+"""Windows emitted on probability whose fate is not known yet; the oldest counts as missed."""
 
 
 WORST: Final[Mapping[str, Any]] = {
@@ -55,22 +55,10 @@ WORST: Final[Mapping[str, Any]] = {
 """Figures that are not added up: of several queries that one which stands worst."""
 
 
-class Heard:
-    """What a policy looks at. One is enough, for none is kept."""
-
-    __slots__ = ("at_ns", "ref_time_ns", "source", "type")
-
-    def __init__(self) -> None:
-        self.source = ""
-        self.type = ""
-        self.ref_time_ns = 0
-        self.at_ns = 0
-
-
-class Promise:
+class QualityTarget:
     """For windows of `size_ns` every `every_ns`; else for pieces, of which an event concerns all
     up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends at
-    or before it may be told."""
+    or before it may be emitted."""
 
     def __init__(
         self,
@@ -103,19 +91,20 @@ class Promise:
             max_pending=MAX_PENDING,
             patient=quality.idle_ns is not None and quality.idle_ns <= quality.max_wait_ns,
         )
-        self._heard: Any = Heard()
+        self._heard = Event("", "", 0, 0, 0, 0)
+        """What the policy looks at. One is enough, for none is kept."""
         self._ignored: list[Decision] = []
         self._heard_events = 0
         self._late_events = 0
         self.closed_ns = -NEVER
         self.sure_ns = -NEVER
 
-    def is_like(self, other: Promise) -> bool:
+    def is_like(self, other: QualityTarget) -> bool:
         """It waits in the same way for the same."""
         return self._kind == other._kind
 
-    def go_on_from(self, other: Promise) -> None:
-        """What that one said is said."""
+    def go_on_from(self, other: QualityTarget) -> None:
+        """What that one closed is closed."""
         self.closed_ns, self.sure_ns = other.closed_ns, other.sure_ns
 
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
@@ -145,12 +134,12 @@ class Promise:
         heard.ref_time_ns = event.ref_time_ns - error_ns
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
-        """The instant is over; MERGE has told that all before `passed_ns` is there."""
+        """The instant is over; MERGE has announced that all before `passed_ns` is there."""
         self._driver.announce(min(NEVER, passed_ns - 1), now_ns)
-        for told in self._driver.on_time(now_ns):
-            if isinstance(told, Closing):
-                self.closed_ns = told.bound_ns + 1
-                if told.by == CONFIRMED:
+        for decision in self._driver.on_time(now_ns):
+            if isinstance(decision, Closing):
+                self.closed_ns = decision.bound_ns + 1
+                if decision.by == CONFIRMED:
                     self.sure_ns = self.closed_ns
 
     @property
@@ -170,7 +159,8 @@ class Promise:
 
     def figures(self) -> Figures:
         """Figures of windows with events. Shares in ppm, of windows but `late_ppm`, of events."""
-        filled: Any = self._driver.filled
+        filled = self._driver.filled
+        assert filled is not None
         windows = sum(filled.closed.values())
         missed = self._driver.missed
         right_ppm = PPM - missed * PPM // max(1, windows, missed)
@@ -185,7 +175,8 @@ class Promise:
         }
 
     def explain(self) -> dict[str, Any]:
-        filled: Any = self._driver.filled
+        filled = self._driver.filled
+        assert filled is not None
         return {"closed_by": dict(filled.closed), "policy": self._policy.figures()}
 
     # -- state -------------------------------------------------------------------------------------
@@ -195,7 +186,7 @@ class Promise:
         return [self._kind, own, self._driver.snapshot()]
 
     def restore(self, state: Plain) -> bool:
-        """Whether it goes on: of one that waited in another way only what it has said counts."""
+        """Whether it goes on: of one that waited in another way only what it has closed counts."""
         kind, own, driver = state
         if kind != self._kind:
             self.closed_ns, self.sure_ns = own[:2]

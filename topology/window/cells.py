@@ -11,7 +11,7 @@ from typing import Any
 
 from topology.model.operator import Plain
 from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.cell import Cell
+from topology.window.aggregates.cell import AggregateCell, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.config import Output
 from topology.window.reading import Values
@@ -29,7 +29,7 @@ class Makers:
     def row(self) -> Cells:
         return [make() for make in self._makers]
 
-    def of_one(self, values: Values, event: Any) -> Cells:
+    def of_one(self, values: Values, event: Placed) -> Cells:
         cells = self.row()
         add(cells, values, event)
         return cells
@@ -43,14 +43,14 @@ class Makers:
 
 def _maker(
     output: Output, functions: Mapping[str, Function], failures: list[int]
-) -> Callable[[], Cell]:
+) -> Callable[[], AggregateCell]:
     if output.function in functions:
         return partial(Custom, functions[output.function], failures)
     make = BUILT_IN[output.function].make
     return partial(make, output.quantile_ppm) if output.function == "quantile" else make
 
 
-def add(cells: Cells, values: Values, event: Any) -> None:
+def add(cells: Cells, values: Values, event: Placed) -> None:
     for cell, value in zip(cells, values, strict=True):
         if value is not None:
             cell.add(value, event)

@@ -7,7 +7,7 @@ has defaults here. All bounds are per query and partition:
   all keys; of a count window: keys. At the bound what is kept for corrections is given up
   first, oldest first; if all are open, what would open one more is left out. Both are counted.
 * `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
-  window is told by reference time alone and without bounds.
+  window is emitted by reference time alone and without bounds.
 * `max_recount`: events per key that a count window keeps for corrections.
 
 Proved by: tests/topology/window/test_bounds.py
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from topology.model.lengths import fault_of
 from topology.query.fields import path_of
@@ -55,8 +55,8 @@ class WindowConfig:
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
     the error of one source is not the same for all its events (`shifts`). `quality`: None for no
-    promise (topology.query.quality_target). `newcomers_ns`: how far behind W a source that was not
-    heard before may begin (`frontier`)."""
+    quality target (topology.query.quality_target). `newcomers_ns`: how far behind W a source that
+    was not heard before may begin (`frontier`)."""
 
     query: str
     kind: str
@@ -94,15 +94,61 @@ class BadQuery(ValueError):
     """The query cannot be run as it is written; the message says what to write instead."""
 
 
-def of(name: str, query: Any, **settings: Any) -> WindowConfig:
-    """`query` is a `QueryConfig` with a window; `settings` are fields of `WindowConfig`."""
+class WindowSpelling(Protocol):
+    """`topology.config.query.Window`."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def size_ns(self) -> int: ...
+
+    @property
+    def every_ns(self) -> int: ...
+
+    @property
+    def events(self) -> int: ...
+
+
+class AggregateSpelling(Protocol):
+    """`topology.config.query.Aggregate`."""
+
+    @property
+    def function(self) -> str: ...
+
+    @property
+    def path(self) -> tuple[str, ...]: ...
+
+    @property
+    def quantile_ppm(self) -> int: ...
+
+
+class WindowSettings(Protocol):
+    """What is read of a query of the topology file (`topology.config.QueryConfig`)."""
+
+    @property
+    def window(self) -> WindowSpelling | None: ...
+
+    @property
+    def aggregate(self) -> Mapping[str, AggregateSpelling] | None: ...
+
+    @property
+    def key(self) -> str | None: ...
+
+    @property
+    def uncertainty(self) -> str | None: ...
+
+
+def of(name: str, query: WindowSettings, **settings: Any) -> WindowConfig:
+    """`query` is one with a window; `settings` are fields of `WindowConfig`."""
     window = query.window
+    assert window is not None
     return WindowConfig(
         query=name,
         kind=window.kind,
         outputs=tuple(
             Output(output, each.function, path_of(each.path), each.quantile_ppm)
-            for output, each in query.aggregate.items()
+            for output, each in (query.aggregate or {}).items()
         ),
         size_ns=window.size_ns,
         every_ns=window.every_ns or (window.size_ns if window.kind == TUMBLING else 0),

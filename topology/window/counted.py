@@ -14,7 +14,7 @@ from topology.query.frontier import FOR_EVER, NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.window.cells import Cells, Makers, add, copied, dumped
 from topology.window.results import Current, current_of
-from topology.window.unsure.event import EdgeEvent, loaded
+from topology.window.unsure.event import UnsureEvent, loaded
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -53,7 +53,7 @@ class Counted:
         self.least_ns = FOR_EVER
         self.latest_ns = NOT_YET
         self.before_ns = NOT_YET
-        self.kept: list[EdgeEvent] = []
+        self.kept: list[UnsureEvent] = []
         self.floor: Place = (NOT_YET, "", 0, 0)
         self.error_ns = 0
         self.emitted = 0
@@ -66,7 +66,7 @@ class Counted:
         """So many windows are full."""
         return (self.folded + len(self.kept)) // self.size
 
-    def insert(self, event: EdgeEvent) -> None:
+    def insert(self, event: UnsureEvent) -> None:
         """At its place: the windows from there on are others now, and those before that may
         have been later are less sure."""
         at = bisect_right(self.kept, place(event), key=place)
@@ -81,7 +81,7 @@ class Counted:
                 break
         self.anew_from = min(self.anew_from, number)
 
-    def members(self, number: int) -> Sequence[EdgeEvent]:
+    def members(self, number: int) -> Sequence[UnsureEvent]:
         """Those kept; of the first window the folded ones come before."""
         start = number * self.size - self.folded
         return self.kept[max(0, start) : start + self.size]
@@ -120,7 +120,7 @@ class Counted:
             and all(latest_ns <= earliest(event) for event in self._behind(start, latest_ns))
         )
 
-    def _before(self, start: int, least_ns: int) -> Iterator[EdgeEvent]:
+    def _before(self, start: int, least_ns: int) -> Iterator[UnsureEvent]:
         """Those kept before the place that may have been after that instant."""
         for at in range(start - 1, -1, -1):
             event = self.kept[at]
@@ -128,7 +128,7 @@ class Counted:
                 return
             yield event
 
-    def _behind(self, start: int, latest_ns: int) -> Iterator[EdgeEvent]:
+    def _behind(self, start: int, latest_ns: int) -> Iterator[UnsureEvent]:
         """Those behind the window that begins at the place, which may have been before then."""
         for at in range(start + self.size, len(self.kept)):
             event = self.kept[at]
@@ -194,18 +194,18 @@ def restored(state: Plain, size: int, makers: Makers) -> Counted:
     return counted
 
 
-def place(event: EdgeEvent) -> Any:
+def place(event: UnsureEvent) -> Any:
     return event.ref_time_ns, event.source, event.epoch, event.seq
 
 
-def ref_time(event: EdgeEvent) -> Any:
+def ref_time(event: UnsureEvent) -> Any:
     return event.ref_time_ns
 
 
-def earliest(event: EdgeEvent) -> int:
+def earliest(event: UnsureEvent) -> int:
     """Before all times it may have had; that very time where it is sure."""
     return event.ref_time_ns - event.error_ns - (event.error_ns > 0)
 
 
-def latest(event: EdgeEvent) -> int:
+def latest(event: UnsureEvent) -> int:
     return event.ref_time_ns + event.error_ns + (event.error_ns > 0)

@@ -11,7 +11,7 @@ lies in [first event, last event + 1 ns). It is emitted when it is full and the 
 passed its events. What is never full is never emitted, at the end of the input neither.
 
 It is sure if its events certainly come after all before them and before all behind; else its
-bounds are not told (reorder_drift_merge.md 4.3).
+bounds are not given (reorder_drift_merge.md 4.3).
 
 Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
 forgotten: their count would begin anew. Cost per event O(log kept), per window emitted O(kept).
@@ -22,8 +22,9 @@ Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_or
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
@@ -33,7 +34,7 @@ from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
-from topology.window.unsure.event import edge_of
+from topology.window.unsure.event import unsure_of
 from topology.window.unsure.measure import Measure
 
 COUNTED: Final = "count"
@@ -63,7 +64,7 @@ class Counting:
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def add(self, event: Any, key: str, values: Values) -> None:
+    def add(self, event: Event, key: str, values: Values) -> None:
         counted = self._keys.get(key)
         if counted is None:
             if len(self._keys) >= self._config.max_windows:
@@ -71,7 +72,7 @@ class Counting:
                 return
             counted = self._keys[key] = Counted(self._size, self._makers.row())
             self._note(key, counted)
-        mine = edge_of(event, values)
+        mine = unsure_of(event, values)
         if not self._heeds_errors:
             mine.error_ns = 0
         if mine.ref_time_ns < self._frontier.final_ns or place(mine) < counted.floor:

@@ -1,21 +1,21 @@
-"""WINDOW: one query over the events of one stream, told as results that are corrected.
+"""WINDOW: one query over the events of one stream, emitted as results that are corrected.
 
 Events and control events pass through unchanged; what is found goes beside them as
 `WindowResult`s. Kinds: tumbling and sliding (`spans`), session (`sessions`), count
 (`counting`); one result per window and key (`reading`).
 
-A window is told first (`emit`, revision 0) when the frontier has passed its end (`frontier`),
+A window is emitted first (`emit`, revision 0) when the frontier has passed its end (`frontier`),
 again (`update`) after an instant that changed it, and is final when nothing can change it any
 more or `correct_for` has passed; then its state is dropped, so state is proportional to what
 is open and to trouble, not to traffic (reorder_drift_merge.md 6). After the last correction
 results are what an in-order run would have given, for every order of arrival within that
-time. `finals: true` tells once more what was told before it was final. `early` tells open
+time. `finals: true` emits once more what was emitted before it was final. `early` emits open
 windows that have changed, at multiples of it on the arrival clock. A window without events
-has no result. With `quality` a window is told as soon as a promise allows it
+has no result. With `quality` a window is emitted as soon as a quality target allows it
 (`topology.query.quality_target`).
 
 The operator stands behind MERGE, or before it (`windows_read: sequenced`), where events come as
-they are accepted, each source in order but for what is late; there only the promise closes
+they are accepted, each source in order but for what is late; there only the quality target closes
 windows, and they are final after `correct_for`.
 
 Everything is decided when its instant is over, in the order of the windows' starts and keys,
@@ -45,7 +45,7 @@ from topology.model.payload import read_payload
 from topology.query.changes import name_of, part_of
 from topology.query.fields import Decode
 from topology.query.frontier import Frontier
-from topology.query.quality_target import Promise
+from topology.query.quality_target import QualityTarget
 from topology.query.queries import Query
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
@@ -59,23 +59,24 @@ from topology.window.config import (
     check,
 )
 from topology.window.counting import Counting
+from topology.window.kind import WindowKind
 from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
 
 QUERY: Final = "query"
-PROMISE: Final = "promise"
+TARGET: Final = "promise"
 """Keys of the state that is no window's."""
 
 
-def promise_of(config: WindowConfig) -> Promise | None:
-    """What the query's quality promises of its windows; of sessions and count windows, of
+def target_of(config: WindowConfig) -> QualityTarget | None:
+    """The quality target of the query's windows; of sessions and count windows, of
     pieces of time."""
     if config.quality is None:
         return None
     is_grid = config.kind in (TUMBLING, SLIDING)
-    return Promise(
+    return QualityTarget(
         config.quality,
         size_ns=config.size_ns if is_grid else 0,
         every_ns=config.every_ns if is_grid else 0,
@@ -110,28 +111,27 @@ class Windows(Query):
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)
         makers = self._makers = Makers(config.outputs, known)
-        self._windows: Any
+        self._windows: WindowKind
         if config.kind == SESSION:
             self._windows = Sessions(config, makers, self._frontier, self._emitter)
         elif config.kind == COUNT:
             self._windows = Counting(config, makers, self._frontier, self._emitter)
         else:
             self._windows = Spans(config, makers, self._frontier, self._emitter)
-        self._promise = promise_of(config)
+        self._target = target_of(config)
         self._early_due_ns = NEVER
 
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        if self._promise is not None and self._promise.is_waiting:
+        if self._target is not None and self._target.is_waiting:
             return True
-        is_due: bool = self._windows.is_due(self._frontier.after(watermarks))
-        return is_due
+        return self._windows.is_due(self._frontier.after(watermarks))
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
-        if self._promise is not None:
-            self._promise.end(now_ns)
+        if self._target is not None:
+            self._target.end(now_ns)
         self._frontier.end()
         self._emitter.now_ns = self._now_ns
         self._windows.settle()
@@ -144,8 +144,8 @@ class Windows(Query):
             self._add(event)
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
-        elif self._promise is not None and event.kind in (HEARTBEAT, BYE):
-            self._promise.hear_of(event)
+        elif self._target is not None and event.kind in (HEARTBEAT, BYE):
+            self._target.hear_of(event)
         else:
             return
         self._instant_open = True
@@ -153,20 +153,20 @@ class Windows(Query):
     def _add(self, event: Event) -> None:
         self._emitter.now_ns = self._now_ns
         read = self._reading.read(event.value)
-        promise = self._promise
+        target = self._target
         if read is not None:
             self._windows.add(event, read[0], read[1])
-            if promise is not None:
-                promise.hear(event, speaks=not (self._ordered and event.late))
-        elif promise is not None and not (self._ordered and event.late):
-            promise.hear_of(event)
+            if target is not None:
+                target.hear(event, speaks=not (self._ordered and event.late))
+        elif target is not None and not (self._ordered and event.late):
+            target.hear_of(event)
         if self._ordered and not event.late:
             self._frontier.hear(event)
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
         self._frontier.settle()
-        self._keep_promise(self._now_ns)
+        self._keep_target(self._now_ns)
         self._windows.settle()
         if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
             self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
@@ -177,19 +177,19 @@ class Windows(Query):
             self._windows.emit_early()
             self._early_due_ns = NEVER
         else:
-            self._keep_promise(due_ns)
+            self._keep_target(due_ns)
             self._windows.settle()
 
     def _next_due_ns(self) -> int:
-        if self._promise is None:
+        if self._target is None:
             return self._early_due_ns
-        return min(self._early_due_ns, self._promise.due_ns())
+        return min(self._early_due_ns, self._target.due_ns())
 
-    def _keep_promise(self, now_ns: int) -> None:
-        promise = self._promise
-        if promise is not None:
-            promise.settle(now_ns, self._frontier.passed_ns)
-            self._frontier.promise(promise.closed_ns, promise.sure_ns, is_alone=not self._ordered)
+    def _keep_target(self, now_ns: int) -> None:
+        target = self._target
+        if target is not None:
+            target.settle(now_ns, self._frontier.passed_ns)
+            self._frontier.close_early(target.closed_ns, target.sure_ns, is_alone=not self._ordered)
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
@@ -206,11 +206,11 @@ class Windows(Query):
             "skipped": self._reading.skipped,
             "failed": self._makers.failures[0],
             **self._emitter.figures(),
-            **({} if self._promise is None else self._promise.figures()),
+            **({} if self._target is None else self._target.figures()),
         }
 
     def explain(self) -> dict[str, Any]:
-        kept = {} if self._promise is None else {"quality": self._promise.explain()}
+        kept = {} if self._target is None else {"quality": self._target.explain()}
         return {**self.figures(), **kept}
 
     # -- state -------------------------------------------------------------------------------------
@@ -238,9 +238,7 @@ class Windows(Query):
             self._frontier.snapshot(),
         ]
         return (
-            {QUERY: own}
-            if self._promise is None
-            else {QUERY: own, PROMISE: self._promise.snapshot()}
+            {QUERY: own} if self._target is None else {QUERY: own, TARGET: self._target.snapshot()}
         )
 
     def held(self) -> Iterable[Event]:
@@ -250,10 +248,10 @@ class Windows(Query):
         if QUERY in state:
             self._now_ns, self._instant_open, self._early_due_ns, frontier = state[QUERY]
             self._frontier.restore(frontier)
-        if self._promise is not None and PROMISE in state:
-            self._promise.restore(state[PROMISE])
+        if self._target is not None and TARGET in state:
+            self._target.restore(state[TARGET])
         for name, value in state.items():
-            if name not in (QUERY, PROMISE):
+            if name not in (QUERY, TARGET):
                 self._windows.load(part_of(name), value)
         self._windows.loaded()
         self._windows.journal.is_kept = True

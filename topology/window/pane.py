@@ -5,60 +5,60 @@ Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worl
 
 from __future__ import annotations
 
-from typing import Any
-
+from topology.model.event import Event
 from topology.model.operator import Plain
+from topology.window.aggregates.cell import Placed
 from topology.window.cells import Cells, Makers, add, dumped
 from topology.window.reading import Values
-from topology.window.unsure.event import EdgeEvent, edge_of, loaded
+from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
 
 
 class Pane:
-    """`cells` hold what is certainly in the slice, `n` events, and `edges` what may be: each
-    such event is in the panes of all slices that it may be in. Once more than `max_edges` were
-    unsure the pane is `blurred`: those inside by reference time are in the cells, the others
+    """`cells` hold what is certainly in the slice, `n` events, and `unsure` what may be: each
+    such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
+    were unsure the pane is `blurred`: those inside by reference time are in the cells, the others
     forgotten."""
 
-    __slots__ = ("blurred", "cells", "dirty", "edges", "n")
+    __slots__ = ("blurred", "cells", "dirty", "n", "unsure")
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
-        self.edges: list[EdgeEvent] | None = None
+        self.unsure: list[UnsureEvent] | None = None
         self.blurred = False
         self.dirty = False
         self.n = 0
 
-    def add(self, event: Any, values: Values) -> None:
+    def add(self, event: Placed, values: Values) -> None:
         add(self.cells, values, event)
         self.n += 1
 
-    def add_edge(self, event: Any, values: Values, span_ns: tuple[int, int], most: int) -> None:
+    def add_unsure(self, event: Event, values: Values, span_ns: tuple[int, int], most: int) -> None:
         if self.blurred:
             if span_ns[0] <= event.ref_time_ns < span_ns[1]:
                 self.add(event, values)
             return
-        if self.edges is None:
-            self.edges = []
-        self.edges.append(edge_of(event, values))
-        if len(self.edges) > most:
+        if self.unsure is None:
+            self.unsure = []
+        self.unsure.append(unsure_of(event, values))
+        if len(self.unsure) > most:
             self.blur(span_ns)
 
     def blur(self, span_ns: tuple[int, int]) -> None:
-        for edge in self.edges or ():
-            if edge.is_inside(*span_ns):
-                self.add(edge, edge.values)
-        self.edges = None
+        for event in self.unsure or ():
+            if event.is_inside(*span_ns):
+                self.add(event, event.values)
+        self.unsure = None
         self.blurred = True
 
     def dump(self) -> Plain:
-        edges = [edge.dump() for edge in self.edges or ()]
-        return [self.n, dumped(self.cells), edges, self.blurred]
+        unsure = [event.dump() for event in self.unsure or ()]
+        return [self.n, dumped(self.cells), unsure, self.blurred]
 
 
 def restored(state: Plain, makers: Makers) -> Pane:
-    n, cells, edges, blurred = state
+    n, cells, unsure, blurred = state
     pane = Pane(makers.load(cells))
     pane.n = n
-    pane.edges = [loaded(edge) for edge in edges] or None
+    pane.unsure = [loaded(event) for event in unsure] or None
     pane.blurred = blurred
     return pane

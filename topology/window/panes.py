@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topology.query.slices import Slices
 from topology.window.cells import Cells, Makers
 from topology.window.config import WindowConfig
 from topology.window.pane import Pane
 from topology.window.sharing import Sharing
-from topology.window.unsure.event import EdgeEvent
+from topology.window.slices import Slices
+from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.measure import Measure, Measured
 
 Held = list[tuple[int, Pane]]
@@ -58,7 +58,7 @@ class Panes:
         return gone
 
     def changed(self, key: str) -> None:
-        """A slice has changed that windows have been told of."""
+        """A slice of windows that were emitted has changed."""
         if self._is_sliding:
             self._sharing.forget(key)
 
@@ -88,24 +88,24 @@ class Panes:
         end_ns = start_ns + self._slices.size_ns
         held: Held = []
         certain = 0
-        is_blurred = has_edges = False
+        is_blurred = has_unsure = False
         for slice_ns in self._within(start_ns):
             pane = self.by_slice[slice_ns].get(key)
             if pane is not None:
                 held.append((slice_ns, pane))
                 certain += pane.n
                 is_blurred = is_blurred or pane.blurred
-                has_edges = has_edges or pane.edges is not None
+                has_unsure = has_unsure or pane.unsure is not None
         if not held:
             return None
-        edges = edges_of(held) if has_edges else []
-        if not certain and not self._measure.is_possible(edges, start_ns, end_ns):
+        unsure = each_once(held) if has_unsure else []
+        if not certain and not self._measure.is_possible(unsure, start_ns, end_ns):
             return None
         cells = self._cells(key, held, start_ns, end_ns)
         if is_blurred:
             return self._measure.blurred(cells, self._own(held))
-        if edges:
-            return self._measure.span(cells, edges, start_ns, end_ns)
+        if unsure:
+            return self._measure.span(cells, unsure, start_ns, end_ns)
         return self._measure.plain(cells)
 
     def _cells(self, key: str, held: Held, start_ns: int, end_ns: int) -> Cells:
@@ -114,20 +114,20 @@ class Panes:
         slices = [(slice_ns, pane.cells) for slice_ns, pane in held]
         return self._sharing.window(key, slices, start_ns, end_ns)
 
-    def _own(self, held: Held) -> list[EdgeEvent]:
+    def _own(self, held: Held) -> list[UnsureEvent]:
         """The unsure events, each in its slice by reference time alone."""
         return [
-            edge
+            event
             for slice_ns, pane in held
-            for edge in pane.edges or ()
-            if edge.is_inside(slice_ns, self._slices.after(slice_ns))
+            for event in pane.unsure or ()
+            if event.is_inside(slice_ns, self._slices.after(slice_ns))
         ]
 
 
-def edges_of(held: Held) -> list[EdgeEvent]:
+def each_once(held: Held) -> list[UnsureEvent]:
     """Each once, though it is in all panes that it may belong to."""
-    found: dict[tuple[str, int, int], EdgeEvent] = {}
+    found: dict[tuple[str, int, int], UnsureEvent] = {}
     for _, pane in held:
-        for edge in pane.edges or ():
-            found[edge.number] = edge
+        for event in pane.unsure or ():
+            found[event.number] = event
     return list(found.values())

@@ -52,11 +52,11 @@ class WindowReading:
             self.unreadable += 1
         key = NO_KEY
         if self._key is not None:
-            told = scalar(at(payload, self._key))
-            if told is None:
+            named = scalar(at(payload, self._key))
+            if named is None:
                 self.unkeyed += 1
                 return None
-            key = text_of(told)
+            key = text_of(named)
         found: list[Any] = []
         for path, usable in self._fields:
             if usable is None:

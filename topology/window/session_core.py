@@ -6,7 +6,7 @@ joins them. Where times are not sure (reorder_drift_merge.md 4.3):
 * A *core* is joined in every world. An event joins a core for sure if in no world it is
   farther than `gap` from what the core surely spans; two cores likewise. Joining only widens
   that span, so the cores do not depend on the order of arrival.
-* A *session*, as it is told, is joined by reference times: that is one of the worlds, so it is
+* A *session*, as it is emitted, is joined by reference times: that is one of the worlds, so it is
   a row of whole cores.
 * An *envelope* is joined in some world. True sessions lie within envelopes and are rows of
   whole cores.
@@ -32,7 +32,7 @@ class Core:
     """A session of reference times `first`..`last`. It begins at `begins` at the latest and ends at
     `ends` at the earliest, in every world; `lower` and `upper` are the extremes over worlds.
     `head` is the first event's place in the order. `is_fresh`: it has changed since it was
-    told."""
+    emitted."""
 
     __slots__ = ("begins", "cells", "ends", "head", "is_fresh", "last", "lower", "upper")
 

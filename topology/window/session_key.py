@@ -1,7 +1,7 @@
 """What is known of the sessions of one key: their envelopes, apart from each other.
 
 Whatever an event changes lies within one envelope, those that it joins taken together (`core`). So
-each is told, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
+each is emitted, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
 
 Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
@@ -90,7 +90,7 @@ class Envelope:
 
     @property
     def is_fresh(self) -> bool:
-        """Something of it has changed since it was told."""
+        """Something of it has changed since it was emitted."""
         return any(core.is_fresh for core in self.cores)
 
     def dump(self) -> Plain:
@@ -116,9 +116,9 @@ def restored(state: Plain, makers: Makers) -> Envelope:
     return envelope
 
 
-class Track:
-    """One key. `envelopes` in their order; `fresh` are those with something to be told, open ones
-    too. `passed_ns`: up to there lie sessions that are final and gone."""
+class KeySessions:
+    """The sessions of one key. `envelopes` in their order; `fresh` are those with something to be
+    emitted, open ones too. `passed_ns`: up to there lie sessions that are final and gone."""
 
     __slots__ = ("envelopes", "fresh", "passed_ns")
 

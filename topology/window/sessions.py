@@ -1,22 +1,22 @@
 """Session windows: the events of a key that follow each other within a gap.
 
-A session lies in [first event, last event + gap] and is known by its first event. It is told
+A session lies in [first event, last event + gap] and is known by its first event. It is emitted
 when the frontier has passed its end. A late event may widen it (`update`), move its start
 (the old one is retracted, a new one emitted) or join it with others (those are retracted).
 No event is kept: what is kept are cores (`core`), one for each session where times are sure.
 
 Where they are not, values are of the session by reference time; `low` and `high` hold for the
 true session that holds its first core, whichever other cores of the envelope belong to it.
-A session is told anew when one near enough to be part of it has changed and closed, too, if that
+A session is emitted anew when one near enough to be part of it has changed and closed, too, if that
 changes what is known of it.
 
 Bounds: `max_windows` cores, given up and refused as with `spans`; `max_edge_events` cores an
-envelope: beyond, its sessions are told by reference time alone from there on. Counted in `expired`
-is what comes by reference time before the final frontier and near no session that is kept, or
-where sessions of its key lie that are final: it would open one that overlaps them.
+envelope: beyond, its sessions are emitted by reference time alone from there on. Counted in
+`expired` is what comes by reference time before the final frontier and near no session that is
+kept, or where sessions of its key lie that are final: it would open one that overlaps them.
 
 Cost per event O(aggregates), out of order O(cores of the envelope + log envelopes of the key); per
-session told O(cores of the envelope).
+session emitted O(cores of the envelope).
 
 Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
@@ -24,8 +24,9 @@ Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from topology.model.event import Event
 from topology.model.operator import NEVER, Plain
 from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
@@ -35,7 +36,7 @@ from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
-from topology.window.session_key import Envelope, Track, lower_of_envelope, restored
+from topology.window.session_key import Envelope, KeySessions, lower_of_envelope, restored
 from topology.window.unsure.measure import Measure, Measured
 
 ENVELOPE: Final = "session"
@@ -55,7 +56,7 @@ class Sessions:
         self._emitter = emitter
         self._measure = Measure(config, makers)
         self._heeds_errors = config.uncertainty != IGNORE
-        self._tracks: dict[str, Track] = {}
+        self._by_key: dict[str, KeySessions] = {}
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
@@ -68,25 +69,25 @@ class Sessions:
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def add(self, event: Any, key: str, values: Values) -> None:
+    def add(self, event: Event, key: str, values: Values) -> None:
         error_ns = event.error_ns if self._heeds_errors else 0
         ref_ns = event.ref_time_ns
-        track = self._tracks.get(key)
-        if track is not None and error_ns == 0:
-            envelope = track.envelopes[-1]
+        known = self._by_key.get(key)
+        if known is not None and error_ns == 0:
+            envelope = known.envelopes[-1]
             newest = envelope.cores[-1]
             if envelope.is_exact and newest.last <= ref_ns <= newest.last + self._gap_ns:
                 # The plain case: one more of the session that is going on.
                 newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
                 newest.is_fresh = True
                 add(newest.cells, values, event)
-                self._touch(key, track, envelope)
+                self._touch(key, known, envelope)
                 return
         is_near = False
-        if track is not None:
-            near = track.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
+        if known is not None:
+            near = known.near(ref_ns - error_ns, ref_ns + error_ns, self._gap_ns)
             is_near = near.start < near.stop
-        if (track is not None and ref_ns <= track.passed_ns) or (
+        if (known is not None and ref_ns <= known.passed_ns) or (
             not is_near and ref_ns < self._frontier.final_ns
         ):
             self.expired += 1
@@ -97,19 +98,19 @@ class Sessions:
             if self.count >= self._config.max_windows:
                 self.refused += 1
                 return
-            track = self._tracks.setdefault(key, Track())
-        assert track is not None
+            known = self._by_key.setdefault(key, KeySessions())
+        assert known is not None
         head = ref_ns, event.source, event.epoch, event.seq
-        self._put(key, track, Core(head, error_ns, self._makers.of_one(values, event)))
+        self._put(key, known, Core(head, error_ns, self._makers.of_one(values, event)))
 
-    def _put(self, key: str, track: Track, core: Core) -> None:
+    def _put(self, key: str, known: KeySessions, core: Core) -> None:
         """Into the envelope that it belongs to; those that it joins are one from here on."""
-        near = track.near(core.lower, core.upper, self._gap_ns)
-        joined = track.envelopes[near]
+        near = known.near(core.lower, core.upper, self._gap_ns)
+        joined = known.envelopes[near]
         before = 0
         for each in joined:
             before += len(each.cores)
-            track.fresh.pop(each, None)
+            known.fresh.pop(each, None)
             self.journal.note(ENVELOPE, each.lower, key)
             each.dirty = False
         if joined:
@@ -119,17 +120,17 @@ class Sessions:
             envelope.take(core, self._gap_ns)
         else:
             envelope = Envelope(core)
-        track.envelopes[near] = [envelope]
+        known.envelopes[near] = [envelope]
         if len(envelope.cores) > self._config.max_edge_events and not envelope.is_exact:
             envelope.blur(self._gap_ns)
         self.count += len(envelope.cores) - before
-        self._touch(key, track, envelope)
+        self._touch(key, known, envelope)
         self._closing.arm(key, core.last + self._gap_ns)
         self._ending.arm(key, core.upper + self._gap_ns)
 
-    def _touch(self, key: str, track: Track, envelope: Envelope) -> None:
+    def _touch(self, key: str, known: KeySessions, envelope: Envelope) -> None:
         self._touched[key] = None
-        track.fresh[envelope] = None
+        known.fresh[envelope] = None
         envelope.is_touched = True
         if self._config.early_ns:
             envelope.is_news = True
@@ -165,16 +166,16 @@ class Sessions:
     def _settle_keys(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._touched.pop(key, None)
-            track = self._tracks.get(key)
-            for envelope in track.in_order() if track is not None else ():
+            known = self._by_key.get(key)
+            for envelope in known.in_order() if known is not None else ():
                 if envelope.is_touched:
                     envelope.is_touched = False
                     self._note(key, envelope)
                 self._settle_envelope(key, envelope)
-                if track is not None and not envelope.is_fresh:
-                    del track.fresh[envelope]
+                if known is not None and not envelope.is_fresh:
+                    del known.fresh[envelope]
                     envelope.is_news = False
-            if track is not None and not any(envelope.is_news for envelope in track.fresh):
+            if known is not None and not any(envelope.is_news for envelope in known.fresh):
                 self._fresh.pop(key, None)
 
     def _settle_envelope(self, key: str, envelope: Envelope) -> None:
@@ -244,7 +245,7 @@ class Sessions:
 
     def emit_early(self) -> None:
         for key in sorted(self._fresh):
-            for envelope in self._tracks[key].in_order():
+            for envelope in self._by_key[key].in_order():
                 if not envelope.is_news:
                     continue
                 envelope.is_news = False
@@ -263,12 +264,12 @@ class Sessions:
 
     def _retire(self) -> None:
         for key in sorted(self._ending.due(self._frontier.final_ns)):
-            if key in self._tracks:
-                self._retire_key(key, self._tracks[key])
+            if key in self._by_key:
+                self._retire_key(key, self._by_key[key])
 
-    def _retire_key(self, key: str, track: Track) -> None:
+    def _retire_key(self, key: str, known: KeySessions) -> None:
         gone = 0
-        for envelope in track.envelopes:
+        for envelope in known.envelopes:
             if not self._is_final(envelope):
                 self._ending.arm(key, envelope.upper + self._gap_ns)
                 break
@@ -277,15 +278,15 @@ class Sessions:
             for session in sessions:
                 if session[0].first in envelope.current and self._config.finals:
                     self._emit(key, envelope, session, is_closed=True)
-            track.passed_ns = max(track.passed_ns, self._end_of(sessions[-1]))
-            track.fresh.pop(envelope, None)
+            known.passed_ns = max(known.passed_ns, self._end_of(sessions[-1]))
+            known.fresh.pop(envelope, None)
             self.count -= len(envelope.cores)
             self.journal.note(ENVELOPE, envelope.lower, key)
         if gone:
-            del track.envelopes[:gone]
+            del known.envelopes[:gone]
             self.journal.note(PASSED, 0, key)
-        if not track.envelopes:
-            del self._tracks[key]
+        if not known.envelopes:
+            del self._by_key[key]
             self._fresh.pop(key, None)
 
     # -- state -------------------------------------------------------------------------------------
@@ -293,17 +294,17 @@ class Sessions:
     def figures(self) -> dict[str, int]:
         return {
             "windows": self.count,
-            "keys": len(self._tracks),
+            "keys": len(self._by_key),
             "expired": self.expired,
             "refused": self.refused,
             "given_up": self.given_up,
         }
 
     def parts(self) -> Iterable[Part]:
-        for key, track in self._tracks.items():
-            for envelope in track.envelopes:
+        for key, known in self._by_key.items():
+            for envelope in known.envelopes:
                 yield ENVELOPE, envelope.lower, key
-            if track.passed_ns > NOT_YET:
+            if known.passed_ns > NOT_YET:
                 yield PASSED, 0, key
 
     def dump(self, part: Part) -> Plain:
@@ -316,26 +317,26 @@ class Sessions:
     def peek(self, part: Part) -> Plain:
         """None if the part is gone."""
         if part[0] == PASSED:
-            track = self._tracks.get(part[2])
-            return None if track is None or track.passed_ns == NOT_YET else track.passed_ns
+            known = self._by_key.get(part[2])
+            return None if known is None or known.passed_ns == NOT_YET else known.passed_ns
         envelope = self._find(part)
         return None if envelope is None else envelope.dump()
 
     def _find(self, part: Part) -> Envelope | None:
-        track = self._tracks.get(part[2])
-        return None if track is None or part[0] == PASSED else track.find(part[1])
+        known = self._by_key.get(part[2])
+        return None if known is None or part[0] == PASSED else known.find(part[1])
 
     def load(self, part: Part, state: Plain) -> None:
         kind, _, key = part
-        track = self._tracks.setdefault(key, Track())
+        known = self._by_key.setdefault(key, KeySessions())
         if kind == PASSED:
-            track.passed_ns = state
+            known.passed_ns = state
             return
         envelope = restored(state, self._makers)
-        track.envelopes.append(envelope)
+        known.envelopes.append(envelope)
         self.count += len(envelope.cores)
         if envelope.is_fresh:
-            track.fresh[envelope] = None
+            known.fresh[envelope] = None
             if envelope.is_touched:
                 self._touched[key] = None
             if envelope.is_news:
@@ -346,5 +347,5 @@ class Sessions:
 
     def loaded(self) -> None:
         """All parts and the frontier are there."""
-        for track in self._tracks.values():
-            track.envelopes.sort(key=lower_of_envelope)
+        for known in self._by_key.values():
+            known.envelopes.sort(key=lower_of_envelope)

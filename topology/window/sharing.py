@@ -73,7 +73,7 @@ class Sharing:
     def window(self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Cells:
         """What the key has in the slices, which are those of [start, end), rising."""
         sums = self._sums.get(key)
-        if sums is not None and start_ns < sums.start_ns:  # an old window, told anew
+        if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
             together = copied(slices[0][1])
             for _, cells in slices[1:]:
                 merge(together, cells)

@@ -22,18 +22,19 @@ Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
-from topology.query.slices import Slices
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, THESIS3, WindowConfig
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Values
 from topology.window.results import Current, WindowEmitter, current_of
+from topology.window.slices import Slices
 from topology.window.timers import SliceTimers
 
 PANE: Final = "pane"
@@ -70,7 +71,7 @@ class Spans:
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def add(self, event: Any, key: str, values: Values) -> None:
+    def add(self, event: Event, key: str, values: Values) -> None:
         ref_ns = event.ref_time_ns
         if self._heeds_errors:
             reach_ns = max(event.error_ns, self._zone_ns)
@@ -89,7 +90,7 @@ class Spans:
         if self._mark(slice_ns, key, pane):
             self.expired += 1
 
-    def _add_unsure(self, event: Any, key: str, values: Values, touched: list[int]) -> None:
+    def _add_unsure(self, event: Event, key: str, values: Values, touched: list[int]) -> None:
         too_many = len(touched) == MAX_TOUCHED_SLICES
         own_ns = self._slices.at(event.ref_time_ns)
         expired = False
@@ -100,7 +101,7 @@ class Spans:
             span_ns = slice_ns, self._slices.after(slice_ns)
             if too_many and not pane.blurred:
                 pane.blur(span_ns)
-            pane.add_edge(event, values, span_ns, self._config.max_edge_events)
+            pane.add_unsure(event, values, span_ns, self._config.max_edge_events)
             expired = self._mark(slice_ns, key, pane) or expired
         if expired:
             self.expired += 1
@@ -231,7 +232,7 @@ class Spans:
     # -- forgetting --------------------------------------------------------------------------------
 
     def _retire(self) -> None:
-        """Forget what is final; where the query asks for it, say so."""
+        """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.final_windows(final_ns):
             for key in sorted(self._current[start_ns]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
-from topology.query.slices import Slices
+from topology.window.slices import Slices
 
 
 class SliceTimers:

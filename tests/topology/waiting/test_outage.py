@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.query.quality import Quality
-from topology.query.quality_target import Promise
+from topology.query.quality_target import QualityTarget
 from topology.waiting.runs import MAX_RUNS, Runs
 
 MS: Final = 1_000_000
@@ -36,9 +36,9 @@ def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) ->
     return sorted((one for one in events if one.at_ns < end_ns), key=lambda one: one.at_ns)
 
 
-def run(quality: Quality, events: list[Event]) -> tuple[Promise, list[tuple[int, int]]]:
+def run(quality: Quality, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
     """The promise at the end, and of each window that was told alone its end and when that was."""
-    promise = Promise(quality, size_ns=WINDOW, every_ns=WINDOW)
+    promise = QualityTarget(quality, size_ns=WINDOW, every_ns=WINDOW)
     told: list[tuple[int, int]] = []
 
     def note(now_ns: int) -> None:

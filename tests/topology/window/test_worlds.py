@@ -29,7 +29,7 @@ from tests.topology.window.test_oracle import KINDS, config_of, run
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, WindowResult
 from topology.query.numbers import WHOLE_WEIGHT
-from topology.window.unsure.event import edge_of
+from topology.window.unsure.event import unsure_of
 
 SEEDS = range(6 * int(os.environ.get("INORDER_SEEDS", "1")))
 SKEW_PPM: Final = 100
@@ -198,7 +198,7 @@ def test_what_is_expected_of_all_windows_is_all_there_is() -> None:
         stamped, _ = world(Random(seed), 30)
         size_ns = KINDS["tumbling"]["size_ns"]
         for one in stamped:
-            edge = edge_of(one, ())
+            edge = unsure_of(one, ())
             first_ns = (one.ref_time_ns - one.error_ns) // size_ns * size_ns
             starts = range(first_ns, one.ref_time_ns + one.error_ns + 1, size_ns)
             weights = [edge.weight(start_ns, start_ns + size_ns) for start_ns in starts]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from topology.query.numbers import number, scalar
-from topology.window.aggregates.cell import Cell
+from topology.window.aggregates.cell import AggregateCell
 from topology.window.aggregates.extremes import Distinct, First, Largest, Last, Least
 from topology.window.aggregates.sketch import Quantile
 from topology.window.aggregates.sums import Average, Count, Deviation, Sum
@@ -25,7 +25,7 @@ class BuiltIn(NamedTuple):
     """`example` is its spelling, with as many arguments as it takes. `usable`: None where it
     needs no value of the payload. `make` gives an empty cell; of `quantile`, given the share."""
 
-    make: Callable[..., Cell]
+    make: Callable[..., AggregateCell]
     example: str
     usable: Usable | None
 

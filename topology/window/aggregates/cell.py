@@ -7,7 +7,7 @@ for each group that belongs or not as a whole), `bounds` are the smallest and th
 value over all choices that leave some event (4.2); None where nothing can be said.
 
 Where every choice has a weight, `weighted` is the value of the weighted sums. A kind that
-`weighs` not is told by reference time alone. A kind is `additive` if each event adds its
+`weighs` not is given by reference time alone. A kind is `additive` if each event adds its
 size to the value, whatever else is there: for those the choices can be narrowed by what is
 known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum.
 
@@ -17,14 +17,24 @@ Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from topology.model.operator import Plain
 
 Bounds = tuple[Any, Any]
 
 
-class Cell:
+class Placed(Protocol):
+    """When a value was, and whose: an event, or one of unsure time that is kept without payload."""
+
+    ref_time_ns: int
+    error_ns: int
+    source: str
+    epoch: int
+    seq: int
+
+
+class AggregateCell:
     """What all aggregates have in common. `event` tells when a value was, and whose."""
 
     __slots__ = ()
@@ -32,13 +42,13 @@ class Cell:
     weighs = False
     additive = False
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         raise NotImplementedError
 
     def merge(self, other: Any) -> None:
         raise NotImplementedError
 
-    def copy(self) -> Cell:
+    def copy(self) -> AggregateCell:
         raise NotImplementedError
 
     def value(self) -> Any:

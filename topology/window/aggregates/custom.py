@@ -1,7 +1,7 @@
 """Aggregates that a user brings along, registered by name.
 
 `init()` is the state of nothing, `add(state, value)` takes one value in, `combine(a, b)` is
-the state of both, `value(state)` what is told. States are plain values and are not changed
+the state of both, `value(state)` what results show. States are plain values and are not changed
 in place; `add` and `combine` must not depend on the order, or results will. `usable` tells
 what `add` is given for a raw value of the payload, None for one to leave out.
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from topology.model.operator import Plain
 from topology.query.numbers import number
-from topology.window.aggregates.cell import Cell
+from topology.window.aggregates.cell import AggregateCell, Placed
 
 
 def as_it_is(state: Plain) -> Plain:
@@ -35,7 +35,7 @@ class Function(NamedTuple):
     usable: Callable[[Any], Any] = number
 
 
-class Custom(Cell):
+class Custom(AggregateCell):
     """No bounds are known where it is not sure what belongs. Where a user's code raises, the state
     stays as it was, or the value is None; `failures[0]` counts it."""
 
@@ -46,7 +46,7 @@ class Custom(Cell):
         self.failures = failures
         self.state = function.init()
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         self.state = self._tried(self.state, self.function.add, self.state, value)
 
     def merge(self, other: Any) -> None:

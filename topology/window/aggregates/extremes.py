@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from topology.model.operator import Plain
 from topology.query.numbers import packed, text_of, told, unpacked
-from topology.window.aggregates.cell import Bounds, Cell
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 MAX_DISTINCT: Final = 10_000
 
 
-class Least(Cell):
+class Least(AggregateCell):
     """min."""
 
     __slots__ = ("best",)
@@ -32,7 +32,7 @@ class Least(Cell):
     def __init__(self) -> None:
         self.best: Any = None
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed | None) -> None:
         best = self.best
         if best is None or value < best or (value == best and type(value) is int):
             self.best = value
@@ -78,7 +78,7 @@ class Largest(Least):
 
     __slots__ = ()
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed | None) -> None:
         best = self.best
         if best is None or value > best or (value == best and type(value) is int):
             self.best = value
@@ -90,7 +90,7 @@ class Largest(Least):
         return inner, outer
 
 
-class First(Cell):
+class First(AggregateCell):
     """`near` and `far`: the ends of the best one's interval; `edges`: the earliest near ends
     of at most two sources. All times are as `first` sees them: `last` sees them mirrored."""
 
@@ -107,7 +107,7 @@ class First(Cell):
     def precedes(self, one: tuple[int, str, int, int], other: tuple[int, str, int, int]) -> bool:
         return one < other
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         time_ns = self.sign * event.ref_time_ns
         place = (event.ref_time_ns, event.source, event.epoch, event.seq)
         reach_ns = event.error_ns + 1 if event.error_ns else 0  # past all times it may have had
@@ -187,7 +187,7 @@ class Last(First):
         return one > other
 
 
-class Distinct(Cell):
+class Distinct(AggregateCell):
     """`seen` is None once it was full."""
 
     __slots__ = ("seen",)
@@ -195,7 +195,7 @@ class Distinct(Cell):
     def __init__(self) -> None:
         self.seen: set[str] | None = set()
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed | None) -> None:
         if self.seen is not None:
             self.seen.add(text_of(value))
             if len(self.seen) > MAX_DISTINCT:

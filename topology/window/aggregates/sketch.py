@@ -1,6 +1,6 @@
 """quantile: buckets whose edges grow by a constant factor.
 
-A positive number falls into the bucket k with GAMMA^(k-1) < v <= GAMMA^k and is told as the
+A positive number falls into the bucket k with GAMMA^(k-1) < v <= GAMMA^k and is given as the
 value in the middle, by which it is off by at most `RELATIVE_ERROR`; negative numbers
 likewise, and what is nearer to 0 than `SMALLEST` is 0. So order of arrival does not matter,
 and sketches merge by adding counts. (The idea is DDSketch's: Masson, Rim, Lee, VLDB 2019.)
@@ -25,7 +25,7 @@ from math import ceil, log
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.window.aggregates.cell import Bounds, Cell
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 RELATIVE_ERROR: Final = 0.01
 GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
@@ -55,7 +55,7 @@ def value_in(bucket: int) -> float:
     return float(sign * GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA)))
 
 
-class Quantile(Cell):
+class Quantile(AggregateCell):
     """`counts` by bucket; `ppm` is the share wanted."""
 
     __slots__ = ("counts", "ppm")
@@ -64,7 +64,7 @@ class Quantile(Cell):
         self.ppm = ppm
         self.counts: dict[int, int] = {}
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed | None) -> None:
         bucket = bucket_of(value)
         self.counts[bucket] = self.counts.get(bucket, 0) + 1
 

@@ -29,10 +29,10 @@ from topology.query.numbers import (
     told,
     unpacked,
 )
-from topology.window.aggregates.cell import Bounds, Cell
+from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 
-class Count(Cell):
+class Count(AggregateCell):
     """How many events."""
 
     __slots__ = ("n",)
@@ -43,7 +43,7 @@ class Count(Cell):
     def __init__(self) -> None:
         self.n = 0
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         self.n += 1
 
     def merge(self, other: Any) -> None:
@@ -78,7 +78,7 @@ class Count(Cell):
         self.n = state
 
 
-class Sum(Cell):
+class Sum(AggregateCell):
     """`total` in units of 2^-shift; `shift` is 0 as long as all values are whole."""
 
     __slots__ = ("n", "shift", "total")
@@ -91,7 +91,7 @@ class Sum(Cell):
         self.total = 0
         self.shift = 0
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         self.n += 1
         if type(value) is int:
             self.total += value << self.shift
@@ -208,7 +208,7 @@ class Deviation(Sum):
         super().__init__()
         self.squares = 0
 
-    def add(self, value: Any, event: Any) -> None:
+    def add(self, value: Any, event: Placed) -> None:
         super().add(value, event)
         if type(value) is int:
             self.squares += (value * value) << (2 * self.shift)

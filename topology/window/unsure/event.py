@@ -8,14 +8,13 @@ Proved by: tests/topology/window/test_worlds.py, tests/topology/window/unsure/te
 
 from __future__ import annotations
 
-from typing import Any
-
+from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT, packed, unpacked
 from topology.window.reading import Values
 
 
-class EdgeEvent:
+class UnsureEvent:
     """The true time lies in [ref_time - error, ref_time + error]."""
 
     __slots__ = (
@@ -96,8 +95,8 @@ class EdgeEvent:
         ]
 
 
-def edge_of(event: Any, values: Values) -> EdgeEvent:
-    return EdgeEvent(
+def unsure_of(event: Event, values: Values) -> UnsureEvent:
+    return UnsureEvent(
         event.source,
         event.epoch,
         event.seq,
@@ -109,7 +108,7 @@ def edge_of(event: Any, values: Values) -> EdgeEvent:
     )
 
 
-def loaded(state: Plain) -> EdgeEvent:
+def loaded(state: Plain) -> UnsureEvent:
     source, epoch, seq, segment, ts_ns, ref_time_ns, error_ns, values = state
     read = tuple(unpacked(value) for value in values)
-    return EdgeEvent(source, epoch, seq, segment, ts_ns, ref_time_ns, error_ns, read)
+    return UnsureEvent(source, epoch, seq, segment, ts_ns, ref_time_ns, error_ns, read)

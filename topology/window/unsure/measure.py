@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from topology.query.numbers import number, quotient
 from topology.window.cells import Cells, Makers, add, copied
 from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
-from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.shifts import Play, spread
 
 Named = dict[str, Any]
@@ -64,31 +64,31 @@ class Measure:
         return self._measured(values, dict(values), [cell.bounds(()) for cell in cells])
 
     def span(
-        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Measured:
-        """For [start, end): `cells` hold what is far from its edges, `edges` what is near."""
+        """For [start, end): `cells` hold what is far from its edges, `unsure` what is near."""
         certain = copied(cells)
-        possibles: list[EdgeEvent] = []
-        for event in edges:
+        possibles: list[UnsureEvent] = []
+        for event in unsure:
             if event.is_certain(start_ns, end_ns):
                 add(certain, event.values, event)
             elif event.is_possible(start_ns, end_ns):
                 possibles.append(event)
         rows = [self._makers.of_one(event.values, event) for event in possibles]
-        inside = self._inside(cells, edges, start_ns, end_ns)
+        inside = self._inside(cells, unsure, start_ns, end_ns)
         expected = self._expected(inside, certain, possibles, rows, start_ns, end_ns)
         values = inside
         if self._config.uncertainty == EXPECTED:
             values = dict(expected)
         elif self._config.uncertainty == THESIS3:
-            values = self._mean_of_three(cells, edges, start_ns, end_ns)
+            values = self._mean_of_three(cells, unsure, start_ns, end_ns)
         bounds = [
             self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
             for i in range(len(certain))
         ]
         return self._measured(values, expected, bounds)
 
-    def blurred(self, cells: Cells, inside: Sequence[EdgeEvent]) -> Measured:
+    def blurred(self, cells: Cells, inside: Sequence[UnsureEvent]) -> Measured:
         """By reference time alone, where too much was unsure to be kept."""
         together = copied(cells)
         for event in inside:
@@ -105,11 +105,11 @@ class Measure:
         ]
         return self._measured(values, dict(values), bounds)
 
-    def is_possible(self, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int) -> bool:
+    def is_possible(self, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> bool:
         """Whether any of them may belong to the window."""
         if self._config.uncertainty == IGNORE:
-            return any(event.is_inside(start_ns, end_ns) for event in edges)
-        return any(event.is_possible(start_ns, end_ns) for event in edges)
+            return any(event.is_inside(start_ns, end_ns) for event in unsure)
+        return any(event.is_possible(start_ns, end_ns) for event in unsure)
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Measure:
         self,
         inside: Named,
         certain: Cells,
-        possibles: Sequence[EdgeEvent],
+        possibles: Sequence[UnsureEvent],
         rows: Sequence[Cells],
         start_ns: int,
         end_ns: int,
@@ -131,20 +131,20 @@ class Measure:
         return expected
 
     def _inside(
-        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Named:
         inside = copied(cells)
-        for event in edges:
+        for event in unsure:
             if event.is_inside(start_ns, end_ns):
                 add(inside, event.values, event)
         return {name: cell.value() for name, cell in zip(self._names, inside, strict=True)}
 
     def _mean_of_three(
-        self, cells: Cells, edges: Sequence[EdgeEvent], start_ns: int, end_ns: int
+        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Named:
-        shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in edges), default=0))
+        shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in unsure), default=0))
         low, middle, high = (
-            self._inside(cells, edges, start_ns + by_ns, end_ns + by_ns)
+            self._inside(cells, unsure, start_ns + by_ns, end_ns + by_ns)
             for by_ns in (-shift_ns, 0, shift_ns)
         )
         return {name: mean((low[name], middle[name], high[name])) for name in self._names}
@@ -155,7 +155,7 @@ class Measure:
         self,
         cell: Any,
         own: Sequence[Any],
-        possibles: Sequence[EdgeEvent],
+        possibles: Sequence[UnsureEvent],
         start_ns: int,
         end_ns: int,
     ) -> tuple[Any, Any]:

@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.event import UnsureEvent
 
 PPM: Final = 1_000_000
 
-Sized = tuple[EdgeEvent, int]
+Sized = tuple[UnsureEvent, int]
 """An event, and what it adds to the sum if it is in the window."""
 Spread = tuple[int, int]
 

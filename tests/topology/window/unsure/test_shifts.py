@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
-from topology.window.unsure.event import EdgeEvent
+from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.shifts import Play, Sized, spread
 
 WINDOW = (100, 130)
 EXACT = Play(0, 0)
 
 
-def one(source: str, seq: int, ts: int, ref: int, error: int) -> EdgeEvent:
-    return EdgeEvent(source, 0, seq, 0, ts, ref, error, ())
+def one(source: str, seq: int, ts: int, ref: int, error: int) -> UnsureEvent:
+    return UnsureEvent(source, 0, seq, 0, ts, ref, error, ())
 
 
 def sums(events: list[Sized], start: int, end: int) -> set[int]:

@@ -5,7 +5,7 @@ into slices; each window is a row of whole slices, and a slice belongs to size /
 (one more if that is no whole number, of which a slice has one or the other). A tumbling
 window is one slice.
 
-Proved by: tests/topology/window/test_oracle.py, tests/topology/join/test_oracle.py
+Proved by: tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
