@@ -36,7 +36,12 @@ class InstantOperator(Operator):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = self._begin(events, now_ns)
-        self._hear(events, now_ns, step)
+        for event in events:
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns, step)
+            self._take(event, step)
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns, step)
         self._finish(step)
         return step
 
@@ -53,14 +58,6 @@ class InstantOperator(Operator):
             return self._now_ns
         due_ns = self._next_due_ns()
         return due_ns if due_ns < NEVER else None
-
-    def _hear(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
-        for event in events:
-            if event.at_ns > self._now_ns:
-                self._pass_time(event.at_ns, step)
-            self._take(event, step)
-        if now_ns > self._now_ns:
-            self._pass_time(now_ns, step)
 
     def _pass_time(self, until_ns: int, step: Step) -> None:
         """End the open instant, then fire what is due before `until_ns`."""

@@ -93,10 +93,9 @@ class Pattern(InstantOperator):
         self._gone: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        step = self._begin(events, now_ns)
+        step = Step(now_ns, list(events))
         for piece, until_ns in pieces(events, now_ns, self._is_due):
-            self._hear(piece, until_ns, step)
-        self._finish(step)
+            step.results += super().on_batch(piece, until_ns).results
         return step
 
     def _take(self, event: Event, step: Step) -> None:

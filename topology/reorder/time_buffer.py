@@ -39,7 +39,8 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
-from topology.model.operator import NEVER, Changes, Figures, Operator, State
+from topology.model.instant import InstantOperator
+from topology.model.operator import NEVER, Changes, Figures, State
 from topology.model.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
 from topology.waiting.policy import SlackPolicy
 
@@ -51,7 +52,7 @@ Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
 
-class ReorderByTime(Operator):
+class ReorderByTime(InstantOperator):
     """`policy` is fresh and this operator's own."""
 
     def __init__(
@@ -66,6 +67,7 @@ class ReorderByTime(Operator):
         max_held_bytes: int = 256 * 2**20,
         keeps_control: bool = False,
     ) -> None:
+        super().__init__(-NEVER)
         self._policy = policy
         self._pass_late = late == "pass"
         self._position = position
@@ -80,45 +82,11 @@ class ReorderByTime(Operator):
         self._bytes = 0
         self._arrivals: deque[tuple[int, Key]] = deque()  # as they came; some have left
         self._last: Key = NO_KEY
-        self._now_ns = -NEVER
-        self._instant_open = False
         self._due_ns = NEVER
         self.late = 0
         self.overflows = 0
 
     # -- the contract ------------------------------------------------------------------------------
-
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        step = Step(now_ns)
-        for event in events:
-            if event.at_ns > self._now_ns:
-                self._pass_time(event.at_ns, step)
-            if event.kind == DATA:
-                self._take(event, step)
-            elif event.kind not in (HEARTBEAT, BYE):
-                continue
-            elif self._keeps_control:
-                self._take(event, step)
-            else:
-                self._policy.observe(event, self._now_ns)
-                if event.kind == BYE:
-                    self._policy.leave(event.source, self._now_ns)
-                self._instant_open = True
-        if now_ns > self._now_ns:
-            self._pass_time(now_ns, step)
-        return step
-
-    def on_time(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1, step)
-            self._now_ns = now_ns
-        return step
-
-    def next_deadline_ns(self) -> int | None:
-        if self._instant_open:
-            return self._now_ns
-        return self._due_ns if self._due_ns < NEVER else None
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -130,7 +98,19 @@ class ReorderByTime(Operator):
 
     # -- events ------------------------------------------------------------------------------------
 
+    def _begin(self, events: Sequence[Event], now_ns: int) -> Step:
+        return Step(now_ns)
+
     def _take(self, event: Event, step: Step) -> None:
+        if event.kind == DATA or (self._keeps_control and event.kind in (HEARTBEAT, BYE)):
+            self._hold(event, step)
+        elif event.kind in (HEARTBEAT, BYE):
+            self._policy.observe(event, self._now_ns)
+            if event.kind == BYE:
+                self._policy.leave(event.source, self._now_ns)
+            self._instant_open = True
+
+    def _hold(self, event: Event, step: Step) -> None:
         now_ns = self._now_ns
         key = (event.ref_time_ns, event.source, event.epoch, event.seq)
         if key == self._last or key in self._keys:
@@ -206,15 +186,8 @@ class ReorderByTime(Operator):
 
     # -- time --------------------------------------------------------------------------------------
 
-    def _pass_time(self, until_ns: int, step: Step) -> None:
-        """End the open instant, then fire what is due before `until_ns`."""
-        if self._instant_open:
-            self._instant_open = False
-            self._decide(step)
-        while self._due_ns < until_ns:
-            self._now_ns = self._due_ns
-            self._decide(step)
-        self._now_ns = until_ns
+    def _next_due_ns(self) -> int:
+        return self._due_ns
 
     def _decide(self, step: Step) -> None:
         """Let go what may leave at this instant, and find out when more may."""
