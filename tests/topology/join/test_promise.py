@@ -88,7 +88,7 @@ def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
 
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
 @pytest.mark.parametrize("outer", ["left", "full"])
-def test_the_last_word_is_the_oracle_s_before_the_merge_too(
+def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(
     relation: dict[str, Any], outer: str
 ) -> None:
     corrected = 0
