@@ -44,7 +44,7 @@ class OperatorRow(NamedTuple):
     takes_several: bool = False
 
 
-ROWS: Final = (
+ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(REORDER, REORDER_FIGURES, build.reorder),
     OperatorRow(CLOCK, CLOCK_FIGURES, build.clock),
     OperatorRow(MERGE, MERGE_FIGURES, build.merge),
