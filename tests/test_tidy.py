@@ -18,6 +18,7 @@ from tests import ROOT
 from tests.services import absent
 
 ROOMS = ("inorder", "topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
+PROVED = ("topology/", "agents/")
 MAX_LINES = 500
 LONGER_WITH_REASON: dict[str, str] = {}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""
@@ -128,12 +129,19 @@ def test_every_test_file_says_which_kind_it_is() -> None:
     assert unsaid == []
 
 
+def test_every_module_of_core_and_shell_names_the_tests_that_prove_it() -> None:
+    modules = [name for name in files() if name.endswith(".py") and name.startswith(PROVED)]
+    unproved = [name for name in modules if not name.endswith("__init__.py") and not proofs(name)]
+    assert modules
+    assert unproved == [], "write `Proved by: tests/...` at the end of the docstring"
+
+
 def test_what_proves_a_module_is_there() -> None:
     there = set(files())
     proved = {name: proofs(name) for name in there if name.endswith(".py")}
-    gone = [f"{name}: {each}" for name in proved for each in proved[name] if each not in there]
-    assert any(proved.values())
-    assert gone == []
+    assert [
+        f"{name}: {each}" for name in proved for each in proved[name] if each not in there
+    ] == []
 
 
 def proofs(name: str) -> list[str]:
