@@ -37,7 +37,7 @@ from benchmarks.traces import TRACES, TraceAbsent
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
 
 MESH: Final = "mesh_sensors/tdma_interference"
@@ -115,7 +115,7 @@ def spelled(wait_ms: float) -> str:
 def measure(subject: Subject, rows: Sequence[Row]) -> list[tuple[Point, Holding]]:
     make = event_of()
     return [
-        (point, run(ReorderByTime(point.make(), max_ahead_ns=DAY_NS), rows, make))
+        (point, run(TimeBuffer(point.make(), max_ahead_ns=DAY_NS), rows, make))
         for point in points(subject)
     ]
 

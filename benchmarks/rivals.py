@@ -37,7 +37,7 @@ from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
 from topology.reorder.operator import Reorder
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting import AQKSlack, MPKSlack
 
 MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_000, 100_000)
@@ -95,7 +95,7 @@ class Rival(NamedTuple):
 
 
 def by_time(policy: Callable[[], MPKSlack]) -> Callable[[], Driven]:
-    return lambda: ReorderByTime(policy(), max_held=1 << 30)
+    return lambda: TimeBuffer(policy(), max_held=1 << 30)
 
 
 def by_number(rule: Rule, ppm: int = 1_000) -> Callable[[], Driven]:

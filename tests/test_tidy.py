@@ -237,6 +237,24 @@ def test_a_setting_that_may_be_anything_is_found() -> None:
     assert untyped_in("def of(state: Any, config: ClockSettings) -> Any: ...") == []
 
 
+KNOW_PUBLISHED = {
+    "topology/clock/models.py",
+    "topology/merge/operator.py",
+    "topology/query/quality.py",
+    "topology/reorder/operator.py",
+    "topology/waiting/__init__.py",
+    "topology/waiting/strategy.py",
+}
+"""Where the names in the topology file stand beside what they choose (decision 19)."""
+
+
+def test_only_what_chooses_by_name_knows_the_published_methods() -> None:
+    core = [name for name in files() if re.match(r"topology/.*\.py$", name)]
+    others = [name for name in core if "/published/" not in name]
+    knowing = {name for name in others if any(".published." in one for one in imports_of(name))}
+    assert knowing == KNOW_PUBLISHED
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for types only and imports within functions count too."""
     imported = {

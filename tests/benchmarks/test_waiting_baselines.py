@@ -10,7 +10,7 @@ from benchmarks.baselines import coverage
 from benchmarks.baselines.k_slack_chain import KSlackChain, worth_sharing
 from tests.laws.told import copies
 from tests.topology.waiting.strategies import MS, disordered
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.published.k_slack import KSlack
 
 
@@ -62,7 +62,7 @@ def test_taps_of_a_chain_are_separate_buffers(seed: int) -> None:
     assert chain.held == 0
     for tap, k_ns in enumerate(ks_ns):
         mine = [(one.event.offset, one.at_ns, one.late) for one in tapped if one.tap == tap]
-        own = ReorderByTime(KSlack(k_ns))
+        own = TimeBuffer(KSlack(k_ns))
         step = own.on_batch(copies(events), events[-1].at_ns)
         rest = own.on_end(events[-1].at_ns)
         alone = [(one.offset, one.at_ns, bool(one.late)) for one in step.released + rest.released]

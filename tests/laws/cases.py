@@ -23,7 +23,7 @@ from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, E
 from topology.model.operator import Operator
 from topology.query.quality import Quality
 from topology.reorder.operator import Reorder
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting import (
     AccuracyBudget,
     EventDriven,
@@ -286,7 +286,7 @@ def _merge_case(
 def _by_time_case(name: str, policy: Callable[[], SlackPolicy], **settings: Any) -> Case:
     return Case(
         f"reorder by time, {name}",
-        lambda: ReorderByTime(policy(), **settings),
+        lambda: TimeBuffer(policy(), **settings),
         raw,
         max_held=settings.get("max_held", 1 << 62),
         reorders=False,

@@ -9,7 +9,7 @@ from tests.laws.streams import MS, raw
 from topology.config import parse
 from topology.config.stream import ReorderConfig
 from topology.flow.stage import Stage
-from topology.reorder.by_time import SourcesByTime
+from topology.reorder.by_time import ReorderByTime
 from topology.waiting.strategy import strategy_of
 
 
@@ -17,7 +17,7 @@ def _sources_case(name: str, max_ahead_ns: int | None = None, **settings: Any) -
     config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
     return Case(
         f"sources by time, {name}",
-        lambda: SourcesByTime("default", config, strategy_of(config), 1, max_ahead_ns),
+        lambda: ReorderByTime("default", config, strategy_of(config), 1, max_ahead_ns),
         raw,
         replays="max_sources" not in settings,
         max_held=settings.get("max_held_total", 1 << 62),

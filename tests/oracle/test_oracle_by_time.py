@@ -15,7 +15,7 @@ from topology.config import ReorderConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
-from topology.reorder.by_time import SourcesByTime
+from topology.reorder.by_time import ReorderByTime
 from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000
@@ -81,7 +81,7 @@ def test_each_source_leaves_as_the_oracle_says(wait: int, max_wait: int) -> None
     )
     for seed in SEEDS:
         events = stream(seed)
-        operator = SourcesByTime("default", config, strategy_of(config))
+        operator = ReorderByTime("default", config, strategy_of(config))
         released = []
         for one in copies(events):
             released += operator.on_batch([one], one.at_ns).released

@@ -24,7 +24,7 @@ from topology.pattern.run.engine import Engine
 from topology.query.fields import path_of
 from topology.query.quality import Quality
 from topology.query.queries import Queries
-from topology.reorder.by_time import SourcesByTime
+from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
 from topology.waiting.strategy import strategy_of
 from topology.window import Windows
@@ -61,7 +61,7 @@ def reorder(site: Site) -> Operator:
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None
     strategy = strategy_of(config.reorder)
-    return SourcesByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+    return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
 
 
 def clock(site: Site) -> Operator:

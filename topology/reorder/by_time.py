@@ -45,7 +45,7 @@ from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import TableSettings
 from topology.reorder.shell import Shell
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy
 
 BUFFER: Final = "line/"
@@ -60,7 +60,7 @@ class TimedBuffer(SourceBuffer):
     __slots__ = ("_max_wait_ns", "_order", "_overflows", "_stream", "_totals", "next_number")
 
     def __init__(
-        self, source: str, order: ReorderByTime, stream: str, max_wait_ns: int, totals: Totals
+        self, source: str, order: TimeBuffer, stream: str, max_wait_ns: int, totals: Totals
     ) -> None:
         super().__init__(source)
         self._order = order
@@ -146,7 +146,7 @@ class TimedBuffer(SourceBuffer):
         self._count()
 
 
-class SourcesByTime(Shell[TimedBuffer]):
+class ReorderByTime(Shell[TimedBuffer]):
     """`policy` makes the strategy of a source; `max_ahead_ns`: an event further ahead of its
     arrival is dead, None: never."""
 
@@ -218,7 +218,7 @@ class SourcesByTime(Shell[TimedBuffer]):
 
     def _empty(self, source: str) -> TimedBuffer:
         config = self._config
-        order = ReorderByTime(
+        order = TimeBuffer(
             self._policy(),
             late=config.late,
             position=self._position,

@@ -52,7 +52,7 @@ Key = tuple[int, str, int, int]
 NO_KEY: Final[Key] = (-NEVER, "", 0, 0)
 
 
-class ReorderByTime(InstantOperator):
+class TimeBuffer(InstantOperator):
     """`policy` is fresh and this operator's own."""
 
     def __init__(

@@ -7,18 +7,18 @@ from typing import Any
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Step
-from topology.reorder.by_time import SourcesByTime
+from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
 from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000
 
 
-def operator(max_ahead: int | None = None, **settings: Any) -> SourcesByTime:
+def operator(max_ahead: int | None = None, **settings: Any) -> ReorderByTime:
     settings = {"rule": "time", "strategy": "fixed", "wait": "10ms", "max_wait": "50ms"} | settings
     config = ReorderConfig(**settings)
     max_ahead_ns = None if max_ahead is None else max_ahead * MS
-    return SourcesByTime("default", config, strategy_of(config), 1, max_ahead_ns)
+    return ReorderByTime("default", config, strategy_of(config), 1, max_ahead_ns)
 
 
 def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DATA) -> Event:

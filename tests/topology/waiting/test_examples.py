@@ -10,7 +10,7 @@ import pytest
 from benchmarks.baselines.ignore import Ignore
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import (
@@ -41,7 +41,7 @@ def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
     return Event("default", source, 0, seq, ts * MS, now * MS)
 
 
-def feed(operator: ReorderByTime, stamps: list[int]) -> list[tuple[list[int], list[int]]]:
+def feed(operator: TimeBuffer, stamps: list[int]) -> list[tuple[list[int], list[int]]]:
     """One event a ms; per arrival, what left and what was late."""
     said = []
     for now, ts in enumerate(stamps, start=100):
@@ -60,7 +60,7 @@ STAMPS = [1, 4, 3, 5, 6, 9, 7, 8, 10, 13]
 def test_mp_k_slack_as_in_the_thesis() -> None:
     """Figure 2.6, in frontier form: 3 is late at once, and 7 leaves as it arrives."""
     policy = MPKSlack()
-    operator = ReorderByTime(policy, late="side")
+    operator = TimeBuffer(policy, late="side")
     ks, clocks = [], []
     said = []
     for now, ts in enumerate(STAMPS, start=100):
@@ -73,7 +73,7 @@ def test_mp_k_slack_as_in_the_thesis() -> None:
     assert [one.ts_ns // MS for one in operator.held()] == [13]
 
 
-def feed_one(operator: ReorderByTime, ts: int, now: int) -> list[object]:
+def feed_one(operator: TimeBuffer, ts: int, now: int) -> list[object]:
     step = operator.on_batch([at(ts, now, seq=now)], now * MS)
     then = operator.on_time(now * MS)
     late = [f"{one.event.ts_ns // MS} late" for one in step.reports if isinstance(one, Late)]
@@ -82,21 +82,21 @@ def feed_one(operator: ReorderByTime, ts: int, now: int) -> list[object]:
 
 def test_measured_at_the_arrival_k_is_smaller() -> None:
     policy = MPKSlack(measure="arrival")
-    feed(ReorderByTime(policy), STAMPS)
+    feed(TimeBuffer(policy), STAMPS)
     assert policy.k_ns == 2 * MS
 
 
 def test_fixed_k_waits_for_the_clock_of_the_events() -> None:
-    said = feed(ReorderByTime(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
+    said = feed(TimeBuffer(KSlack(2 * MS), late="side"), [1, 2, 5, 3, 4, 8])
     assert said == [([], []), ([], []), ([1, 2], []), ([3], []), ([], []), ([4, 5], [])]
 
 
 def test_the_end_of_a_stream_leaves_only_where_idle_is_set() -> None:
-    still = ReorderByTime(KSlack(5 * MS))
+    still = TimeBuffer(KSlack(5 * MS))
     still.on_batch([at(50, 100)], 100 * MS)
     still.on_time(100 * MS)
     assert still.next_deadline_ns() is None
-    going = ReorderByTime(KSlack(5 * MS, idle_ns=20 * MS))
+    going = TimeBuffer(KSlack(5 * MS, idle_ns=20 * MS))
     going.on_batch([at(50, 100)], 100 * MS)
     assert not going.on_time(100 * MS).released
     assert going.next_deadline_ns() == 120 * MS
@@ -114,7 +114,7 @@ def test_only_the_type_that_is_the_clock_moves_it() -> None:
 
 def test_aq_k_slack_waits_less_while_all_is_covered_and_more_once_it_is_not() -> None:
     policy = AQKSlack(10 * MS, 0.9)
-    operator = ReorderByTime(policy)
+    operator = TimeBuffer(policy)
     for now in range(1, 200):
         ts = now - 3 if now % 5 == 0 else now
         feed_one(operator, ts, now)
@@ -346,7 +346,7 @@ def test_an_idle_source_is_no_longer_waited_for() -> None:
 
 
 def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
-    operator = ReorderByTime(EventDriven(), late="side", max_ahead_ns=100 * MS)
+    operator = TimeBuffer(EventDriven(), late="side", max_ahead_ns=100 * MS)
     operator.on_batch([at(10, 20, seq=1), at(12, 20, seq=2)], 20 * MS)
     assert [one.seq for one in operator.on_time(20 * MS).released] == [1]
     step = operator.on_batch([at(12, 21, seq=2), at(9, 21, seq=0), at(500, 21, seq=9)], 21 * MS)
@@ -355,11 +355,11 @@ def test_a_reorder_by_time_tells_copies_late_and_impossible_ones() -> None:
 
 
 def test_no_event_waits_longer_than_the_cap_and_the_bound_pushes_the_smallest_out() -> None:
-    capped = ReorderByTime(EventDriven(), cap_ns=30 * MS)
+    capped = TimeBuffer(EventDriven(), cap_ns=30 * MS)
     capped.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     out = capped.on_time(100 * MS).released
     assert [(one.ts_ns // MS, one.at_ns // MS) for one in out] == [(8, 50), (10, 50)]
-    few = ReorderByTime(EventDriven(), max_held=1)
+    few = TimeBuffer(EventDriven(), max_held=1)
     step = few.on_batch([at(10, 20, seq=1), at(8, 20, "s1", seq=1)], 20 * MS)
     assert [one.ts_ns // MS for one in step.released] == [8]
     assert few.overflows == 1

@@ -27,7 +27,7 @@ from tests.topology.waiting.strategies import (
 )
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
 from topology.waiting.fitting import EXACT
@@ -64,8 +64,8 @@ Driver = Any
 Make = Callable[[SlackPolicy], Driver]
 
 
-def reorder(policy: SlackPolicy) -> ReorderByTime:
-    return ReorderByTime(policy, late="side")
+def reorder(policy: SlackPolicy) -> TimeBuffer:
+    return TimeBuffer(policy, late="side")
 
 
 def windows(policy: SlackPolicy) -> WindowDriver:
@@ -427,7 +427,7 @@ def test_memory_is_bounded(strategy: Strategy) -> None:
 def test_with_a_cap_everything_leaves(strategy: Strategy) -> None:
     cap_ns = 400 * MS
     for _, events in streams():
-        operator = ReorderByTime(strategy.make(1), cap_ns=cap_ns)
+        operator = TimeBuffer(strategy.make(1), cap_ns=cap_ns)
         driver = WindowDriver(strategy.make(1), EVERY, cap_ns=cap_ns)
         now_ns = events[-1].at_ns
         operator.on_batch(copies(events), now_ns)

@@ -15,7 +15,7 @@ from benchmarks.workloads.windows import STATIC, Stream, stream
 from tests.laws.told import copies
 from tests.topology.waiting.strategies import EVERY, MS, disordered, in_order
 from topology.model.event import Event
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Jumping, Rotating
@@ -217,7 +217,7 @@ def test_the_oracle_gives_the_figures_of_the_paper(delta: float, wait_ms: float)
 def test_a_reorder_by_replaying_a_sorted_list(seed: int) -> None:
     """At the end of each instant all that is at or below clock - K leaves, sorted."""
     events = disordered(seed)
-    operator = ReorderByTime(KSlack(6 * MS), late="side")
+    operator = TimeBuffer(KSlack(6 * MS), late="side")
     step = operator.on_batch(copies(events), events[-1].at_ns + 1)
     found = [(event.offset, event.at_ns) for event in step.released]
     expected: list[tuple[int, int]] = []

@@ -10,7 +10,7 @@ import pytest
 from tests.topology.waiting.strategies import MS, event, numbered
 from topology.model.event import Event
 from topology.model.outcome import Late
-from topology.reorder.time_buffer import ReorderByTime
+from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.tail import TailSlack
 
 SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
@@ -38,7 +38,7 @@ def test_the_tail_waits_for_all_while_nothing_may_be_late() -> None:
 def test_what_no_wait_could_have_saved_moves_neither_tail_nor_budget() -> None:
     """One per cent comes ten seconds late, ten times what is promised in all."""
     policy = TailSlack(0.001, max_wait_ns=200 * MS)
-    operator = ReorderByTime(policy)
+    operator = TimeBuffer(policy)
     waits = []
     for number in range(3_000):
         now = 20_000 + number * 10
@@ -138,7 +138,7 @@ def test_of_the_events_that_a_wait_can_save_no_more_are_late_than_promised(
     for seed in SEEDS:
         events = long_late(seed)
         policy = TailSlack(delta, max_wait_ns=max_wait * MS)
-        operator = ReorderByTime(policy, late="side")
+        operator = TimeBuffer(policy, late="side")
         late = set()
         for one in events:
             reports = operator.on_batch([one], one.at_ns).reports
