@@ -90,7 +90,7 @@ def prepared(
     write_ordered(setting, written)
     events = [event for event in written if not event.kind]
     assert len({event.source for event in events}) == SOURCES
-    assert len(events) > count * 0.97
+    assert len(events) > count * 0.95
     return Run(setting, folder, server, "50ms", count // 4, (TABLE,)), events
 
 
