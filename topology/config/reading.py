@@ -6,13 +6,11 @@ Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
 
 from topology.config.agreement import query_faults
-from topology.config.file import TopicsConfig
-from topology.config.join import SideConfig
 from topology.config.problem import (
     Fault,
     Path,
@@ -23,15 +21,10 @@ from topology.config.problem import (
     shown,
     spelled,
 )
-from topology.config.query import QualityConfig, QueryConfig
+from topology.config.query import QueryConfig
 from topology.config.spelling import FromFile
 from topology.config.stream import (
-    ClockConfig,
-    HeaderConfig,
-    MergeConfig,
-    ReorderConfig,
     Section,
-    StreamConfig,
 )
 from topology.config.topology import Topology
 from topology.config.yaml_text import load
@@ -39,19 +32,33 @@ from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunc
 
 OWN: Final = "functions"
 
-_SECTIONS: Final[Mapping[Path, type[Section]]] = {
-    (): Topology,
-    ("topics",): TopicsConfig,
-    ("streams", "*"): StreamConfig,
-    ("streams", "*", "headers"): HeaderConfig,
-    ("streams", "*", "reorder"): ReorderConfig,
-    ("streams", "*", "clock"): ClockConfig,
-    ("streams", "*", "merge"): MergeConfig,
-    ("queries", "*"): QueryConfig,
-    ("queries", "*", "quality"): QualityConfig,
-    ("queries", "*", "sides", "*"): SideConfig,
-}
-"""Which section stands at which path; `*` is a name the file chooses."""
+
+def _nested(annotation: Any) -> Iterator[tuple[Path, type[Section]]]:
+    """The sections in a field's type, and the path to each; `*` is a name that the file chooses."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield (), annotation
+    elif get_origin(annotation) is Mapping:
+        for path, section in _nested(get_args(annotation)[1]):
+            yield ("*", *path), section
+    else:
+        for part in get_args(annotation):
+            yield from _nested(part)
+
+
+def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[Section]]]:
+    """The section and all below, those without a name of the file's before the others."""
+    yield path, section
+    below = [
+        ((*path, name, *inner), found)
+        for name, field in section.model_fields.items()
+        for inner, found in _nested(field.annotation)
+    ]
+    below.sort(key=lambda each: each[0][-1] == "*")
+    for inner, found in below:
+        yield from _sections(inner, found)
+
+
+_SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
 
 
 def sections() -> Mapping[Path, type[Section]]:

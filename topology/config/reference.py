@@ -179,18 +179,6 @@ A duration has its unit, always: `500ms` (ns, us, ms, s, min, h, d); so has a si
 share is `0.001` or `0.1%`. How it all works is in [operators](operators), what to watch in
 [operations](operations.md), the lines of recorded events in [input](input.md).
 """
-TITLES: Final[Mapping[Path, str]] = {
-    (): "The file",
-    ("topics",): "`topics`",
-    ("streams", "*"): "`streams.<name>`",
-    ("streams", "*", "headers"): "`streams.<name>.headers`",
-    ("streams", "*", "reorder"): "`streams.<name>.reorder`",
-    ("streams", "*", "clock"): "`streams.<name>.clock`",
-    ("streams", "*", "merge"): "`streams.<name>.merge`",
-    ("queries", "*"): "`queries.<name>`",
-    ("queries", "*", "quality"): "`queries.<name>.quality`",
-    ("queries", "*", "sides", "*"): "`queries.<name>.sides.<name>`",
-}
 
 
 def page() -> str:
@@ -204,7 +192,8 @@ def page() -> str:
 
 
 def _section_lines(path: Path, described: Document) -> Iterator[str]:
-    yield f"## {TITLES[path]}\n"
+    title = ".".join("<name>" if part == "*" else str(part) for part in path)
+    yield f"## `{title}`\n" if path else "## The file\n"
     yield "| key | default | takes | |"
     yield "| --- | --- | --- | --- |"
     for key, entry in described["properties"].items():
