@@ -20,6 +20,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from topology.config.stages import CHAIN
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Overflow
@@ -38,7 +39,7 @@ LOUD_FROM: Final = 20
 
 TOLD_REASONS: Final = 5
 
-LOOKING: Final = ("window", "pattern", "join")
+LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
     "unkeyed": "events without a key",
     "unpartitioned": "events without a key",
