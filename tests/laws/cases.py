@@ -198,7 +198,7 @@ def _clock(max_sources: int = 100, max_ahead_ns: int = 3_600 * 1_000 * MS) -> Cl
     return Clock(ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust"), max_sources)
 
 
-def _measured_clock(unsynced: Any, max_sources: int = 100) -> Clock:
+def _measured_clock(unsynced: Any, max_sources: int = 100, model: Any = "polygon") -> Clock:
     """Rounds for s0 (right, then set back), s1 (too few), s2 (a declared offset)."""
     table = DriftTable()
     for i in range(60):
@@ -215,6 +215,7 @@ def _measured_clock(unsynced: Any, max_sources: int = 100) -> Clock:
         table.add(Declared("s2", at * MS, offset_ns, MS, at * MS, i))
     config = ClockConfig(
         unsynced=unsynced,
+        model=model,
         activation_ns=20 * MS,
         jump_min_ns=30 * MS,
         broker_slack_ns=10 * MS,
@@ -363,6 +364,13 @@ CASES = [
         sequenced,
         replays=False,
         max_sources=2,
+        reorders=False,
+    ),
+    Case(
+        "clock, thesis",
+        lambda: _measured_clock("estimate", model="thesis"),
+        sequenced,
+        replays=False,
         reorders=False,
     ),
     _merge_case("default"),
