@@ -100,6 +100,47 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("usgs_quakes", "waiting"): "e755a2c071d6cf3c",
 }
 
+ASKED = {
+    "pairs": "PATTERN SEQ(T0 a, T1 b) WHERE {one} WITHIN {within} RETURN a.n AS a, b.n AS b",
+    "gone": "PATTERN SEQ(T0 a, !T1, T2 c) WHERE {one} WITHIN {within} RETURN a.n AS a",
+}
+WITHIN = {"balloon_clocks": "10 s", "jr_umts": "2 s", "usgs_quakes": "10 min"}
+"""There a match is made of events of all sources, elsewhere of one."""
+
+SHORT = {"pairs": "100 ms", "gone": "50 ms"}
+OPTIONS = {"as it comes": (), "corrected": ("--correct", "--final-only")}
+
+MATCHES: dict[tuple[str, str, str], str] = {
+    ("balloon_clocks", "pairs", "as it comes"): "aa0942bd5670c0fe",
+    ("balloon_clocks", "pairs", "corrected"): "f97d011eaa3af075",
+    ("balloon_clocks", "gone", "as it comes"): "23324d70aeef21bf",
+    ("balloon_clocks", "gone", "corrected"): "d5e5bd0ce7864b8c",
+    ("jr_umts", "pairs", "as it comes"): "5c83c10098f2c282",
+    ("jr_umts", "pairs", "corrected"): "6f3713334fcd1ee7",
+    ("jr_umts", "gone", "as it comes"): "9b85e5f9a9a8badc",
+    ("jr_umts", "gone", "corrected"): "a4f788c56d53b2b0",
+    ("kafka_brokers", "pairs", "as it comes"): "f0b428633f92da89",
+    ("kafka_brokers", "pairs", "corrected"): "25d9961c324f71a6",
+    ("kafka_brokers", "gone", "as it comes"): "7431512a75e9c9a2",
+    ("kafka_brokers", "gone", "corrected"): "130af58fbf1bc1a2",
+    ("lorawan_gateways", "pairs", "as it comes"): "4558279186d82eda",
+    ("lorawan_gateways", "pairs", "corrected"): "9645657ea5e3f623",
+    ("lorawan_gateways", "gone", "as it comes"): "daaf8a339eec2366",
+    ("lorawan_gateways", "gone", "corrected"): "972698c44145e507",
+    ("mesh_sensors", "pairs", "as it comes"): "1644aec542c18278",
+    ("mesh_sensors", "pairs", "corrected"): "56eb8703cd7e840e",
+    ("mesh_sensors", "gone", "as it comes"): "62234fe919283a27",
+    ("mesh_sensors", "gone", "corrected"): "a2e63ed77c12fb95",
+    ("quic_two_endpoints", "pairs", "as it comes"): "9f0b2393a9950718",
+    ("quic_two_endpoints", "pairs", "corrected"): "ce24d6568db3308c",
+    ("quic_two_endpoints", "gone", "as it comes"): "c1783112af2ff00e",
+    ("quic_two_endpoints", "gone", "corrected"): "6d606fe8eae11369",
+    ("usgs_quakes", "pairs", "as it comes"): "9b8e8386ecc7051d",
+    ("usgs_quakes", "pairs", "corrected"): "9321a968e779807a",
+    ("usgs_quakes", "gone", "as it comes"): "0d44951e1536a6f3",
+    ("usgs_quakes", "gone", "corrected"): "6613866b0cae2043",
+}
+
 
 def rows_of(trace: str) -> list[TraceRow]:
     try:
@@ -139,3 +180,17 @@ def test_a_replay_says_what_it_said(tmp_path: Path, trace: str, topology: str) -
     done = inorder("replay", "--topology", str(file), "--json", written(tmp_path, trace))
     assert done.code == 0, done.err
     assert digest(done.out) == ANSWERS[trace, topology]
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_matches_are_what_they_were(tmp_path: Path, trace: str) -> None:
+    events = written(tmp_path, trace)
+    told = {}
+    for asked, text in ASKED.items():
+        within = WITHIN.get(trace, SHORT[asked])
+        query = text.format(one="a.n >= 0" if trace in WITHIN else "[who]", within=within)
+        for name, options in OPTIONS.items():
+            done = inorder("match", "--query", query, *options, events)
+            assert done.code == 0, done.err
+            told[trace, asked, name] = digest(done.out)
+    assert told == {key: MATCHES[key] for key in told}
