@@ -4,6 +4,8 @@ Streams are apart in a stage, and some of what happens at an instant is decided 
 which of it is said first depends on how the input was cut. Here it is put together again: at one
 instant by stream, in the order of the topology file, results by query; of one stream, and of one
 query, in the order in which it was said.
+
+Proved by: tests/cli/test_replay_cuts.py
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ text and `not_integer` for a time that is none, and `line_not_json`, `line_not_o
 `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`, `payload_not_json`,
 `clock_missing` for what concerns no field.
 Where source and seq could be read it still takes its place in the sequence.
+
+Proved by: tests/topology/wire/test_line_reader.py, tests/topology/wire/test_line_reader_by_time.py
 """
 
 from __future__ import annotations
