@@ -12,7 +12,7 @@ from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.syntax import Expr
@@ -60,9 +60,9 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
 
 def _index(
     entries: Iterable[Entry], types: frozenset[str], own: Sequence[Expr] = (), alias: str = ""
-) -> Index:
+) -> EntryIndex:
     test = expression.own(own, alias)
-    index = Index()
+    index = EntryIndex()
     for entry in entries:
         if (not types or entry.type in types) and test(entry) is True:
             index.add(entry)

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 MAX_STEPS: Final = 200_000
 """Work of one evaluation, beyond which the unit overflows: an entry or a cut looked at is a
@@ -44,10 +44,10 @@ class Place:
     UNTIL, all entries of its types, whether they satisfy its `own` or not, else None (the
     whole may be empty where no component has UNTIL)."""
 
-    components: Sequence[Sequence[Index]]
-    blockers: Sequence[Sequence[Index]]
-    everything: Index | None = None
-    enders: Sequence[Sequence[Index | None]] = ()
+    components: Sequence[Sequence[EntryIndex]]
+    blockers: Sequence[Sequence[EntryIndex]]
+    everything: EntryIndex | None = None
+    enders: Sequence[Sequence[EntryIndex | None]] = ()
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """What every search for the matches of a unit has: what it looks through, how much it may cost, and
 what it has found.
 
-Proved by: tests/topology/pattern/test_tactics.py
+Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations

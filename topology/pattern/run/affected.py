@@ -20,7 +20,7 @@ from topology.pattern.run.ledger import Unit
 from topology.pattern.run.reach import within_reach
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that any entry can change."""
@@ -32,7 +32,7 @@ class Affected:
     __slots__ = ("_doubt", "_indexes", "_query", "_units", "_waiting", "_wiring")
 
     def __init__(
-        self, wiring: Wiring, indexes: Sequence[Index], units: Mapping[Key, Unit], doubt: Doubt
+        self, wiring: Wiring, indexes: Sequence[EntryIndex], units: Mapping[Key, Unit], doubt: Doubt
     ) -> None:
         self._wiring = wiring
         self._query = wiring.query

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from topology.pattern.match.uncertain.doubt import Doubt
-from topology.pattern.run.results import ResultEmitter
+from topology.pattern.run.results import MatchEmitter
 from topology.pattern.run.timers import UnitTimers
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class RunContext:
@@ -22,9 +22,9 @@ class RunContext:
 
     def __init__(
         self,
-        emitter: ResultEmitter,
+        emitter: MatchEmitter,
         doubt: Doubt,
-        everything: Index | None,
+        everything: EntryIndex | None,
         emits_final: Collection[str],
     ) -> None:
         self.emitter = emitter

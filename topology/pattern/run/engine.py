@@ -32,12 +32,12 @@ from topology.pattern.run.context import RunContext
 from topology.pattern.run.engine_state import restore_wirings, wiring_rows
 from topology.pattern.run.ledger import Now
 from topology.pattern.run.partitions import PartitionGroup, alike
-from topology.pattern.run.results import ResultEmitter
+from topology.pattern.run.results import MatchEmitter
 from topology.pattern.run.run import Run
 from topology.pattern.run.timers import Asker
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.defaults import ends_in_negation
 
 BEFORE_ALL: Final = -NEVER
@@ -85,8 +85,8 @@ class Engine:
         self._admission = Admission(max_retained, self._doubt)
         self.gone: list[Entry] = self._admission.gone
         self.counts: dict[str, int] = self._admission.counts
-        self._everything = Index() if any(q.shape.everywhere for q in queries) else None
-        self._emitter = ResultEmitter(stream)
+        self._everything = EntryIndex() if any(q.shape.everywhere for q in queries) else None
+        self._emitter = MatchEmitter(stream)
         self.findings: list[Finding] = self._emitter.findings
         self._context = RunContext(self._emitter, self._doubt, self._everything, emits_final)
         self._groups = [

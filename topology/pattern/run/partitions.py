@@ -26,7 +26,7 @@ from topology.pattern.run.ledger import Now
 from topology.pattern.run.run import Run
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 Partition = tuple[Any, ...]
 
@@ -44,7 +44,7 @@ class PartitionIndex:
 
     def __init__(self, key: Partition, group: PartitionGroup) -> None:
         self.key = key
-        self.indexes = [Index() for _ in group.filters]
+        self.indexes = [EntryIndex() for _ in group.filters]
         self.newest: Key | None = None
         self.runs = [
             Run(wiring, self._place(wiring, group), self.indexes, key, group.context)
@@ -68,7 +68,7 @@ class PartitionIndex:
             everything = self._index(EVERYTHING, group)
         return Place(components, blockers, everything, enders)
 
-    def _index(self, chosen: EntryFilter, group: PartitionGroup) -> Index:
+    def _index(self, chosen: EntryFilter, group: PartitionGroup) -> EntryIndex:
         return self.indexes[group.filters.index(chosen)]
 
 

@@ -29,7 +29,7 @@ BY_TIME: Final = itemgetter(4, 1, 2, 3)
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
 
-class ResultEmitter:
+class MatchEmitter:
     """`findings` is what there is to emit; whoever drives the engine empties it."""
 
     __slots__ = ("_changes", "_members", "_overflowed", "_payloads", "_stream", "findings")

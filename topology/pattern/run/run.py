@@ -30,7 +30,7 @@ from topology.pattern.run.unit_state import take_back, waiting_unit
 from topology.pattern.run.visible import Visibility
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Identity, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class Run:
@@ -58,7 +58,7 @@ class Run:
         self,
         wiring: Wiring,
         place: Place,
-        indexes: Sequence[Index],
+        indexes: Sequence[EntryIndex],
         partition: Sequence[Any],
         context: RunContext,
     ) -> None:

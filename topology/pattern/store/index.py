@@ -20,7 +20,7 @@ SHRINK_AT = 64
 """Purged entries are let go at once, their places in the lists by this many at a time."""
 
 
-class Index:
+class EntryIndex:
     """`times[i]` is the reference time of `entries[i]`. The lists are read, never written,
     from outside; positions hold until the next `add` or `purge`."""
 

@@ -12,13 +12,13 @@ Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from topology.pattern.compile.expression import Binding
 from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout, NegationGap
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class Blockers:
@@ -32,7 +32,7 @@ class Blockers:
         self.has_end = any(all(layout.minimum[j] == 0 for j in gap.right) for gap in self.gaps)
 
     def blocked(
-        self, place: Place, bound: list[Any], first: Entry, last: Entry, budget: StepBudget
+        self, place: Place, bound: Binding, first: Entry, last: Entry, budget: StepBudget
     ) -> bool:
         """`bound` has the slots of a binding; those of negations are empty before and after."""
         for gap in self.gaps:
@@ -55,8 +55,8 @@ class Blockers:
     def _any_blocks(
         self,
         gap: NegationGap,
-        index: Index,
-        bound: list[Any],
+        index: EntryIndex,
+        bound: Binding,
         first: Entry,
         last: Entry,
         budget: StepBudget,
@@ -74,7 +74,7 @@ class Blockers:
         return False
 
     def _cut(
-        self, gap: NegationGap, index: Index, bound: list[Any], first: Entry, last: Entry
+        self, gap: NegationGap, index: EntryIndex, bound: Binding, first: Entry, last: Entry
     ) -> tuple[int, int]:
         """Positions of what is in the gap."""
         left = _latest(bound, gap.left)
@@ -93,9 +93,9 @@ class Blockers:
     def _next_one_blocks(
         self,
         gap: NegationGap,
-        index: Index,
+        index: EntryIndex,
         place: Place,
-        bound: list[Any],
+        bound: Binding,
         first: Entry,
         last: Entry,
     ) -> bool:
@@ -119,7 +119,7 @@ class Blockers:
             return False
         return self._satisfies(gap, bound, entry)
 
-    def _satisfies(self, gap: NegationGap, bound: list[Any], entry: Entry) -> bool:
+    def _satisfies(self, gap: NegationGap, bound: Binding, entry: Entry) -> bool:
         bound[gap.slot] = [entry]
         try:
             for tie in gap.ties:

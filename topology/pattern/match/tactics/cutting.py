@@ -19,7 +19,7 @@ from topology.pattern.match.match import Match, Stretch
 from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 LONG: Final = 16
 """Groups of at least so many entries are stretches of a shared copy."""
@@ -99,7 +99,7 @@ class Cutting(Search):
         line: Presence,
         blockers: Blockers,
         place: Place,
-        views: list[Index],
+        views: list[EntryIndex],
         anchor: Entry,
         budget: StepBudget,
         wanted: int,

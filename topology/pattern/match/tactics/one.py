@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Evaluation, Place
-from topology.pattern.match.layout import Layout
+from topology.pattern.match.layout import Layout, as_binding
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.walk import Route, Walk
 from topology.pattern.store.entry import Entry
@@ -70,7 +70,7 @@ def _match(walk: Walk, place: Place, budget: StepBudget) -> Match | None:
     last = walk.last
     if last is None or not walk.is_complete or not route.rules.holds_at_end(walk.bound):
         return None
-    if route.blockers.blocked(place, walk.bound, walk.start, last, budget):
+    if route.blockers.blocked(place, as_binding(walk.bound), walk.start, last, budget):
         return None
     members = tuple([tuple(entries) for entries in walk.bound[: route.layout.count]])
     return Match(route.layout.number, members, walk.start, last)

@@ -23,7 +23,7 @@ from operator import ge
 from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge
 
 
@@ -110,7 +110,7 @@ class RunRules:
         return self.loops[j] if bound[j] else self.edges[j]
 
     def begin(
-        self, bound: Sequence[Sequence[Entry]], j: int, index: Index, last: Entry | None
+        self, bound: Sequence[Sequence[Entry]], j: int, index: EntryIndex, last: Entry | None
     ) -> int:
         """Position of the first entry that may follow the run, by order alone."""
         if last is None:
@@ -168,7 +168,7 @@ class RunRules:
         return ends
 
     def end_of_group(
-        self, bound: list[list[Entry]], j: int, enders: Index, high: int, budget: StepBudget
+        self, bound: list[list[Entry]], j: int, enders: EntryIndex, high: int, budget: StepBudget
     ) -> Entry | None:
         """The first entry behind the group's last, and before the position, that ends it."""
         for at in range(enders.behind(bound[j][-1].key), high):

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from topology.pattern.match.budget import StepBudget
 from topology.pattern.match.evaluation import Place
+from topology.pattern.match.layout import as_binding
 from topology.pattern.match.match import Match
 from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class Branch:
@@ -188,7 +189,9 @@ class RunSearch(Search):
         if not rules.is_complete(bound) or not rules.holds_at_end(bound):
             return
         first = self._start
-        if first is None or self._blockers.blocked(self.place, bound, first, last, self.budget):
+        if first is None:
+            return
+        if self._blockers.blocked(self.place, as_binding(bound), first, last, self.budget):
             return
         if self._greed.groups and self._greed.forbids_end(bound, first):
             return
@@ -304,7 +307,7 @@ class RunSearch(Search):
         if edge == "strict":
             self._narrow_to_next(branch, index, last)
 
-    def _high(self, j: int, index: Index) -> int:
+    def _high(self, j: int, index: EntryIndex) -> int:
         high_ns = self._ceilings[j]
         if self._start is not None:
             high_ns = min(high_ns, self._start.time_ns + self.layout.within_ns)
@@ -321,7 +324,7 @@ class RunSearch(Search):
                 high = min(high, index.position(ender.key))
         return high
 
-    def _narrow_to_next(self, branch: Branch, index: Index, last: Entry) -> None:
+    def _narrow_to_next(self, branch: Branch, index: EntryIndex, last: Entry) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
         everything = self._everything
         if everything is None:
@@ -336,7 +339,7 @@ class RunSearch(Search):
         branch.high = branch.low
 
 
-def _holds_entry(index: Index, entry: Entry) -> bool:
+def _holds_entry(index: EntryIndex, entry: Entry) -> bool:
     at = index.position(entry.key)
     return at < len(index) and index.entries[at] is entry
 

@@ -34,7 +34,7 @@ from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.cutting import Cutting, Presence
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 MAX_OPTIONAL: Final = 4
@@ -138,11 +138,11 @@ class Sifting:
         if cutting.is_possible:
             cutting.extend(0, None)
 
-    def _sifted(self, at: int) -> Index:
+    def _sifted(self, at: int) -> EntryIndex:
         """What may stand there with the singles as they are chosen."""
         whole = self._cutting
         line = whole.line
-        view = Index()
+        view = EntryIndex()
         if not line.is_group[at]:
             view.add(whole.bound[line.parts[at]][0])
             return view

@@ -24,7 +24,7 @@ from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, 
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class Route:
@@ -230,7 +230,7 @@ class Walk:
         if self.closed_ns is None or entry.time_ns > self.closed_ns:
             self.closed_ns = entry.time_ns
 
-    def _very_next(self, j: int, index: Index, low: int, last: Entry) -> Entry | None:
+    def _very_next(self, j: int, index: EntryIndex, low: int, last: Entry) -> Entry | None:
         everything = self._place.everything
         if everything is None:
             raise ValueError("a strict step needs the index of everything")

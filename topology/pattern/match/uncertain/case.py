@@ -23,7 +23,7 @@ from topology.pattern.match.uncertain.order import (
     negated,
 )
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.syntax import Edge
 
 
@@ -53,15 +53,15 @@ class Case:
     def margin_ns(self) -> int:
         return 2 * self.error_ns
 
-    def component(self, j: int) -> Index:
+    def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
 
-    def everything(self) -> Index:
+    def everything(self) -> EntryIndex:
         if self.place.everything is None:
             raise ValueError("a strict step needs the index of everything")
         return self.place.everything
 
-    def around(self, index: Index, low_ns: int, high_ns: int) -> Iterator[Entry]:
+    def around(self, index: EntryIndex, low_ns: int, high_ns: int) -> Iterator[Entry]:
         """Entries whose true time may lie between the reference times of two members."""
         low = index.before_time(low_ns - self.margin_ns)
         high = index.up_to_time(high_ns + self.margin_ns)
@@ -214,7 +214,7 @@ class Case:
 
     # -- UNTIL ----------------------------------------------------------------------------------
 
-    def enders(self, j: int) -> Index:
+    def enders(self, j: int) -> EntryIndex:
         found = self.place.enders[self.layout.number][j]
         if found is None:
             raise ValueError("UNTIL needs an index of all entries of the group's types")

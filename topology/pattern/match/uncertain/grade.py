@@ -32,7 +32,7 @@ from topology.pattern.match.uncertain.joining import joined
 from topology.pattern.match.uncertain.negations import blocked
 from topology.pattern.match.uncertain.order import at_most, before_by_key, is_settled, negated
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 
 
 class Grading:
@@ -104,7 +104,7 @@ def _relevant(case: Case, layout: Layout) -> Iterator[Entry]:
         yield from _since(case, place.everything)
 
 
-def _since(case: Case, index: Index) -> Iterator[Entry]:
+def _since(case: Case, index: EntryIndex) -> Iterator[Entry]:
     """Events that may be in the window that the first event begins."""
     first, within_ns = case.first, case.layout.within_ns
     for entry in case.around(index, first.time_ns, first.time_ns + within_ns):

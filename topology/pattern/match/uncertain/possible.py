@@ -36,7 +36,7 @@ from topology.pattern.match.uncertain.cliques import cliques
 from topology.pattern.match.uncertain.grade import valid
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import Index
+from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 Bound = list[tuple[Entry, ...]]
@@ -259,7 +259,9 @@ class SetSearch(Search):
         part = self.layout.components[k]
         return "strict" in (part.edge, part.loop)
 
-    def _passed(self, case: Case, index: Index, newest: Entry, later_ns: int) -> Iterator[Entry]:
+    def _passed(
+        self, case: Case, index: EntryIndex, newest: Entry, later_ns: int
+    ) -> Iterator[Entry]:
         """Events, no members, that surely lie before the newest; no member can lie between."""
         for other in case.around(index, case.first.time_ns, newest.time_ns):
             self.budget.steps += 1
