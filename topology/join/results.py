@@ -71,9 +71,9 @@ class RowEmitter(ResultEmitter):
         """A row with a null, if that is news."""
         row, is_sure = content
         before, was_sure = current.content
-        is_same = (was_sure, before.odds) == (is_sure, row.odds)
+        is_news = is_final or (was_sure, before.odds) != (is_sure, row.odds)
         current.content = content
-        op = current.show(content, is_same=is_same, is_final=is_final)
+        op = current.show(content, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
             self._emit(row, id_, op, current.revision, is_final=is_final, is_sure=is_sure)
 

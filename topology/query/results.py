@@ -5,8 +5,7 @@ results keeps a `CurrentResult` for each one that may still change, and asks it 
 by which a content is to be emitted:
 
     not emitted, or retracted     emit
-    emitted with other content    update
-    emitted with the same         update once more if it becomes final, else nothing
+    emitted, and this is news     update: the content is another, or is final, where that is told
     emitted, and holds no more    retract
 
 Revisions count from 0 without a hole, retracts too.
@@ -36,19 +35,21 @@ class CurrentResult(Generic[C]):
 
     __slots__ = ("content", "final", "live", "revision")
 
-    def __init__(self, content: C, revision: int = -1, *, live: bool = False) -> None:
+    def __init__(
+        self, content: C, revision: int = -1, *, live: bool = False, final: bool = False
+    ) -> None:
         """By default it was not emitted yet."""
         self.content = content
         self.revision = revision
         self.live = live
-        self.final = False
+        self.final = final
 
-    def show(self, content: C, *, is_same: bool, is_final: bool) -> str:
-        """The operation by which the content is emitted, which then is current; NO_NEWS if it says
-        nothing new. `is_final`: it becomes final, and that is to be said."""
+    def show(self, content: C, *, is_news: bool, is_final: bool) -> str:
+        """The operation by which the content is emitted, and then is current; NO_NEWS if it stays
+        as it is. `is_news`: a reader who has the current one is to have this."""
         if not self.live:
             op = EMIT
-        elif not is_same or (is_final and not self.final):
+        elif is_news:
             op = UPDATE
         else:
             return NO_NEWS
@@ -58,9 +59,11 @@ class CurrentResult(Generic[C]):
         self.final = is_final
         return op
 
-    def retract(self) -> str:
+    def retract(self, *, is_final: bool = True) -> str:
+        """Not final: it may come again."""
         self.revision += 1
         self.live = False
+        self.final = is_final
         return RETRACT
 
 

@@ -51,7 +51,7 @@ class WindowEmitter(ResultEmitter):
         confidence = CONFIRMED if is_sure else UNCERTAIN
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         current = Current(digest) if before is None else before
-        op = current.show(digest, is_same=current.content == digest, is_final=is_final)
+        op = current.show(digest, is_news=current.content != digest, is_final=is_final)
         if op == NO_NEWS:
             return current
         result = self._result(key, number, span_ns, current.revision, op)

@@ -35,8 +35,8 @@ def test_what_is_news(name: str) -> None:
             op = result.retract()
         else:
             content, is_final = each
-            is_same = content == result.content
-            op = result.show(content, is_same=is_same, is_final=is_final)
+            is_news = content != result.content or (is_final and not result.final)
+            op = result.show(content, is_news=is_news, is_final=is_final)
             assert result.content == content
         found.append((op, result.revision))
         assert result.live == (op != RETRACT)
@@ -45,8 +45,8 @@ def test_what_is_news(name: str) -> None:
 
 def test_a_restored_result_goes_on_with_its_revision() -> None:
     result = CurrentResult("a", 7, live=True)
-    assert result.show("a", is_same=True, is_final=False) == NO_NEWS
-    assert result.show("b", is_same=False, is_final=False) == UPDATE
+    assert result.show("a", is_news=False, is_final=False) == NO_NEWS
+    assert result.show("b", is_news=True, is_final=False) == UPDATE
     assert result.revision == 8
 
 

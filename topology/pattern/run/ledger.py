@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE
+from topology.model.result import CONFIRMED
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
+from topology.query.results import NO_NEWS, CurrentResult
 
 
 class Now:
@@ -41,17 +42,7 @@ class FoundMatch:
         self.confidence = confidence
 
 
-class Emitted:
-    """`found` as it was emitted last, under this revision; `live` until it is retracted, and its
-    number goes on if it comes again."""
-
-    __slots__ = ("final", "found", "live", "revision")
-
-    def __init__(self, found: FoundMatch, revision: int = -1) -> None:
-        self.found = found
-        self.revision = revision
-        self.live = True
-        self.final = False
+CurrentMatch = CurrentResult[FoundMatch]
 
 
 class Unit:
@@ -66,7 +57,7 @@ class Unit:
     def __init__(self, anchor: Entry) -> None:
         self.anchor = anchor
         self.found: dict[str, FoundMatch] = {}
-        self.emitted: dict[str, Emitted] = {}
+        self.emitted: dict[str, CurrentMatch] = {}
         self.timers: set[tuple[int, object]] = set()
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
@@ -84,7 +75,7 @@ class Unit:
 
     def put_off(self, by_ns: int, floor_ns: int) -> None:
         """What is not yet decided will be so much later: errors are larger than it seemed."""
-        every = (*self.found.values(), *(each.found for each in self.emitted.values()))
+        every = (*self.found.values(), *(each.content for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():
             if found.decided_ns >= floor_ns:
                 found.decided_ns += by_ns
@@ -93,7 +84,7 @@ class Unit:
         """What was decided before that instant needs no memory: nothing changes it."""
         for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
             del self.found[id_]
-        for id_ in [i for i, old in self.emitted.items() if old.found.decided_ns < before_ns]:
+        for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
             del self.emitted[id_]
 
 
@@ -118,27 +109,18 @@ def changes(
     `emits_final`: what was emitted before it was decided is so once more when it is."""
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
-            old.live = False
-            yield _change(RETRACT, id_, old, old.found, floor_ns)
+            op = old.retract(is_final=old.content.decided_ns < floor_ns)
+            yield Change(op, id_, old.revision, old.content, old.final)
     for id_, found in visible.items():
-        before = unit.emitted.get(id_)
-        if before is None:
-            before = unit.emitted[id_] = Emitted(found)
-            yield _change(EMIT, id_, before, found, floor_ns)
-        elif not before.live:
-            before.live = True
-            yield _change(EMIT, id_, before, found, floor_ns)
-        elif not _same(before.found, found) or (
-            emits_final and not before.final and found.decided_ns < floor_ns
-        ):
-            yield _change(UPDATE, id_, before, found, floor_ns)
-
-
-def _change(op: str, id_: str, emitted: Emitted, found: FoundMatch, floor_ns: int) -> Change:
-    emitted.revision += 1
-    emitted.found = found
-    emitted.final = found.decided_ns < floor_ns
-    return Change(op, id_, emitted.revision, found, emitted.final)
+        current = unit.emitted.get(id_)
+        if current is None:
+            current = unit.emitted[id_] = CurrentMatch(found)
+        is_final = found.decided_ns < floor_ns
+        becomes_final = emits_final and is_final and not current.final
+        is_news = becomes_final or not _same(current.content, found)
+        op = current.show(found, is_news=is_news, is_final=is_final)
+        if op != NO_NEWS:
+            yield Change(op, id_, current.revision, found, is_final)
 
 
 def _same(one: FoundMatch, other: FoundMatch) -> bool:

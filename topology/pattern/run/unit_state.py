@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topology.pattern.match.match import Match
-from topology.pattern.run.ledger import Emitted, FoundMatch, Unit
+from topology.pattern.run.ledger import CurrentMatch, FoundMatch, Unit
 from topology.pattern.store.entry import Entry, Identity
 
 
 def emitted_rows(unit: Unit, floor_ns: int) -> list[Any]:
     return [
-        [id_, old.revision, old.live, old.final, old.found.decided_ns]
+        [id_, old.revision, old.live, old.final, old.content.decided_ns]
         for id_, old in unit.emitted.items()
-        if old.found.decided_ns >= floor_ns
+        if old.content.decided_ns >= floor_ns
     ]
 
 
@@ -32,17 +32,16 @@ def take_back(unit: Unit, row: Sequence[Any], floor_ns: int) -> None:
         found = unit.found.get(id_)
         if found is None:  # retracted: only its number counts
             found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)
-        emitted = unit.emitted[id_] = Emitted(found, revision)
-        emitted.live, emitted.final = live, final
+        unit.emitted[id_] = CurrentMatch(found, revision, live=live, final=final)
 
 
 def waiting_state(unit: Unit, floor_ns: int) -> list[Any]:
     """All of a unit that waits to be looked at: what is current in it cannot be found again."""
     found = [[id_, members(f)] for id_, f in unit.found.items() if f.decided_ns >= floor_ns]
     emitted = [
-        [id_, old.revision, old.live, old.final, members(old.found)]
+        [id_, old.revision, old.live, old.final, members(old.content)]
         for id_, old in unit.emitted.items()
-        if old.found.decided_ns >= floor_ns
+        if old.content.decided_ns >= floor_ns
     ]
     waits = None if unit.waits is None else sorted(map(list, unit.waits))
     return [unit.hi_ns, waits, found, emitted]
@@ -54,8 +53,8 @@ def waiting_unit(anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -
     unit.hi_ns, waits, found, emitted = state
     unit.found = {id_: found_of(row, entries) for id_, row in found}
     for id_, revision, live, final, row in emitted:
-        unit.emitted[id_] = Emitted(found_of(row, entries), revision)
-        unit.emitted[id_].live, unit.emitted[id_].final = live, final
+        match = found_of(row, entries)
+        unit.emitted[id_] = CurrentMatch(match, revision, live=live, final=final)
     return unit, waits
 
 
