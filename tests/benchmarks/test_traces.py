@@ -18,13 +18,14 @@ from benchmarks.traces import (
     to_events,
 )
 from benchmarks.workloads import figures
+from tests.services import without_trace
 
 
 def trace(name: str) -> list[TraceRow]:
     try:
         return TRACES[name]()
-    except TraceAbsent as absent:
-        pytest.skip(str(absent))
+    except TraceAbsent as missing:
+        without_trace(missing)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from benchmarks.traces import (
     usgs_quakes,
 )
 from tests.cli.invoking import inorder
-from tests.services import absent
+from tests.services import without_trace
 
 ROWS = 3_000
 """The first of each trace."""
@@ -146,7 +146,7 @@ def rows_of(trace: str) -> list[TraceRow]:
     try:
         return TRACES[trace]()[:ROWS]
     except TraceAbsent as missing:
-        absent(str(missing))
+        without_trace(missing)
 
 
 def lines(rows: Sequence[TraceRow]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, absent
+from tests.services import SharedKafka, without_trace
 from topology.model.event import Event
 from topology.model.result import MatchResult
 from topology.pattern.run.admission import STORED
@@ -200,7 +200,7 @@ def test_the_engine_alone_corrects(
     try:
         rows = trace()
     except TraceAbsent as missing:
-        absent(str(missing))
+        without_trace(missing)
     more = f"{queries(patterns)}patterns_read: {reads}\ncorrect_for: {correct_for}\n"
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=more)
     expected = oracle(setting, rows)
@@ -237,7 +237,7 @@ def test_phones(kafka: SharedKafka, tmp_path: Path) -> None:
     try:
         rows = [row.row() for row in jr_umts("d1")[:PHONE_RECORDS]]
     except TraceAbsent as missing:
-        absent(str(missing))
+        without_trace(missing)
     span_s = (rows[-1].arrival_ns - rows[0].arrival_ns) / 1e9
     setting = settle(
         kafka.bootstrap,

@@ -18,7 +18,7 @@ from tests.end_to_end.records import read_all
 from tests.end_to_end.replaying import differences, dump, replay, said
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import play
-from tests.services import SharedKafka, absent
+from tests.services import SharedKafka, without_trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def first(trace: str) -> list[Row]:
     try:
         rows: list[TraceRow] = mesh_sensors() if trace == "mesh_sensors" else jr_umts("d1")
     except TraceAbsent as missing:
-        absent(str(missing))
+        without_trace(missing)
     stamps: dict[tuple[str, int], int] = {}
     restarted: set[str] = set()
     kept = []

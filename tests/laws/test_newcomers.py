@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
+from tests.services import without_trace
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.join.config import JoinConfig, Side
@@ -116,7 +117,7 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
     try:
         rows = jr_umts(session)
     except TraceAbsent as missing:
-        pytest.skip(str(missing))
+        without_trace(missing)
     running = stage("{window: tumbling 1s, aggregate: {n: count()}}", merge)
     events = to_events(rows, epoch=NO_EPOCH)
     found: list[Any] = []

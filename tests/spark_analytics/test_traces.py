@@ -33,7 +33,7 @@ from tests.end_to_end.setting import Setting
 from tests.end_to_end.trouble import stop_all
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, absent
+from tests.services import SharedKafka, without_trace
 from tests.spark_analytics.marks import SPARK
 from topology.config import parse
 
@@ -122,7 +122,7 @@ def trace_of(stream: str) -> Trace:
     try:
         rows = mesh_sensors() if name == "mesh_sensors" else jr_umts("d1")
     except TraceAbsent as missing:
-        absent(str(missing))
+        without_trace(missing)
     stamps: dict[Event, int] = {}
     restarted: set[str] = set()
     kept = []

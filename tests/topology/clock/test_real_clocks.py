@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
+from tests.services import without_trace
 from topology.clock.measured import MeasuredClock
 from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
@@ -47,8 +48,8 @@ class Found(NamedTuple):
 def sources(name: str) -> dict[str, list[TraceRow]]:
     try:
         rows = TRACES[name]()
-    except TraceAbsent as absent:
-        pytest.skip(str(absent))
+    except TraceAbsent as missing:
+        without_trace(missing)
     by_source: dict[str, list[TraceRow]] = {}
     for row in rows:
         by_source.setdefault(row.source, []).append(row)

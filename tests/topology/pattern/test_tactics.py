@@ -16,6 +16,7 @@ from random import Random
 import pytest
 
 from benchmarks.traces import TraceAbsent, folder
+from tests.services import without_trace
 from tests.topology.pattern.generate import entry, of_text, random_query, random_stream
 from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.places import (
@@ -244,8 +245,8 @@ def micro() -> list[Entry]:
     """The 10 000 events of LimeCEP."""
     try:
         path = folder() / "limecep" / "micro_inorder.csv.gz"
-    except TraceAbsent as absent:
-        pytest.skip(str(absent))
+    except TraceAbsent as missing:
+        without_trace(missing)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     return [entry(row["type"], int(row["ts"]), int(row["id"])) for row in rows]
