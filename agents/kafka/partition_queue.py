@@ -7,7 +7,7 @@ once `MAX_BATCHES` are on their way to a queue, the transport stops polling its 
 Memory: `MAX_BATCHES` polls per partition, besides the one fetched and not yet decoded
 response that the client holds for it.
 
-Proved by: tests/agents/kafka/test_transport.py, tests/agents/stage/test_partition.py
+Proved by: tests/agents/kafka/test_transport.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ They lie between the oldest held offset and the offset reading goes on from, so 
 stretch is short: what was held longer than `spill_after` is in the state itself. It may be
 millions of records all the same, so they come piece by piece.
 
-Proved by: tests/agents/stage/test_rebuilding.py, tests/end_to_end/test_exactly_once.py
+Proved by: tests/end_to_end/test_exactly_once.py, tests/end_to_end/test_chaos.py
 """
 
 from __future__ import annotations

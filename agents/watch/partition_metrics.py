@@ -1,6 +1,6 @@
 """What one partition of a stage adds to the worker's metrics.
 
-Proved by: tests/agents/watch/test_metrics.py, tests/agents/watch/test_operator_metrics.py
+Proved by: tests/agents/watch/test_operator_metrics.py, tests/agents/watch/test_two_producers.py
 """
 
 from __future__ import annotations

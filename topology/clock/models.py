@@ -3,7 +3,7 @@
 * `polygon` (default): what the rounds of all servers leave possible (`topology.clock.measured`).
 * `thesis`: the least round trip, as published (`topology.clock.published.thesis`).
 
-Proved by: tests/topology/clock/published/test_thesis.py, tests/topology/clock/test_measured.py
+Proved by: tests/topology/clock/published/test_thesis.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

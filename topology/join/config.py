@@ -17,7 +17,7 @@ All bounds are per query and partition:
 * `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
   says so: which rows are shown then depends on the order of arrival.
 
-Proved by: tests/topology/config/test_join.py, tests/topology/join/test_examples.py
+Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations

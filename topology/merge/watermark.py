@@ -21,7 +21,7 @@ While W follows the clock one record tells of many beats (`topology.model.ramp`)
 
 Cost: O(sources) per announcement.
 
-Proved by: tests/topology/merge/test_source.py, tests/laws/test_order.py,
+Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py,
 tests/simulation/test_simulation.py
 """
 

@@ -1,6 +1,6 @@
 """How long windows and intervals may be, and in how many windows an event may lie.
 
-Proved by: tests/topology/config/test_problem.py
+Proved by: tests/topology/window/test_bounds.py, tests/topology/join/test_examples.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Whoever reads the file loads it (`cli.user_functions.load`): nothing here import
 A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
 aggregate.
 
-Proved by: tests/cli/test_replay.py, tests/topology/window/aggregates/test_built_in.py
+Proved by: tests/cli/user_functions/test_load.py
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ The state is what was emitted of results not yet final. The events themselves ar
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
 
 Proved by: tests/topology/pattern/test_operator.py, tests/topology/pattern/test_promise.py,
-tests/laws/test_laws.py
+tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `Shared` is one per operator; with it every buffer knows what all of them hold.
 
-Proved by: tests/topology/config/test_reading.py, tests/topology/reorder/test_operator.py
+Proved by: tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From the topology file's `state: rocksdb | redis | memory` to a copy.
 
-Proved by: tests/agents/state/stores/test_laws.py, tests/agents/state/test_local_copy.py
+Proved by: tests/agents/state/stores/test_laws.py
 """
 
 from __future__ import annotations

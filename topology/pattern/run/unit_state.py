@@ -4,8 +4,7 @@ What is current in a unit can be found again from the events it rests on, so onl
 of it is written. Not so where late events are gathered (EMIT SLACK): its events are there
 already, and it has not been looked at since.
 
-Proved by: tests/topology/pattern/test_engine_laws.py,
-tests/topology/pattern/test_published_cases.py
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_late_errors.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A new one is a class of the contract (`cell`) and a row here. From the row the file's reader knows
 how it is spelled, the window what it takes from an event, and the laws what to try.
 
-Proved by: tests/topology/window/aggregates/test_built_in.py, tests/topology/window/test_cells.py
+Proved by: tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations

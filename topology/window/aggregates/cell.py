@@ -11,7 +11,7 @@ Where every choice has a weight, `weighted` is the value of the weighted sums. A
 size to the value, whatever else is there: for those the choices can be narrowed by what is
 known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum.
 
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
+Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ what `add` is given for a raw value of the payload, None for one to leave out.
 No inverse is asked for: windows that slide share their work by combining alone
 (`topology.window.sharing`).
 
-Proved by: tests/topology/window/test_cells.py, tests/cli/test_replay.py
+Proved by: tests/topology/window/test_examples.py, tests/cli/test_replay.py
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 * `distinct` is of scalars: a set of at most `MAX_DISTINCT`. Beyond that the value stays at
   that number as a lower bound, and `high` is None.
 
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

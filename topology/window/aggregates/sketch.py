@@ -15,7 +15,7 @@ for each key. At most `MAX_BUCKETS`, all that doubles can fall into.
 Bounds: which values belong may be free, so the lowest possible ones are taken in as long as
 they lie at or below the quantile, which only lowers it; and mirrored.
 
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

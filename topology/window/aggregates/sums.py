@@ -10,7 +10,7 @@ population: the root of the mean square distance from the mean. Bounds over free
 
 Memory: 3 integers a cell, 4 for stddev. Cost: an exact addition per value (`numbers`).
 
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/aggregates/test_built_in.py
+Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 A *world* is a choice of true times. The grade is sound at both ends: what is YES is so in every
 world, what is NO in none.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_uncertain.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

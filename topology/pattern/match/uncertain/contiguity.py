@@ -6,8 +6,7 @@ component that goes before its own, and no other event fits any. MATCHES ALL ask
 step, for the component that the step leads into; and of a greedy group that it leaves out no event
 it could have had last.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_uncertain.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

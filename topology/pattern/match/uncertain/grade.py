@@ -12,8 +12,7 @@ the match stays uncertain.
 Cost of a match: O(members) for order and window where they are sure; a cut by time for each
 negation; for the rest O(members) for each event around that its components are of.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_uncertain.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Negations: is an event in a gap of the match that must not be there? surely, maybe, or not.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_uncertain.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

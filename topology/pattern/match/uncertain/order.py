@@ -5,8 +5,7 @@ source that one estimate of its clock corrected (`segment`) err alike: what is b
 exact. So pairs are judged as they are; that three pairs may not be possible at once is not seen,
 which errs on the side of MAYBE.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_uncertain.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

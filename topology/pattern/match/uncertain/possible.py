@@ -16,8 +16,7 @@ be: several doubts that exclude each other are not told from ones that do not.
 
 Cost: exponential in the length of a group that is not free; bounded as all tactics are.
 
-Proved by: tests/topology/pattern/test_uncertain_oracle.py,
-tests/topology/pattern/test_all_worlds.py
+Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations
