@@ -34,12 +34,12 @@ from tests.spark_analytics.records import MS, ordered_records
 from topology.config import parse
 from topology.model.event import Event
 
-pytestmark = SPARK
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
 
 FOLDER = ROOT / "infra" / "spark"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
 EVENTS = 300
-SUBMIT_TIMEOUT_S = 90.0
+SUBMIT_TIMEOUT_S = 200.0
 TOPOLOGY = """\
 streams: {{default: {{input: raw-{name}, output: ordered-{name}}}}}
 topics: {{partitions: 1, replication: 1, clock: clock-{name}}}

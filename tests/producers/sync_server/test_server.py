@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import select
 import socket
 import threading
 import time
@@ -61,13 +62,15 @@ def test_the_kernel_stamps_what_the_program_reads_late() -> None:
             opened.connect((LOOPBACK, server.address[1]))
             opened.settimeout(TIMEOUT_S)
             opened.send(request(1))
-            sent_ns = time.time_ns()
-            while time.time_ns() - sent_ns < 50_000_000:
+            # A busy kernel may take its time to deliver.
+            assert select.select([server._socket], [], [], TIMEOUT_S)[0]
+            there_ns = time.time_ns()
+            while time.time_ns() - there_ns < 50_000_000:
                 pass
             server.turn()
             response = parse(opened.recv(SIZE))
         assert isinstance(response, Packet)
-        assert response.t2_ns <= sent_ns
+        assert response.t2_ns <= there_ns
         assert response.t3_ns - response.t2_ns >= 50_000_000
     finally:
         server._socket.close()
