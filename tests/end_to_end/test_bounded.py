@@ -282,8 +282,8 @@ def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
         wait_until(
             lambda: worker.metrics()["records_held:reorder+merge"] == 0, 10.0, "an empty stage"
         )
-        assert worker.metrics()["reorder_gaps:reorder+merge"] == 1
         assert worker.stop() == 0, worker.log
     assert took_s < 40.0
     verdict = check(setting)
     assert not verdict.faults, verdict
+    assert verdict.gaps == 1, verdict  # a metric counts it again where a commit is taken back
