@@ -104,6 +104,7 @@ docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning 
 	@rm -rf build/site
 	@$(PY) -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs auto \
 	    -c docs -d build/doctrees . build/site
+	@$(PY) docs/links.py build/site
 	@echo "build/site/index.html"
 
 docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topology file
