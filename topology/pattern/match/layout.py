@@ -2,7 +2,7 @@
 
 Every condition is there twice: as it is by reference times, in two values that matter (it holds, or
 not), and graded, in three, for times that are known between two ends. An error of 0 is the special
-case in which both say the same; the first is what the tactics ask, as it costs a tenth.
+case in which both say the same; the tactics ask the first, which costs a third.
 
 A binding has the slots of the components and then those of the negations.
 
