@@ -14,12 +14,14 @@ from setuptools import setup
 ROOMS = (
     "model", "wire", "reorder", "reorder/published", "clock", "clock/published",
     "merge", "merge/published", "flow",
-    "pattern", "pattern/store", "pattern/match", "pattern/match/tactics", "pattern/run",
+    "pattern", "pattern/store", "pattern/compile", "pattern/match", "pattern/match/tactics",
+    "pattern/match/uncertain", "pattern/run",
 )  # fmt: skip
-"""In `topology/`. What reads a query or a topology file stays as it is: `pattern/compile` has
-classes that interpreted ones inherit from, `config` is pydantic's."""
+"""In `topology/`. What reads a query or a topology file stays as it is: `pattern/tree` has values
+that are compared and digested by their fields, no event passes it; `config` is pydantic's."""
 
-INTERPRETED = {"__init__.py", "compiled.py", "native.py", "reach.py"}
+INTERPRETED = {"__init__.py", "compiled.py", "native.py", "reach.py", "view.py"}
+"""`compile/view`: what a user's function is given refuses to be written to, by a `__setattr__`."""
 SHELL = ("arrival", "inlet", "outlet", "outbox")
 """In `agents/stage/`. What awaits, or is a msgspec structure, stays as it is."""
 
@@ -28,7 +30,6 @@ def hot_modules() -> list[str]:
     root = Path(__file__).parent
     core = root / "topology"
     files = [file for room in ROOMS for file in sorted((core / room).glob("*.py"))]
-    files.append(core / "pattern" / "compile" / "values.py")
     files += [root / "agents" / "stage" / f"{name}.py" for name in SHELL]
     files.append(root / "agents" / "watch" / "wait_histogram.py")
     return [str(file.relative_to(root)) for file in files if file.name not in INTERPRETED]
