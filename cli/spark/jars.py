@@ -63,12 +63,14 @@ def postgres_jars() -> list[str]:
 def main() -> None:
     """Bring the jars, and print the connector's paths by commas, as `spark.jars` wants them."""
     absent = missing()
-    if absent is None:
-        postgres_jars()
-        print(",".join(jars()))
-    else:
+    if absent is not None:
         print(absent, file=sys.stderr)
         sys.exit(os.environ.get("CI") == "true")
+    try:
+        postgres_jars()
+        print(",".join(jars()))
+    except JarsUnavailable as failed:
+        sys.exit(str(failed))
 
 
 if __name__ == "__main__":
