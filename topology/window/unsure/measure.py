@@ -19,7 +19,7 @@ its clock can do to all of its events: so `values` (not those of `thesis3`) and 
 into the bounds where they lie outside. Where these are one number, all are that: no world has
 another. A result is sure if all its values are.
 
-Proved by: tests/topology/window/test_worlds.py, tests/topology/window/unsure/test_shifts.py
+Proved by: tests/topology/window/test_worlds.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
