@@ -34,7 +34,7 @@ $(PY):
 $(RUNTIME): requirements.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py | $(PY)
 	@echo "installing what inorder needs"
 	@$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .
+	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)

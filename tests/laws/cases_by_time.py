@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.laws.cases import MAX_WAIT, UNMERGED, Case, two_streams
+from tests.laws.cases import UNMERGED, Case
 from tests.laws.streams import MS, raw
+from tests.laws.streams_between import MAX_WAIT, two_streams
 from topology.config import parse
 from topology.config.stream import ReorderConfig
 from topology.flow.stage import Stage

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from tests.laws.cases import CASES, Case
-from tests.laws.cases_by_time import BY_TIME
+from tests.laws.all_cases import ALL
+from tests.laws.cases import Case
 from tests.laws.told import copies, held_again, over_the_wire
 from topology.flow.chain import Chain
 from topology.flow.registry import figures as figures_of_all
@@ -75,7 +75,7 @@ def lasting(figures: Figures) -> Figures:
 
 TOLD = [
     case
-    for case in (*CASES, *BY_TIME)
+    for case in ALL
     if isinstance(made := case.make(), Reorder | Merge | Chain)
     or (isinstance(made, Stage) and len(made.chains) == 1)
 ]

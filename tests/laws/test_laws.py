@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.laws.cases import CASES, Case
-from tests.laws.cases_by_time import BY_TIME
+from tests.laws.all_cases import ALL
+from tests.laws.cases import Case
 from tests.laws.told import INNER, Told, Went, copies, disposed, held_again, over_the_wire
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.operator import Operator
@@ -39,7 +39,7 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
     """One test per operator and settings that the law speaks of, over all seeds."""
 
     def over_cases(holds: Law) -> Callable[[Case], None]:
-        cases = [case for case in (*CASES, *BY_TIME) if applies(case)]
+        cases = [case for case in ALL if applies(case)]
 
         @pytest.mark.parametrize("case", cases, ids=repr)
         def test(case: Case) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.laws.cases import MAX_WAIT, aligned, sequenced
 from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.laws.told import copies, copy_of
 from topology.config.stream import MergeConfig, ReorderConfig
 from topology.flow.alignment import Alignment

@@ -126,7 +126,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "outage_wait": "How long at most sources are awaited after a pause of the log.",
         "max_queued": "Events queued of a stream; at the bound order gives way, counted.",
         "max_queued_bytes": "The same in bytes.",
-        "expected_sources": "Sources that are waited for before they were first heard.",
+        "expected_sources": "Sources that are waited for before they were first heard, for "
+        "`max_wait` from the first event of all.",
         "newcomers": "Room for sources not heard before: how far results stay open for them; left"
         " out, `correct_for`.",
     },

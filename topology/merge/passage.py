@@ -10,7 +10,7 @@ still known here. The causes say why others were let pass:
 | `merge_clock` | none of these: its time is below that of the event before it of its own source |
 | `merge_full` | the bound on what may wait was reached: others had to leave, or it had to |
 | `merge_behind` | its source was catching up: the event before was late too |
-| `merge_new` | its source had never been heard |
+| `merge_new` | its source had not been heard, or had been forgotten beyond `max_sources` |
 | `merge_pause` | its source came back from a pause of the whole log |
 | `merge_idle` | its source had been silent for `idle_after`, or had said bye |
 | `merge_wait` | its source was waited for as long as its delays call for, and that was too short |

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.laws.cases import Case, accepted, merged
+from tests.laws.cases import Case
 from tests.laws.streams import MS
+from tests.laws.streams_between import accepted, merged
 from tests.laws.told import copies, copy_of
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.cases import merged
+from tests.laws.streams_between import merged
 from tests.laws.told import copies, over_the_wire
 from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, told
 from tests.topology.window.streams import MS, disordered, sorted_events

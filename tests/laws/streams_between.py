@@ -1,0 +1,159 @@
+"""Streams that reach operators further on: what those before them let go."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Any
+
+from tests.laws.streams import MS, START, orderly, raw
+from tests.laws.told import copies, copy_of
+from topology.clock import Clock
+from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
+from topology.flow.chain import Chain
+from topology.merge.operator import Merge
+from topology.model.event import BLOCKED, DATA, NO_EPOCH, PROGRESS, UNBLOCKED, Event
+from topology.reorder.operator import Reorder
+
+PAUSE = 3_000 * MS
+MAX_WAIT = "50ms"
+
+
+def reorder_of(**settings: Any) -> Reorder:
+    return Reorder("default", ReorderConfig(**{"max_wait": MAX_WAIT, "max_jump": 100, **settings}))
+
+
+def clock_of(max_sources: int = 100, max_ahead_ns: int = 3_600 * 1_000 * MS) -> Clock:
+    return Clock(ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust"), max_sources)
+
+
+def merge_of(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge:
+    return Merge(
+        "default",
+        MergeConfig(**{"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}),
+        late=late,
+        max_sources=max_sources,
+        heartbeat_ns=20 * MS,
+        correct_for_ns=100 * MS,
+    )
+
+
+def sequenced(seed: int) -> list[Event]:
+    """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
+    chain = Chain([("reorder", reorder_of()), ("clock", clock_of())])
+    events = raw(seed, n=120, sources=4)
+    released: list[Event] = []
+    for event in events:
+        released += chain.on_batch([event], event.at_ns).released
+    released += chain.on_end(events[-1].at_ns).released
+    for offset, event in enumerate(released):
+        event.offset = offset
+        event.held_by = 0
+    return copies(released)
+
+
+def paused(seed: int) -> list[Event]:
+    """The same with a pause of the whole log: what comes after it was kept, then all is as ever."""
+    events = sequenced(seed)
+    for place, event in enumerate(events):
+        if 3 * place >= len(events):
+            event.at_ns += PAUSE
+            event.arrival_ns += PAUSE
+        if 3 * place >= 2 * len(events) and event.kind != BLOCKED and event.kind != UNBLOCKED:
+            event.ref_time_ns += PAUSE
+    return events
+
+
+@cache
+def merged(seed: int) -> list[Event]:
+    """What leaves the whole chain, with values, and errors of the clocks."""
+    rng = Random(seed)
+    chain = Chain([("reorder", reorder_of()), ("clock", clock_of()), ("merge", merge_of())])
+    events = raw(seed, n=64, sources=4)
+    released: list[Event] = []
+    for event in events:
+        released += chain.on_batch([event], event.at_ns).released
+    released += chain.on_end(events[-1].at_ns).released
+    for offset, event in enumerate(released):
+        event.offset = offset
+        event.held_by = 0
+    _fill(released, rng)
+    return copies(released)
+
+
+def _fill(events: list[Event], rng: Random) -> None:
+    for event in events:
+        if event.kind == DATA:
+            key = rng.choice(("a", "b", "c", 7, None))
+            event.value = {"key": key, "v": rng.choice((1, 2.5, -3, 1e300, "x", None))}
+            event.error_ns = rng.choice((0, 0, 0, 0, MS, 3 * MS))
+
+
+@cache
+def accepted(seed: int) -> list[Event]:
+    """The same before MERGE: each source in its order, no watermarks."""
+    events = sequenced(seed)
+    _fill(events, Random(seed))
+    return events
+
+
+def aligned(seed: int, lanes: int = 3) -> list[Event]:
+    """The output of several partitions in one topic: each lane in its order, the lanes
+    interleaved anyhow, with `progress` between."""
+    rng = Random(seed)
+    queues: list[list[Event]] = [[] for _ in range(lanes)]
+    for event in sequenced(seed):
+        event.lane = int(event.source[1:]) % lanes
+        queues[event.lane].append(event)
+    for lane, queue in enumerate(queues):
+        for i in range(len(queue) - 1, -1, -1):
+            if rng.random() < 0.3:
+                queue.insert(i + 1, _progress(lane, queue[i].at_ns))
+        last_ns = max((q[-1].at_ns for q in queues if q), default=START * MS)
+        queue.append(_progress(lane, last_ns))
+    events: list[Event] = []
+    waiting = [queue for queue in queues if queue]
+    while waiting:
+        queue = rng.choice(waiting)
+        taken = rng.choice((1, 1, 5, 20))
+        events += queue[:taken]
+        del queue[:taken]
+        waiting = [queue for queue in queues if queue]
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return events
+
+
+def _progress(lane: int, at_ns: int) -> Event:
+    event = Event("default", "", 0, 0, 0, at_ns, kind=PROGRESS)
+    event.lane = lane
+    return event
+
+
+def two_streams(seed: int) -> list[Event]:
+    events = raw(seed, sources=4)
+    for event in events:
+        event.stream = "even" if event.source in ("s0", "s2") else "odd"
+    return events
+
+
+def headerless(seed: int) -> list[Event]:
+    """No epochs, tame: what a small counter can carry."""
+    events = orderly(seed, n=90)
+    rng = Random(seed)
+    kept = []
+    for event in events:
+        event.epoch = NO_EPOCH
+        event.seq = (event.seq + 250) % 256
+        if rng.random() > 0.03:
+            kept.append(event)
+        if rng.random() < 0.05:
+            kept.append(copy_of(event))
+        if rng.random() < 0.2 and len(kept) > 1 and kept[-1].source == kept[-2].source:
+            kept[-1].arrival_ns, kept[-2].arrival_ns = kept[-2].arrival_ns, kept[-1].arrival_ns
+    for event in kept:
+        event.at_ns = event.arrival_ns
+    kept.sort(key=lambda event: event.arrival_ns)
+    for offset, event in enumerate(kept):
+        event.offset = offset
+    return kept
