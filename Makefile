@@ -12,6 +12,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 SPARK := $(VENV)/.spark
+CODEC := $(wildcard codec/native/*.pyx codec/native/*.pxd)
 # The first of these that is there and works.
 PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 2
@@ -31,7 +32,7 @@ $(PY):
 	echo "no Python 3.11 to 3.13 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
 	exit 1
 
-$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py | $(PY)
+$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)
 	@echo "installing what inorder needs"
 	@$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
 	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .

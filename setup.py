@@ -1,4 +1,7 @@
-"""The optional build of the core with mypyc.
+"""The compiled codec, and the optional build of the core with mypyc.
+
+The codec (`codec/native`, in Cython) is built wherever Cython and a C compiler are; without them
+the same code runs with the one in Python, and nothing fails.
 
 Plain Python is the default and the reference. With INORDER_COMPILE=1 the modules of
 `topology/` and `topology/clock/` are compiled, unchanged, into one extension, and those
@@ -7,9 +10,12 @@ which is pydantic's, never is, nor is what reads a query.
 """
 
 import os
+import sys
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from setuptools import setup
+from setuptools import Extension, setup
 
 ROOMS = (
     "model", "wire", "reorder", "reorder/published", "clock", "clock/published",
@@ -35,6 +41,36 @@ def hot_modules() -> list[str]:
     return [str(file.relative_to(root)) for file in files if file.name not in INTERPRETED]
 
 
+CODEC = ("records", "events", "batches")
+"""In `codec/native/`; the digest of all sources there goes in, by which a stale build is known."""
+
+
+def codec() -> list[Extension]:
+    try:
+        from Cython import Build
+    except ImportError:
+        print("no Cython: the codec stays in Python", file=sys.stderr)
+        return []
+    room = Path("codec") / "native"
+    sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
+    if not any(file.suffix == ".pyx" for file in sources):
+        return []
+    digest = sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+    modules = [
+        Extension(
+            f"codec.native.{name}",
+            [str(room / f"{name}.pyx")],
+            depends=[str(file) for file in sources],
+            define_macros=[("CODEC_SOURCES", f'"{digest}"')],
+            extra_compile_args=[] if sys.platform == "win32" else ["-O2"],
+            optional=True,
+        )
+        for name in CODEC
+    ]
+    cythonize: Any = Build.cythonize
+    return list(cythonize(modules, build_dir="build/codec", quiet=True))
+
+
 def extensions() -> list[object]:
     if os.environ.get("INORDER_COMPILE", "") != "1":
         return []
@@ -43,4 +79,4 @@ def extensions() -> list[object]:
     return list(mypycify(["--strict", *hot_modules()], opt_level="3", group_name="inorder_core"))
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=codec() + extensions())

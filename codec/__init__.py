@@ -1,0 +1,41 @@
+"""Between Kafka's bytes and the operators' events: two codecs with one face (`codec.face`).
+
+`plain` is Python: aiokafka's record batches and the general path for every record. It is the
+definition. `native` is compiled (`codec/native`): it takes a shorter way through the plain case
+and hands every other record to the general path as it is.
+
+Which is at work is settled here, once, as the process starts: the native one where it was built
+and where aiokafka is as it expects it (`codec.seams`), else the plain one. INORDER_CODEC=plain
+forces the plain one; with INORDER_CODEC=native its absence is an error, ImportError. `AT_WORK` says
+which it is, and why if it is the plain one.
+
+Proved by: tests/codec/test_choice.py
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from codec.seams import MISFIT
+
+__all__ = ["AT_WORK", "EventReader", "EventWriter", "memory_records", "new_batch"]
+
+WANTED: Final = os.environ.get("INORDER_CODEC", "")
+
+if WANTED not in {"", "plain", "native"}:
+    raise ImportError(f"INORDER_CODEC={WANTED} is no codec; write plain, native, or nothing")
+if MISFIT and WANTED == "native":
+    raise ImportError(f"INORDER_CODEC=native, but {MISFIT}")
+
+IS_NATIVE: Final = not MISFIT and WANTED != "plain"
+AT_WORK: Final = (
+    "native" if IS_NATIVE else f"plain: {'INORDER_CODEC=plain' if WANTED == 'plain' else MISFIT}"
+)
+
+if TYPE_CHECKING or not IS_NATIVE:
+    from codec.plain import EventReader, EventWriter, memory_records, new_batch
+else:
+    from codec.native.batches import EventWriter, new_batch
+    from codec.native.events import EventReader
+    from codec.native.records import memory_records

@@ -1,0 +1,36 @@
+from collections.abc import Sequence
+from typing import final
+
+from codec.face import Form, GeneralPut, Outbox, Targets
+from topology.model.event import Event
+
+@final
+class RecordBatchWriter:
+    def __init__(self, limit: int, compression: int, is_transactional: bool) -> None: ...
+    def append(
+        self,
+        *,
+        timestamp: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> bool | None: ...
+    def close(self) -> None: ...
+    def closed(self) -> bool: ...
+    def record_count(self) -> int: ...
+    def size(self) -> int: ...
+    def _set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> None: ...
+    def _build(self) -> bytes: ...
+
+def new_batch(
+    limit: int, compression: str | None, *, is_transactional: bool
+) -> RecordBatchWriter: ...
+
+@final
+class EventWriter:
+    def __init__(
+        self, form: Form, targets: Targets, general: GeneralPut, lane: int = 0
+    ) -> None: ...
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None: ...

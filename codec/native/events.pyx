@@ -1,0 +1,410 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Events of records, where a plain look is enough.
+
+A record is *plain* if it is a `Record` of codec.native.records and
+
+* no header of the contract stands there twice (the number may, in a stream by time),
+* it has no `kind`,
+* source, stream and type are UTF-8, source and stream not empty and not too long,
+* number and epoch are digits, and the number is there (in a stream by time the offset is it),
+* `ts` is digits that fit int64 as nanoseconds, or RFC 3339 with a year from 1680 to 2260; or it
+  is not there, and the record has a timestamp,
+* on a derived topic each stamp that it has to bear is there once and is plain digits, the error
+  and the segment are not negative, and the lane is known,
+* on a raw topic it is no larger than allowed.
+
+Every other record goes to `general` as it is, which is the definition of all of these words
+(topology.wire.header_reader). The look also notes in the record what can be copied of it and
+what has to be replaced when it is written on (codec.native.batches).
+
+Names of sources, streams and types are the same objects for the same bytes, as long as no other
+takes their place in a table of `SLOTS`.
+
+Proved by: tests/codec/test_events.py
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp
+
+from codec.native.records cimport UNREAD, Record
+from codec.native.wire cimport cursor, digits, signed_digits, take_length
+
+from codec.face import ORDERED, RAW, SEQUENCED
+from inorder.contract import DEFAULT_STREAM, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, STAMPED_NAMES
+from topology.model.event import NO_EPOCH, Event
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+cdef enum:
+    SOURCE, SEQ, EPOCH, TS, STREAM, TYPE, KIND
+    REF, ERR, SEGMENT, ARRIVAL, AT, LANE, LATE
+    FIELDS  # here and beyond: stamps that no event bears
+
+cdef enum:
+    SLOTS = 4096
+    MAX_FIELDS = 24
+    NS_PER_MS = 1_000_000
+    # What the general path counts for a header: its framing, and what its name may take.
+    HEADER_FRAMING_BYTES = 16
+    MAX_CHARACTER_BYTES = 4
+    MAX_DAY_ERA = 719_468  # days from 0000-03-01 to the epoch
+
+assert STAMPED_NAMES[:7] == ("refTs", "err", "segment", "arrival", "at", "lane", "late")
+assert len(STAMPED_NAMES) + 7 <= MAX_FIELDS
+
+cdef int64_t max_ms = 9_223_372_036_854  # fits int64 as nanoseconds
+cdef int64_t max_source_bytes = MAX_SOURCE_BYTES
+cdef int64_t max_stream_bytes = MAX_STREAM_BYTES
+cdef object no_epoch = NO_EPOCH
+
+contracts = {}
+
+
+def contract_number(names):
+    """The same for the same header names."""
+    return contracts.setdefault(names, len(contracts))
+
+
+cdef struct Look:  # where each field's value stands, its size (-1: null), which were seen
+    cursor at[MAX_FIELDS]
+    int64_t size[MAX_FIELDS]
+    uint32_t seen
+    uint32_t repeated
+
+
+cdef inline bint two(cursor p, int64_t low, int64_t high, int64_t* number) noexcept:
+    return digits(p, 2, number) and low <= number[0] <= high
+
+
+cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
+    """A time that any reader takes and whose nanoseconds fit; False for all else."""
+    cdef int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, fraction = 0
+    cdef int64_t east_hour = 0, east_minute = 0, longest, days, era_year
+    cdef int64_t at = 19, i
+    if size < 20 or not (
+        digits(p, 4, &year) and 1680 <= year <= 2260
+        and p[4] == c'-' and two(p + 5, 1, 12, &month)
+        and p[7] == c'-' and two(p + 8, 1, 31, &day)
+        and (p[10] == c'T' or p[10] == c't' or p[10] == c' ') and two(p + 11, 0, 23, &hour)
+        and p[13] == c':' and two(p + 14, 0, 59, &minute)
+        and p[16] == c':' and two(p + 17, 0, 59, &second)
+    ):
+        return False
+    longest = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+    if month == 2:
+        longest = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    if day > longest:
+        return False
+    if p[19] == c'.':
+        at = 20
+        while at < size and at < 29 and c'0' <= p[at] <= c'9':
+            fraction = fraction * 10 + (p[at] - c'0')
+            at += 1
+        if at == 20:
+            return False
+        for i in range(at, 29):
+            fraction *= 10
+    if size - at == 1 and (p[at] == c'Z' or p[at] == c'z'):
+        pass
+    elif size - at == 6 and (p[at] == c'+' or p[at] == c'-') and p[at + 3] == c':':
+        if not (two(p + at + 1, 0, 23, &east_hour) and two(p + at + 4, 0, 59, &east_minute)):
+            return False
+        if p[at] == c'-':
+            east_hour, east_minute = -east_hour, -east_minute
+    else:
+        return False
+    # Days since the epoch, in years that begin in March, so that a leap day is their last.
+    era_year = year - 1 if month <= 2 else year
+    month = month + 9 if month <= 2 else month - 3
+    days = (
+        365 * era_year + era_year // 4 - era_year // 100 + era_year // 400
+        + (153 * month + 2) // 5 + day - 1 - MAX_DAY_ERA
+    )
+    minute += 60 * (24 * days + hour - east_hour) - east_minute
+    ns[0] = (60 * minute + second) * 1_000_000_000 + fraction
+    return True
+
+
+@cython.final
+cdef class EventReader:
+    """See the module's docstring, and `codec.face.EventReader`."""
+
+    cdef object _general
+    cdef list _names, _texts
+    cdef cursor _name[MAX_FIELDS]
+    cdef int64_t _name_size[MAX_FIELDS]
+    cdef int _fields
+    cdef int _usual[MAX_FIELDS]  # by place: which header stood there last
+    cdef int64_t _unit_ns, _most_ts, _max_record_bytes, _lanes
+    cdef uint32_t _needed
+    cdef int32_t _contract, _kept_to
+    cdef bint _is_raw, _is_sequenced
+    cdef object _by_time, _default
+
+    def __init__(self, form, general):
+        names = form.names
+        fields = (
+            names.source, names.seq, names.epoch, names.ts, names.stream, names.type, names.kind,
+            *STAMPED_NAMES,
+        )
+        self._names = [name.encode() for name in fields]
+        self._fields = len(fields)
+        for i in range(self._fields):
+            self._name[i] = <cursor>PyBytes_AS_STRING(self._names[i])
+            self._name_size[i] = PyBytes_GET_SIZE(self._names[i])
+            self._usual[i] = i
+        self._texts = [None] * SLOTS
+        self._general = general
+        self._contract = contract_number(names)
+        self._unit_ns = form.unit_ns
+        self._most_ts = 0x7FFFFFFFFFFFFFFF // self._unit_ns
+        self._max_record_bytes = form.max_record_bytes
+        self._lanes = form.lanes
+        self._by_time = form.by_time or None
+        self._default = DEFAULT_STREAM
+        self._is_raw = form.topic == RAW
+        self._is_sequenced = form.topic == SEQUENCED
+        self._needed = 1 << SOURCE
+        if not self._is_raw:
+            assert self._is_sequenced or form.topic == ORDERED
+            self._needed |= 1 << REF | 1 << ERR | 1 << SEGMENT | 1 << AT
+        if self._is_sequenced:
+            self._needed |= 1 << ARRIVAL | 1 << LANE
+
+    def read(self, records, clock, read_at_ns, list events not None, aside):
+        cdef list given = records if type(records) is list else list(records)
+        cdef Py_ssize_t i, alike = 0, until
+        cdef Record record
+        arrival = 0
+        for i in range(len(given)):
+            item = given[i]
+            if type(item) is not Record:
+                if self._is_raw:
+                    arrival = clock.arrive(item.timestamp, item.timestamp_type, read_at_ns)
+                aside(self._general(item, arrival))
+                alike = 0
+                continue
+            record = <Record>item
+            if self._is_raw and not alike:
+                # Records of one batch that bear the broker's stamp bear the same one.
+                until = i + 1
+                while until < len(given) and are_stamped_alike(record, given[until]):
+                    until += 1
+                alike = until - i
+                arrival = clock.arrive(record.timestamp, record.timestamp_type, read_at_ns, alike)
+            alike -= 1
+            event = self._plain(record, arrival)
+            if event is None:
+                record.kept_to = UNREAD
+                aside(self._general(record, arrival))
+            else:
+                events.append(event)
+
+    cdef object _plain(self, Record record, object arrival):
+        """The event, or None for the general path; a later `None` takes back nothing, since
+        `Record.kept_to` is the last that is set."""
+        cdef Look look
+        cdef int64_t seq = -1, epoch = -1, ts_ns = 0, ref_ns = 0, error_ns = 0, segment = 0
+        cdef int64_t arrival_ns = 0, at_ns = 0, lane = 0, size
+        cdef uint32_t repeatable = 0
+        if not self._look(record, &look) or look.seen & self._needed != self._needed:
+            return None
+        if look.seen >> KIND & 1:
+            return None
+        try:
+            if look.seen >> STREAM & 1:
+                if not 0 < look.size[STREAM] <= max_stream_bytes:
+                    return None
+                stream = self._text(look.at[STREAM], look.size[STREAM])
+            else:
+                stream = self._default
+            if not 0 < look.size[SOURCE] <= max_source_bytes:
+                return None
+            source = self._text(look.at[SOURCE], look.size[SOURCE])
+            type_ = ""
+            if look.seen >> TYPE & 1 and look.size[TYPE] > 0:
+                type_ = self._text(look.at[TYPE], look.size[TYPE])
+        except UnicodeDecodeError:
+            return None
+        if self._by_time is not None and stream in self._by_time:
+            if record.offset < 0:
+                return None
+            seq = record.offset
+            repeatable = 1 << SEQ
+        elif not look.seen >> SEQ & 1 or not digits(look.at[SEQ], look.size[SEQ], &seq):
+            return None
+        if look.repeated & ~repeatable:
+            return None
+        if look.seen >> EPOCH & 1 and not digits(look.at[EPOCH], look.size[EPOCH], &epoch):
+            return None
+        if look.seen >> TS & 1:
+            if digits(look.at[TS], look.size[TS], &ts_ns):
+                if ts_ns > self._most_ts:
+                    return None
+                ts_ns *= self._unit_ns
+            elif not rfc3339_ns(look.at[TS], look.size[TS], &ts_ns):
+                return None
+        elif 0 <= record.timestamp <= max_ms:
+            ts_ns = record.timestamp * NS_PER_MS
+        else:
+            return None
+        if self._is_raw:
+            event = Event(
+                stream, source, epoch, seq, ts_ns, arrival, record.offset, record, record.value,
+                type_,
+            )
+        else:
+            if not (
+                signed_digits(look.at[REF], look.size[REF], &ref_ns)
+                and signed_digits(look.at[AT], look.size[AT], &at_ns)
+                and digits(look.at[ERR], look.size[ERR], &error_ns)
+                and digits(look.at[SEGMENT], look.size[SEGMENT], &segment)
+            ):
+                return None
+            late = ""
+            if look.seen >> LATE & 1 and look.size[LATE] > 0:
+                late = self._ascii(look.at[LATE], look.size[LATE])
+                if late is None:
+                    return None
+            if self._is_sequenced:
+                if not (
+                    signed_digits(look.at[ARRIVAL], look.size[ARRIVAL], &arrival_ns)
+                    and digits(look.at[LANE], look.size[LANE], &lane)
+                    and lane < self._lanes
+                ):
+                    return None
+            else:
+                arrival_ns = at_ns
+            event = Event(
+                stream, source, 0 if epoch < 0 else epoch, seq, ts_ns, arrival_ns, record.offset,
+                record, record.value, type_,
+            )
+            event.ref_time_ns = ref_ns
+            event.error_ns = error_ns
+            event.segment = segment
+            event.late = late
+            if self._is_sequenced:
+                event.at_ns = at_ns
+                event.lane = lane
+        self._note(record, &look, epoch)
+        return event
+
+    cdef bint _look(self, Record record, Look* look) noexcept:
+        """False where the record is too large, or its stamps do not stand together at its end,
+        behind all that is copied."""
+        cdef cursor begin = <cursor>PyBytes_AS_STRING(record.block)
+        cdef cursor end = begin + PyBytes_GET_SIZE(record.block)
+        cdef cursor p = begin
+        cdef cursor header
+        cdef int64_t name_size = 0, size = 0, whole = 0
+        cdef int32_t place
+        cdef int field
+        look.seen = look.repeated = 0
+        record.kept_to = UNREAD
+        record.contract = self._contract
+        record.seq_from = record.seq_to = 0
+        record.kept = 0
+        cdef bint is_scattered = False
+        cdef int32_t kept_to = 0
+        for place in range(record.count):
+            header = p
+            if not take_length(&p, end, &name_size) or name_size < 0:
+                return False
+            field = self._field_of(place, p, name_size)
+            p += name_size
+            if not take_length(&p, end, &size):
+                return False
+            whole += HEADER_FRAMING_BYTES + MAX_CHARACTER_BYTES * name_size
+            if field >= 0:
+                if look.seen >> field & 1:
+                    look.repeated |= <uint32_t>1 << field
+                look.seen |= <uint32_t>1 << field
+                look.at[field] = p
+                look.size[field] = size
+            if size > 0:
+                p += size
+                whole += size
+            if field <= KIND:  # not a stamp
+                if record.kept != place:
+                    is_scattered = True
+                record.kept = place + 1
+                kept_to = <int32_t>(p - begin)
+                if field == SEQ:
+                    record.seq_from = <int32_t>(header - begin)
+                    record.seq_to = kept_to
+        if record.key is not None:
+            whole += PyBytes_GET_SIZE(record.key)
+        if record.value is not None:
+            whole += PyBytes_GET_SIZE(record.value)
+        if self._is_raw and whole > self._max_record_bytes:
+            return False
+        if is_scattered or look.repeated >> SEQ & 1:
+            kept_to = UNREAD
+        record.seq_to = record.seq_to if kept_to >= 0 else 0
+        self._kept_to = kept_to
+        return True
+
+    cdef void _note(self, Record record, Look* look, int64_t epoch):
+        """For whoever writes the record on."""
+        cdef int64_t seq = -1
+        if look.seen >> SEQ & 1 and not digits(look.at[SEQ], look.size[SEQ], &seq):
+            seq = -1
+        record.seq = seq
+        record.epoch = epoch
+        record.kept_to = self._kept_to
+
+    cdef inline int _field_of(self, int32_t place, cursor name, int64_t size) noexcept:
+        """Which field has this name, -1 for none. Records of a topic are alike, so what stood at
+        this place in the record before is tried first."""
+        cdef int field
+        if place < MAX_FIELDS:
+            field = self._usual[place]
+            if (
+                0 <= field < self._fields
+                and self._name_size[field] == size
+                and memcmp(self._name[field], name, size) == 0
+            ):
+                return field
+        for field in range(self._fields):
+            if self._name_size[field] == size and memcmp(self._name[field], name, size) == 0:
+                if place < MAX_FIELDS:
+                    self._usual[place] = field
+                return field
+        return -1
+
+    cdef object _text(self, cursor p, int64_t size):
+        """UnicodeDecodeError if it is none."""
+        cdef uint32_t hash = 2166136261
+        cdef Py_ssize_t known_size
+        cdef const char* known
+        cdef int64_t i
+        for i in range(size):
+            hash = (hash ^ p[i]) * 16777619
+        i = hash & (SLOTS - 1)
+        text = self._texts[i]
+        if text is not None:
+            known = PyUnicode_AsUTF8AndSize(text, &known_size)
+            if known_size == size and memcmp(known, p, size) == 0:
+                return text
+        text = PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+        self._texts[i] = text
+        return text
+
+    cdef object _ascii(self, cursor p, int64_t size):
+        cdef int64_t i
+        for i in range(size):
+            if p[i] >= 0x80:
+                return None
+        return self._text(p, size)
+
+
+cdef inline bint are_stamped_alike(Record record, object other):
+    return (
+        type(other) is Record
+        and (<Record>other).timestamp == record.timestamp
+        and (<Record>other).timestamp_type == record.timestamp_type
+    )

@@ -1,0 +1,22 @@
+# cython: language_level=3
+from libc.stdint cimport int32_t, int64_t
+
+cdef enum:
+    UNREAD = -1  # `Record.kept_to` where no reader has looked, or not found the record plain
+
+
+cdef class Record:
+    cdef readonly int64_t offset
+    cdef readonly int64_t timestamp
+    cdef readonly bytes key
+    cdef readonly bytes value
+    cdef bytes block
+    cdef int64_t seq
+    cdef int64_t epoch
+    cdef int32_t count
+    cdef int32_t kept
+    cdef int32_t kept_to
+    cdef int32_t seq_from
+    cdef int32_t seq_to
+    cdef int32_t contract
+    cdef readonly int timestamp_type

@@ -1,0 +1,112 @@
+# cython: language_level=3
+"""Kafka's numbers on the wire: zigzag varints, and decimal digits in headers.
+
+No function reads at or beyond `end`, or writes more than it says.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+ctypedef const uint8_t* cursor
+
+cdef enum:
+    MOST_VARINT_BITS = 63  # shift of the tenth byte, with which a varint is over, or it is none
+    MOST_DIGITS = 19
+    MOST_NUMBER = 20  # bytes of an int64 in digits, with its sign
+
+
+cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept nogil:
+    """False, and nothing moved, where it runs over the end or has more than ten bytes."""
+    cdef cursor p = at[0]
+    cdef uint64_t bits = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while p < end and shift <= MOST_VARINT_BITS:
+        byte = p[0]
+        p += 1
+        bits |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            at[0] = p
+            value[0] = <int64_t>((bits >> 1) ^ (~(bits & 1) + 1))
+            return True
+        shift += 7
+    return False
+
+
+cdef inline bint take_length(cursor* at, cursor end, int64_t* length) noexcept nogil:
+    """A length that fits into what is left; any negative one is that of null, and comes as -1."""
+    cdef int64_t found
+    if not take_varint(at, end, &found):
+        return False
+    length[0] = -1 if found < 0 else found
+    return found <= end - at[0]
+
+
+cdef inline bint digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
+    """1 to 19 ASCII digits that fit int64; False for anything else."""
+    cdef uint64_t value = 0
+    cdef int64_t i
+    if size < 1 or size > MOST_DIGITS:
+        return False
+    for i in range(size):
+        if p[i] < c'0' or p[i] > c'9':
+            return False
+        value = value * 10 + (p[i] - c'0')
+    number[0] = <int64_t>value
+    return value <= 0x7FFFFFFFFFFFFFFFULL
+
+
+cdef inline bint signed_digits(cursor p, int64_t size, int64_t* number) noexcept nogil:
+    """As `digits`, behind a minus or without; not -2^63, which no other int64 is minus of."""
+    if size > 0 and p[0] == c'-':
+        if not digits(p + 1, size - 1, number):
+            return False
+        number[0] = -number[0]
+        return True
+    return digits(p, size, number)
+
+
+cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
+    return (<uint64_t>value << 1) ^ <uint64_t>(value >> 63)
+
+
+cdef inline int size_of_varint(int64_t value) noexcept nogil:
+    cdef uint64_t bits = zigzag(value)
+    cdef int size = 1
+    while bits >= 0x80:
+        bits >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t* put_varint(uint8_t* p, int64_t value) noexcept nogil:
+    cdef uint64_t bits = zigzag(value)
+    while bits >= 0x80:
+        p[0] = <uint8_t>(bits | 0x80)
+        p += 1
+        bits >>= 7
+    p[0] = <uint8_t>bits
+    return p + 1
+
+
+cdef inline uint8_t* put_bytes(uint8_t* p, const void* content, Py_ssize_t size) noexcept nogil:
+    memcpy(p, content, size)
+    return p + size
+
+
+cdef inline uint8_t* put_number(uint8_t* p, int64_t number) noexcept nogil:
+    """A header's value: its length, then at most `MOST_NUMBER` digits."""
+    cdef uint8_t text[MOST_NUMBER]
+    cdef int i = MOST_NUMBER
+    cdef uint64_t left = ~<uint64_t>number + 1 if number < 0 else <uint64_t>number
+    while True:
+        i -= 1
+        text[i] = <uint8_t>(c'0' + left % 10)
+        left //= 10
+        if not left:
+            break
+    if number < 0:
+        i -= 1
+        text[i] = c'-'
+    p = put_varint(p, MOST_NUMBER - i)
+    return put_bytes(p, &text[i], MOST_NUMBER - i)

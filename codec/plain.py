@@ -1,0 +1,68 @@
+"""The codec in Python: aiokafka's record batches, and the general path for every record.
+
+What codec.native says must be what this says (tests/codec).
+
+Proved by: tests/codec/test_events.py, tests/codec/test_writing.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from codec.compression import BY_NAME
+from codec.face import RAW, Clock, Form, General, GeneralPut, Outbox, Record, Targets
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+
+__all__ = ["EventReader", "EventWriter", "memory_records", "new_batch"]
+
+memory_records: Callable[[bytes], Any] = MemoryRecords
+
+
+class EventReader:
+    """See `codec.face.EventReader`."""
+
+    def __init__(self, form: Form, general: General) -> None:
+        self._is_raw = form.topic == RAW
+        self._general = general
+
+    def read(
+        self,
+        records: Sequence[Record],
+        clock: Clock,
+        read_at_ns: int,
+        events: list[Event],
+        aside: Callable[[Event | Malformed], None],
+    ) -> None:
+        general = self._general
+        arrival_ns = 0
+        for record in records:
+            if self._is_raw:
+                arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, read_at_ns)
+            item = general(record, arrival_ns)
+            if isinstance(item, Event):
+                events.append(item)
+            else:
+                aside(item)
+
+
+class EventWriter:
+    """See `codec.face.EventWriter`."""
+
+    def __init__(self, form: Form, targets: Targets, general: GeneralPut, lane: int = 0) -> None:
+        self._general = general
+
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
+        put = self._general
+        for event in events:
+            put(event, outbox)
+
+
+def new_batch(limit: int, compression: str | None, *, is_transactional: bool) -> Any:
+    """aiokafka's builder of a batch of `limit` bytes, before compression."""
+    number = 0 if compression is None else BY_NAME[compression]
+    return BatchBuilder(limit, number, is_transactional=is_transactional)

@@ -1,0 +1,107 @@
+"""Whether the compiled codec is there, and fits the aiokafka that is installed.
+
+Its record batches stand where aiokafka's own would: in the fetcher, which asks them what
+`DefaultRecordBatch` answers, and in the producer, which fills and sends what looks like a
+`BatchBuilder`. So each face is held against aiokafka's, and one batch goes both ways: written by
+both, which must give the same bytes, and read by both, which must give the same records.
+
+Cost: a millisecond at the start of a process.
+
+Proved by: tests/codec/test_choice.py
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import aiokafka.consumer.fetcher
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition
+
+from codec import plain
+
+PLACE: Final = TopicPartition("trial", 0)
+TRIAL: Final[tuple[tuple[int, bytes | None, bytes | None, list[Any]], ...]] = (
+    (1_700_000_000_000, b"key", b"value", [("name", b"x"), ("\N{GREEK SMALL LETTER MU}", None)]),
+    (1_700_000_000_007, None, None, []),
+)
+LIMIT: Final = 1 << 10
+READ_COMMITTED: Final = 1
+FIELDS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "checksum")
+
+
+def misfit() -> str:
+    """Why the compiled codec cannot be used; empty if it can."""
+    try:
+        from codec.native import batches, records
+    except ImportError as absent:
+        return f"the compiled codec is not built ({absent}); `make setup` builds it"
+    if _digest() not in {"", records.SOURCES}:
+        return "the compiled codec was built from other sources; `make setup` builds it anew"
+    try:
+        fault = _fault(records, batches)
+    except Exception as failed:  # noqa: BLE001 - whatever it is, the plain codec does without
+        fault = f"{type(failed).__name__}: {failed}"
+    if not fault:
+        return ""
+    return f"the compiled codec does not fit aiokafka {metadata.version('aiokafka')}: {fault}"
+
+
+def _digest() -> str:
+    """Of the sources, as setup.py has it; empty where they were not installed."""
+    room = Path(__file__).parent / "native"
+    sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
+    return sha256(b"".join(file.read_bytes() for file in sources)).hexdigest() if sources else ""
+
+
+def _fault(records: Any, batches: Any) -> str:
+    written = [
+        _written(make(LIMIT, "snappy", is_transactional=True))
+        for make in (batches.new_batch, plain.new_batch)
+    ]
+    if bytes(written[0]) != bytes(written[1]):
+        return "the two write different batches"
+    log = bytes(written[1])
+    read = [_read(make(log)) for make in (records.memory_records, MemoryRecords)]
+    if read[0] != read[1]:
+        return "the two read different records"
+    if aiokafka.consumer.fetcher.MemoryRecords not in {MemoryRecords, records.memory_records}:
+        return "the fetcher makes its batches in another way"
+    pairs = (
+        (records.memory_records(log), MemoryRecords(log)),
+        (records.memory_records(log).next_batch(), MemoryRecords(log).next_batch()),
+        (batches.new_batch(LIMIT, None, is_transactional=False), BatchBuilder(LIMIT, 0)),
+    )
+    for mine, theirs in pairs:
+        if missing := _face(theirs) - _face(mine):
+            return f"{type(mine).__name__} has no {', '.join(sorted(missing))}"
+    return ""
+
+
+def _face(value: object) -> set[str]:
+    """What can be asked of it, constants left out."""
+    return {name for name in dir(value) if not name.startswith("_") and not name.isupper()}
+
+
+def _written(batch: Any) -> bytes:
+    for timestamp, key, value, headers in TRIAL:
+        batch.append(timestamp=timestamp, key=key, value=value, headers=headers)
+    batch._set_producer_state(5, 1, 40)
+    found: bytes = batch._build()
+    return found
+
+
+def _read(log: Any) -> list[list[object]]:
+    found = PartitionRecords(
+        PLACE, log, [], 0, None, None, check_crcs=True, isolation_level=READ_COMMITTED
+    )
+    found._consumer_record = lambda _, record: [getattr(record, field) for field in FIELDS]
+    return list(found)
+
+
+MISFIT: Final = misfit()

@@ -1,0 +1,71 @@
+"""Examples: which codec is at work, and what it says about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from codec import seams
+from tests import ROOT
+
+native = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
+
+SAY = "import codec; print(codec.AT_WORK, codec.EventReader.__module__, sep='|')"
+
+
+def said(wanted: str, program: str = SAY) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT, env={**os.environ, "INORDER_CODEC": wanted}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "at_work"),
+    [
+        ("native", "native|codec.native.events"),
+        ("plain", "plain: INORDER_CODEC=plain|codec.plain"),
+    ],
+)
+def test_the_compiled_one_is_at_work_unless_the_plain_one_is_forced(
+    wanted: str, at_work: str
+) -> None:
+    assert said(wanted).stdout.strip() == at_work
+
+
+def test_a_codec_that_there_is_not_is_refused() -> None:
+    found = said("quick")
+    assert found.returncode != 0
+    assert "INORDER_CODEC=quick is no codec; write plain, native, or nothing" in found.stderr
+
+
+def test_without_the_compiled_one_the_plain_one_is_at_work_and_says_why() -> None:
+    hidden = f"import sys; sys.modules['codec.native.events'] = None; {SAY}"
+    found = said("", hidden)
+    assert found.stdout.startswith("plain: the compiled codec is not built (")
+    assert found.stdout.strip().endswith("|codec.plain")
+    refused = said("native", hidden)
+    assert "INORDER_CODEC=native, but the compiled codec is not built" in refused.stderr
+
+
+def test_an_aiokafka_that_asks_for_more_gets_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seams.misfit() == ""
+    monkeypatch.setattr(seams, "BatchBuilder", lambda *_: SimpleNamespace(append=1, seal=1))
+    assert "RecordBatchWriter has no seal" in seams.misfit()
+
+
+def test_a_build_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seams, "_digest", lambda: "another")
+    assert "built from other sources; `make setup` builds it anew" in seams.misfit()
+
+
+def test_where_the_sources_were_not_installed_none_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(seams, "_digest", lambda: "")
+    assert seams.misfit() == ""
