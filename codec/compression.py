@@ -28,7 +28,7 @@ ZSTD: Final = 4
 BY_NAME: Final = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 MAX_UNCOMPRESSED_BYTES: Final = 1 << 30
-"""Of one record batch."""
+"""In one record batch."""
 
 XERIAL: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES: Final = 16

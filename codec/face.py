@@ -46,7 +46,7 @@ class Form:
 
 
 class Clock(Protocol):
-    """Of arrival, as `agents.stage.arrival` has it."""
+    """The clock of arrival, as `agents.stage.arrival` has it."""
 
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1

@@ -53,7 +53,7 @@ def misfit() -> str:
 
 
 def _digest() -> str:
-    """Of the sources, as setup.py has it; empty where they were not installed."""
+    """What setup.py makes of the sources; empty where they were not installed."""
     room = Path(__file__).parent / "native"
     sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
     return sha256(b"".join(file.read_bytes() for file in sources)).hexdigest() if sources else ""

@@ -50,7 +50,7 @@ cdef extern from *:
 
 
 cdef inline uint32_t crc32c(bytes log, Py_ssize_t begin, Py_ssize_t end) except? 0:
-    """Of log[begin:end], whose bounds the caller knows to lie in the log."""
+    """The checksum of log[begin:end], whose bounds the caller knows to lie in the log."""
     if has_crc32c():
         return quick_crc32c(<const uint8_t*>PyBytes_AS_STRING(log) + begin, end - begin)
     from aiokafka.record.util import calc_crc32c

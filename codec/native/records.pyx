@@ -311,7 +311,7 @@ cdef class _Batches:
         return PyBytes_GET_SIZE(self._log)
 
     cdef int64_t _length(self) except -2:
-        """Of the next batch behind its length; -1: what is left is too short to say."""
+        """How long the next batch is, behind its length; -1: what is left is too short to say."""
         if PyBytes_GET_SIZE(self._log) - self._at < BATCH_FROM:
             return -1
         cdef int64_t length = int32_at(<cursor>PyBytes_AS_STRING(self._log) + self._at + LENGTH_AT)
