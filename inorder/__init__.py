@@ -90,13 +90,7 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'inorder' has no attribute {name!r}")
-    try:
-        value: object = getattr(import_module(home), name)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] != "topology":
-            raise
-        remedy = "pip install inorder-engine"
-        raise ImportError(f"inorder.{name} is a part of the engine; {remedy}") from missing
+    value: object = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

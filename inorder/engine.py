@@ -22,29 +22,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from inorder.records import ClockOffset, ClockSample, RawEvent, Record, record_of
-from topology.config import (
-    Aggregate,
-    ClockConfig,
-    HeaderConfig,
-    MergeConfig,
-    QualityConfig,
-    QueryConfig,
-    ReorderConfig,
-    StageConfig,
-    StreamConfig,
-    TopicsConfig,
-    Topology,
-    TopologyError,
-    Window,
-    parse,
-    pattern,
-)
-from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay, batches
-from topology.model.outcome import Step
-from topology.window.aggregates.custom import Function
-from topology.wire.json_lines import step_lines
-from topology.wire.line_reader import Content, LineReader, Row, reading_of
+
+try:
+    from topology.config import (
+        Aggregate,
+        ClockConfig,
+        HeaderConfig,
+        MergeConfig,
+        QualityConfig,
+        QueryConfig,
+        ReorderConfig,
+        StageConfig,
+        StreamConfig,
+        TopicsConfig,
+        Topology,
+        TopologyError,
+        Window,
+        parse,
+        pattern,
+    )
+    from topology.flow.instants import whole_instants
+    from topology.flow.replay import Replay, batches
+    from topology.model.outcome import Step
+    from topology.window.aggregates.custom import Function
+    from topology.wire.json_lines import step_lines
+    from topology.wire.line_reader import Content, LineReader, Row, reading_of
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "topology":
+        raise
+    remedy = "pip install inorder-engine"
+    raise ImportError(f"topologies in code are a part of the engine; {remedy}") from missing
 
 __all__ = [
     "Aggregate",

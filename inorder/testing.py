@@ -280,8 +280,8 @@ class _Run:
 
     def __init__(self, topology: Topology, events: Sequence[RawEvent], name: str) -> None:
         self._name = name
-        first_ns = (events[0].arrival_ns if events else None) or FIRST_NS
-        driver = TopologyDriver(topology, start_ns=first_ns)
+        first_ns = events[0].arrival_ns if events else None
+        driver = TopologyDriver(topology, start_ns=FIRST_NS if first_ns is None else first_ns)
         driver.send(*events)
         driver.end()
         self.balance = driver.balance()
@@ -291,7 +291,7 @@ class _Run:
             for each in self._records
             if isinstance(each, OrderedEvent)
         }
-        self._found = {each.id: _content(each) for each in driver.current()}
+        self._found = {each.id: each for each in driver.current()}
         if not self.balance.holds:
             self._fail(f"an input got lost or was counted twice: {self.balance}")
         self._check_order()
@@ -301,8 +301,8 @@ class _Run:
         """The same results as in another order."""
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
-            if here != there:
-                self._fail(f"the result is {here}, and {other._name} it is {there}")
+            if here is None or there is None or _content(here) != _content(there):
+                self._fail(f"found {_told(here)}\n{other._name}: found {_told(there)}")
 
     def _check_order(self) -> None:
         in_time: dict[str, list[OrderedEvent]] = {}
@@ -338,6 +338,17 @@ def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
             raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
         newest_ns = at_ns if newest_ns is None else max(newest_ns, at_ns)
         yield replace(event, arrival_ns=newest_ns)
+
+
+def _told(found: Found | None) -> str:
+    if found is None:
+        return "nothing there"
+    key = "" if found.key is None else f" of {found.key!r}"
+    what = f"{found.query!r}{key} from {found.start_ns} to {found.end_ns} ns: {found.values}"
+    if isinstance(found, WindowRecord):
+        is_sure = found.low == found.high == found.values
+        return what if is_sure else f"{what}, between {found.low} and {found.high}"
+    return f"{what}, of {', '.join(f'{each.source}/{each.seq}' for each in found.events)}"
 
 
 def _content(found: Found) -> tuple[Any, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,18 @@ def test_functions_of_ones_own() -> None:
 def test_a_bad_pattern_is_refused_with_its_place() -> None:
     with pytest.raises(QueryRefused, match="line 1"):
         pattern("PATTERN SEQ(A a, B b")
+
+
+@pytest.mark.parametrize(
+    "asked", ["import inorder.engine", "import inorder.testing", "from inorder import Topology"]
+)
+def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> None:
+    program = f"import sys; sys.modules['topology'] = None; {asked}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last == (
+        "ImportError: topologies in code are a part of the engine; pip install inorder-engine"
+    )
