@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A release: the version of pyproject.toml, as a commit's tag, when everything says so.
 #   usage: infra/release.sh [--dry-run]
-# It tags and pushes nothing by itself but the tag; who may upload the wheels does that.
+# It tags, and pushes and uploads nothing: who may do that does it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
