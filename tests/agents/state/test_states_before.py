@@ -1,4 +1,4 @@
-"""Example: a state that an earlier version wrote is read, and its owner goes on as that version did.
+"""Example: a state that an earlier version wrote is read, and its owner goes on as that one did.
 
 The files are what that version wrote and said (`written_states`); none is made here."""
 
