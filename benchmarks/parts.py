@@ -1,7 +1,7 @@
 """Where the time of the fused stage goes, per event and part.
 
 The very classes of the worker, without the broker and without asyncio: record batches as
-aiokafka decodes them, the inlet, the operators, what is held, headers, output batches,
+the codec at work decodes them, the inlet, the operators, what is held, output batches,
 metrics, and a checkpoint every `CHECKPOINT_BATCHES` polls. Each part is timed over a
 whole poll, so the timer costs nothing. What is missing against the worker is the way
 between the threads, the sockets, and the commit.
@@ -20,10 +20,10 @@ from typing import Any, Final, TypeVar
 import click
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
+import codec
 from agents.kafka.fetching import MAX_POLL_RECORDS, as_decoded
 from agents.process import GC_THRESHOLDS
 from agents.stage.arrangement import arrange, topics_of
@@ -95,13 +95,6 @@ class Timed(Operator):
         return self._operator.let_go()
 
 
-class NoBatch:
-    """Keeps nothing, to tell headers from batches."""
-
-    def append(self, **_: Any) -> bool:
-        return True
-
-
 class Pipeline:
     """The order of work in `agents.stage.partition`, part by part."""
 
@@ -120,8 +113,9 @@ class Pipeline:
         self._outlet = arrangement.outlet(SOURCE)
         self._side = arrangement.side_outlet(SOURCE)
         self._clock = ArrivalClock(topology.tick_lag_ns)
-        self._outbox = Outbox(lambda: BatchBuilder(MAX_BATCH_BYTES, 0))
-        self._nowhere = Outbox(NoBatch)
+        self._outbox = Outbox(
+            partial(codec.new_batch, MAX_BATCH_BYTES, None, is_transactional=True)
+        )
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
         metrics = Metrics(CollectorRegistry())
         self._metrics = PartitionMetrics(metrics, "reorder+merge", 0, self._stage.chains)
@@ -137,19 +131,10 @@ class Pipeline:
         watch.add("chain", time.process_time() - began - inside)
         watch.time("held", lambda: self._held.took(read.events))
         watch.time("metrics", lambda: self._metrics.received(read.events, read.dead))
-        before_s = watch.seconds.get("headers", 0.0)
-        watch.time("headers", lambda: self._put(step.released, self._nowhere))
-        headers_s = watch.seconds["headers"] - before_s
-        watch.time("output batches", lambda: self._put(step.released, self._outbox))
-        watch.add("output batches", -headers_s)
+        watch.time("outlet", lambda: self._outlet.put_all(step.released, self._outbox))
         watch.time("held", lambda: self._held.let_go(step.released))
         watch.time("held", lambda: self._held.let_go(self._stage.take_moved()))
         watch.time("metrics", lambda: self._metrics.said(step))
-
-    def _put(self, released: Sequence[Any], outbox: Any) -> None:
-        put = self._outlet.put
-        for event in released:
-            put(event, outbox)
 
     def checkpoint(self) -> None:
         watch = self._watch
@@ -193,7 +178,7 @@ def _appended(rows: Sequence[Row], begin: int, end: int) -> bytes:
 
 def _decoded(log: bytes) -> list[Any]:
     records = PartitionRecords(
-        SOURCE, MemoryRecords(log), [], 0, None, None, check_crcs=False, isolation_level=1
+        SOURCE, codec.memory_records(log), [], 0, None, None, check_crcs=False, isolation_level=1
     )
     records._consumer_record = as_decoded
     return list(records)

@@ -21,6 +21,9 @@ Record = Any
 """As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
 sequence of (str, bytes) pairs."""
 
+Batch = Any
+"""A record batch on its way out: aiokafka's `BatchBuilder`, or what looks like one."""
+
 Target = tuple[str, int]
 Topic = Literal["raw", "sequenced", "ordered"]
 
@@ -51,24 +54,6 @@ class Clock(Protocol):
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
     ) -> int: ...
-
-
-class Batch(Protocol):
-    """A record batch on its way out: aiokafka's `BatchBuilder`, or like it."""
-
-    def append(
-        self,
-        *,
-        timestamp: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-    ) -> Any:
-        """Something true, or None where there is no room."""
-
-    def close(self) -> None: ...
-
-    def record_count(self) -> int: ...
 
 
 class Outbox(Protocol):

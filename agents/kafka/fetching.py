@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import aiokafka
+import aiokafka.consumer.fetcher
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
@@ -28,6 +29,7 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
+import codec
 from agents.kafka.membership import InstanceFenced, Membership
 from agents.kafka.partition_queue import Record
 
@@ -121,11 +123,13 @@ class FetchTimes:
 
 
 class BareRecords:
-    """Records are handed on as the client decoded them. It would copy each into a
+    """Records are handed on as the codec at work decoded them; from the first of these on all
+    consumers of the process read by it. The client would copy each record into a
     `ConsumerRecord`, which costs as much again as decoding it and says nothing more that is
     read here."""
 
     def __init__(self, fetcher: Fetcher) -> None:
+        aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
         self._fetched = fetcher._records
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._bare_fetch

@@ -44,8 +44,11 @@ class ArrivalClock:
         self.overtaken = 0
         self.without_append_time = False
 
-    def arrive(self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int) -> int:
-        """Arrival of the next record of the log; `read_at_ns` is the wall clock."""
+    def arrive(
+        self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
+    ) -> int:
+        """Arrival of the next record of the log, or of so many that bear the same stamp;
+        `read_at_ns` is the wall clock."""
         if timestamp_type == LOG_APPEND_TIME:
             arrival_ns = timestamp_ms * NS_PER_MS
         else:
@@ -54,7 +57,7 @@ class ArrivalClock:
             is_of_sending = self._embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
         if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
-            self.overtaken += 1
+            self.overtaken += records
         if arrival_ns > self.now_ns:
             self.now_ns = arrival_ns
         return self.now_ns

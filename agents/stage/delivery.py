@@ -27,10 +27,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+import codec
 from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
@@ -121,7 +123,8 @@ class _Producing:
                 await producer.start()
 
     def new_batch(self) -> Any:
-        return self._outputs.create_batch()
+        is_transactional = self._outputs is self._changes
+        return codec.new_batch(MAX_BATCH_BYTES, COMPRESSION, is_transactional=is_transactional)
 
     async def stop(self) -> None:
         try:
@@ -135,7 +138,9 @@ class _Producing:
         return await _send(self._outputs, batches)
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
-        outbox = Outbox(self._changes.create_batch)
+        outbox = Outbox(
+            partial(codec.new_batch, MAX_BATCH_BYTES, COMPRESSION, is_transactional=True)
+        )
         for number, (key, value) in enumerate(changes.items(), start=1):
             outbox.add(self._changelog, key, value, None, [])
             if not number % PIECE:

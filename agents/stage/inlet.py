@@ -3,6 +3,9 @@
 A dead letter whose source and number could be read also yields the event that takes its
 place in the sequence, so that it leaves no hole.
 
+The codec at work (`codec`) reads whole batches; what it does not find plain it hands to the inlet,
+whose `_one` is the general path.
+
 A record above `topics.max_record` is dead, as what is written on must fit into topics of
 known bounds. Key, value and headers count together, with the most that their framing takes.
 
@@ -17,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from codec import EventReader
+from codec.face import ORDERED, RAW, SEQUENCED, Form
 from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed
@@ -41,13 +46,18 @@ class Read:
     dead: list[Malformed] = field(default_factory=list)
 
     def add(self, item: Event | Malformed) -> None:
+        self.add_without_place(item)
+        if isinstance(item, Malformed):
+            place = placeholder(item)
+            if place is not None:
+                self.events.append(place)
+
+    def add_without_place(self, item: Event | Malformed) -> None:
+        """Where the sequence is settled, a dead letter leaves no hole in it."""
         if isinstance(item, Event):
             self.events.append(item)
-            return
-        self.dead.append(item)
-        place = placeholder(item)
-        if place is not None:
-            self.events.append(place)
+        else:
+            self.dead.append(item)
 
 
 class Inlet(Protocol):
@@ -64,18 +74,12 @@ class RawInlet:
     def __init__(self, reader: HeaderReader, max_record_bytes: int) -> None:
         self._reader = reader
         self._max_record_bytes = max_record_bytes
+        form = Form(RAW, reader.names, reader.unit_ns, reader.by_time, max_record_bytes)
+        self._events = EventReader(form, self._one)
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         read = Read()
-        events = read.events
-        wall_ns = time.time_ns()
-        for record in records:
-            arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, wall_ns)
-            item = self._one(record, arrival_ns)
-            if isinstance(item, Event):
-                events.append(item)
-            else:
-                read.add(item)
+        self._events.read(records, clock, time.time_ns(), read.events, read.add)
         return read
 
     def read_again(self, record: Record) -> Event | None:
@@ -130,18 +134,19 @@ class SequencedInlet:
     def __init__(self, reader: HeaderReader, lanes: int) -> None:
         self._reader = reader
         self._lanes = lanes
+        form = Form(SEQUENCED, reader.names, reader.unit_ns, lanes=lanes)
+        self._events = EventReader(form, self._one)
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         read = Read()
-        for record in records:
-            read.add(self._one(record))
+        self._events.read(records, clock, NO_CLOCK, read.events, read.add)
         return read
 
     def read_again(self, record: Record) -> Event | None:
         item = self._one(record)
         return item if isinstance(item, Event) else placeholder(item)
 
-    def _one(self, record: Record) -> Event | Malformed:
+    def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         item = self._reader.read_sequenced(
             record.headers,
             record.timestamp * NS_PER_MS,
@@ -162,22 +167,18 @@ class OrderedInlet:
 
     def __init__(self, reader: HeaderReader) -> None:
         self._reader = reader
+        self._events = EventReader(Form(ORDERED, reader.names, reader.unit_ns), self._one)
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         read = Read()
-        for record in records:
-            item = self._one(record)
-            if isinstance(item, Event):
-                read.events.append(item)
-            else:
-                read.dead.append(item)
+        self._events.read(records, clock, NO_CLOCK, read.events, read.add_without_place)
         return read
 
     def read_again(self, record: Record) -> Event | None:
         item = self._one(record)
         return item if isinstance(item, Event) else None
 
-    def _one(self, record: Record) -> Event | Malformed:
+    def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         return self._reader.read_ordered(
             record.headers, record.timestamp * NS_PER_MS, record.offset, record, record.value
         )

@@ -10,10 +10,8 @@ Proved by: tests/agents/stage/test_outbox.py
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-BatchBuilder = Any
-"""aiokafka's, from `AIOKafkaProducer.create_batch`."""
+from codec.face import Batch, Target
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -21,35 +19,50 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Outbox:
     """Batches by (topic, partition), each in the order of `add`."""
 
-    def __init__(self, new_batch: Callable[[], BatchBuilder]) -> None:
+    def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
-        self._batches: dict[tuple[str, int], list[BatchBuilder]] = {}
-        self._open: dict[tuple[str, int], BatchBuilder] = {}
+        self._batches: dict[Target, list[Batch]] = {}
+        self._open: dict[Target, Batch] = {}
         self.records = 0
         self.bytes = 0
 
     def add(
         self,
-        target: tuple[str, int],
+        target: Target,
         key: bytes | None,
         value: bytes | None,
         timestamp_ms: int | None,
         headers: Headers,
     ) -> None:
-        batch = self._open.get(target)
-        self.records += 1
-        if value is not None:
-            self.bytes += len(value)
-        if batch is not None:
-            if batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers):
-                return
-            batch.close()
-        batch = self._open[target] = self._new_batch()
-        self._batches.setdefault(target, []).append(batch)
+        self.count(1, 0 if value is None else len(value))
+        batch = self.batch(target)
+        if batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers):
+            return
+        batch = self.next_batch(target)
         if not batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers):
             raise ValueError(f"a record for {target[0]} does not fit into an empty batch")
 
-    def take(self) -> dict[tuple[str, int], list[BatchBuilder]]:
+    def batch(self, target: Target) -> Batch:
+        """The open one, or a new one."""
+        batch = self._open.get(target)
+        return self._begun(target) if batch is None else batch
+
+    def next_batch(self, target: Target) -> Batch:
+        """A new one, in the place of the one that is full."""
+        self._open[target].close()
+        return self._begun(target)
+
+    def _begun(self, target: Target) -> Batch:
+        batch = self._open[target] = self._new_batch()
+        self._batches.setdefault(target, []).append(batch)
+        return batch
+
+    def count(self, records: int, payload_bytes: int) -> None:
+        """What was put into the batches; `add` does it itself."""
+        self.records += records
+        self.bytes += payload_bytes
+
+    def take(self) -> dict[Target, list[Batch]]:
         """All batches, and the outbox is empty again."""
         batches, self._batches = self._batches, {}
         self._open.clear()

@@ -12,7 +12,7 @@ Proved by: tests/agents/stage/test_outlet.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import orjson
@@ -20,6 +20,8 @@ from aiokafka.partitioner import murmur2
 
 from agents.stage.arrival import NS_PER_MS
 from agents.stage.outbox import Outbox
+from codec import EventWriter
+from codec.face import ORDERED, SEQUENCED, Form
 from topology.config import TopicsConfig
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
@@ -39,7 +41,11 @@ def partition_of(stream: str, partitions: int) -> int:
 
 
 class Outlet(Protocol):
+    """`put_all` goes by way of the codec at work; `put` is the general path."""
+
     def put(self, event: Event, outbox: Outbox) -> None: ...
+
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None: ...
 
     def progress(self, at_ns: int, outbox: Outbox) -> None: ...
 
@@ -51,6 +57,10 @@ class SequencedOutlet:
         self._writer = writer
         self._lane = lane
         self._targets = targets
+        self._events = EventWriter(Form(SEQUENCED, writer.names), targets, self.put, lane)
+
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
+        self._events.put_all(events, outbox)
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
@@ -76,6 +86,10 @@ class OrderedOutlet:
     def __init__(self, writer: HeaderWriter, targets: Mapping[str, Target]) -> None:
         self._writer = writer
         self._targets = targets
+        self._events = EventWriter(Form(ORDERED, writer.names), targets, self.put)
+
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
+        self._events.put_all(events, outbox)
 
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
@@ -97,6 +111,9 @@ class NoOutlet:
     """For a stage that only looks: what it lets go stands in its input already."""
 
     def put(self, event: Event, outbox: Outbox) -> None:
+        """Nothing to write."""
+
+    def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
         """Nothing to write."""
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:

@@ -332,8 +332,7 @@ class Partition:
 
     def _put(self, step: Step) -> None:
         outlet, side, outbox = self._outlet, self._side, self._outbox
-        for event in step.released:
-            outlet.put(event, outbox)
+        outlet.put_all(step.released, outbox)
         for report in step.reports:
             side.put(report, outbox)
         for finding in step.results:

@@ -118,8 +118,7 @@ cdef class RecordBatchWriter:
         cdef int64_t stamp_ms = int(time.time() * 1000) if timestamp is None else timestamp
         cdef int64_t size
         cdef uint8_t* p
-        cdef list parts = [None if key is None else bytes(key)]
-        parts.append(None if value is None else bytes(value))
+        cdef list parts = [as_bytes(key), as_bytes(value)]
         for name, content in headers or ():
             if not (content is None or type(content) is bytes):
                 raise TypeError(f"the header {name} has no bytes as its value")
@@ -194,6 +193,11 @@ cdef inline uint8_t* put_part(uint8_t* p, bytes part) noexcept:
         return put_varint(p, -1)
     p = put_varint(p, PyBytes_GET_SIZE(part))
     return put_bytes(p, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
+
+
+cdef bytes as_bytes(content):
+    """TypeError where it is nothing like bytes."""
+    return content if content is None or type(content) is bytes else bytes(memoryview(content))
 
 
 def new_batch(limit, compression, *, is_transactional):

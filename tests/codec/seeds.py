@@ -7,4 +7,4 @@ import os
 from typing import Final
 
 FIRST: Final = int(os.environ.get("INORDER_CODEC_FIRST_SEED", "0"))
-SEEDS: Final = int(os.environ.get("INORDER_CODEC_SEEDS", "10"))
+SEEDS: Final = int(os.environ.get("INORDER_CODEC_SEEDS", "4"))

@@ -87,8 +87,10 @@ class HeaderReader:
     that need no numbers; only for input topics, on all others there are numbers."""
 
     def __init__(self, contract: Contract, by_time: Iterable[str] = ()) -> None:
-        self._by_time = frozenset(name.encode() for name in by_time)
-        names = contract.names()
+        self.by_time = frozenset(by_time)
+        self.names = names = contract.names()
+        self.unit_ns = UNIT_NS[contract.ts_unit]
+        self._by_time = frozenset(name.encode() for name in self.by_time)
         self._source = names.source
         self._seq = names.seq
         self._ts = names.ts
@@ -96,7 +98,6 @@ class HeaderReader:
         self._epoch = names.epoch
         self._stream = names.stream
         self._kind = names.kind
-        self._unit_ns = UNIT_NS[contract.ts_unit]
         self._ts_unit: str = contract.ts_unit
 
     def read(
@@ -165,7 +166,7 @@ class HeaderReader:
         if not text:
             return NOT_PLAIN
         if text.isdigit():
-            return int(text) * self._unit_ns if len(text) <= MAX_DIGITS else NOT_PLAIN
+            return int(text) * self.unit_ns if len(text) <= MAX_DIGITS else NOT_PLAIN
         ts_ns = rfc3339.parse_ns(text)
         return NOT_PLAIN if ts_ns is None else ts_ns
 

@@ -46,7 +46,7 @@ class HeaderWriter:
     """Writes for the streams that share one header contract."""
 
     def __init__(self, contract: Contract) -> None:
-        names = contract.names()
+        self.names = names = contract.names()
         self._source = names.source
         self._seq = names.seq
         self._epoch = names.epoch

@@ -1,0 +1,82 @@
+"""Laws: the compiled codec makes of records the events, the faults and the clock that the plain
+one makes, on raw, sequenced and ordered topics, with all that may stand in a header."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
+
+from codec.face import ORDERED, RAW, SEQUENCED, Topic
+from codec.native import events, records
+from inorder import rfc3339
+from inorder.contract import HeaderContract
+from tests.codec.contracts import seeded_setting, seeded_topic_log
+from tests.codec.logs import APPEND_TIME, Headers, batch, record
+from tests.codec.seeds import FIRST, SEEDS
+from tests.codec.ways import Setting, Way
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("topic", [RAW, SEQUENCED, ORDERED])
+def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
+    dice = random.Random(f"{topic} {seed}")
+    for _ in range(15):
+        setting = seeded_setting(dice)
+        logs = [seeded_topic_log(dice, topic, setting) for _ in range(2)]
+        seen = []
+        for is_native in (True, False):
+            way = Way(setting, is_native=is_native)
+            for log in logs:
+                way.read(topic, log)
+            seen.append(way.seen)
+        assert seen[0] == seen[1], logs
+
+
+TIMES = (
+    "2024-02-29T23:59:59Z", "2023-02-29T00:00:00Z", "2000-02-29t00:00:00.000000001z",
+    "1900-02-29T00:00:00Z", "2100-02-28 23:59:59.9+23:59", "1970-01-01T00:00:00-00:01",
+    "2024-05-01T12:00:00.1234567890Z", "2024-05-01T12:00:00.Z", "2024-05-01T12:00:60Z",
+    "2024-05-01T24:00:00Z", "2024-13-01T00:00:00Z", "2024-00-01T00:00:00Z", "2024-04-31T00:00:00Z",
+    "2024-05-01T12:00:00", "2024-05-01T12:00:00+1:00", "2024-05-01T12:00:00+24:00",
+    "2024-05-01T12:00:00ZZ", "1677-09-21T00:12:43Z", "1680-01-01T00:00:00Z", "2262-04-11T23:47:16Z",
+    "2260-12-31T23:59:59.999999999-23:59", "0001-01-01T00:00:00Z", "2024-3-01T00:00:00Z",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_time_of_rfc_3339_is_read_as_the_contract_reads_it(time: str) -> None:
+    headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"ts", time.encode())]
+    ways = [Way(Setting(), is_native=is_native) for is_native in (True, False)]
+    reads = [way.read(RAW, batch([record(None, None, headers)])) for way in ways]
+    assert ways[0].seen == ways[1].seen
+    if reads[1].events and not reads[1].dead:
+        assert reads[0].events[0].ts_ns == rfc3339.parse_ns(time.encode())
+
+
+def test_what_is_plain_does_not_go_to_the_general_path() -> None:
+    """Else the law would compare the general path with itself."""
+    headers: list[Headers] = [
+        [(b"ce_source", b"a"), (b"ce_sequence", b"007"), (b"ce_time", b"2024-05-01T12:00:00.5Z")],
+        [(b"trace", None), (b"ce_sequence", b"8"), (b"ce_source", b"\xce\xbc"), (b"trace", b"x")],
+    ]
+    given = [record(b"k", b"v", each, offset_delta=at) for at, each in enumerate(headers)]
+    log = batch(given, attributes=APPEND_TIME | 2)
+    way = Way(Setting(HeaderContract("cloudevents", ts_unit="ms")), is_native=True)
+    reader = events.EventReader(way.form(RAW), lambda *_: pytest.fail("it went there"))
+    found: list[Any] = []
+    reader.read(
+        list(records.memory_records(log).next_batch() or ()), way.clock, 0, found, found.append
+    )
+    assert [event.seq for event in found] == [7, 8]
+
+
+def test_names_are_the_same_objects() -> None:
+    headers = [(b"sourceId", b"machine"), (b"seqNum", b"1"), (b"type", b"reading")]
+    log = batch([record(None, None, headers, offset_delta=at) for at in range(2)])
+    one, other = Way(Setting(), is_native=True).read(RAW, log).events
+    assert one.source is other.source
+    assert one.type is other.type
