@@ -58,12 +58,17 @@ from topology.wire.line_reader import LineReader
 
 LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
+SETS: Final = "match_set"
+"""In the summary where there are any."""
+
+MATCHES: Final = frozenset({"match", SETS})
 
 
 @click.command("match")
 @click.option("--query", required=True, metavar="FILE|TEXT", help="One or several, `;` between.")
 @click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
 @click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
+@click.option("--expand", is_flag=True, help="Sets of matches (AS SETS) as single matches.")
 @click.option("--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query.")
 @click.option(
     "--max-retained",
@@ -83,6 +88,7 @@ def command(
     query: str,
     correct: bool,
     final_only: bool,
+    expand: bool,
     param: tuple[str, ...],
     max_retained: int,
     max_error: str | None,
@@ -93,7 +99,7 @@ def command(
     values = dict(_param(each) for each in param)
     try:
         engine = Engine(
-            compiled(query, values),
+            compiled(query, values, expand=expand),
             DEFAULT_STREAM,
             max_retained=max_retained,
             max_error_ns=None if max_error is None else _length_ns(max_error),
@@ -108,7 +114,7 @@ def command(
         with counting("events", sys.stderr) as advance:
             for line in matching.lines(_content(events), advance):
                 counts[line["kind"]] += 1
-                if final_only and line["kind"] == "match":
+                if final_only and line["kind"] in MATCHES:
                     _stand(standing, line)
                 else:
                     out.write(line_json(line, NEWLINE))
@@ -120,15 +126,17 @@ def command(
     except BrokenPipeError:
         sys.stderr.close()  # whoever reads has seen enough
         raise SystemExit(1) from None
-    told = {"in": matching.read, **{kind: counts[kind] for kind in LINES}, **engine.counts}
+    kinds = LINES if SETS not in counts else (SETS, *LINES)
+    told = {"in": matching.read, **{kind: counts[kind] for kind in kinds}, **engine.counts}
     if as_json:
         click.echo(orjson.dumps(told), err=True)
     else:
         click.echo(", ".join(f"{value} {name}" for name, value in told.items() if value), err=True)
 
 
-def compiled(query: str, params: Mapping[str, Any]) -> list[Compiled]:
-    """The queries of a file, or of the text itself; `Refused` shows what is wrong with them."""
+def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
+    """The queries of a file, or of the text itself; `Refused` shows what is wrong with them.
+    `expand`: they say each match by itself, AS SETS or not."""
     text = _text(query)
     try:
         queries = parse(text)
@@ -137,6 +145,8 @@ def compiled(query: str, params: Mapping[str, Any]) -> list[Compiled]:
                 click.echo(str(warning), err=True)
     except QueryRefused as refused:
         raise Refused(str(refused)) from None
+    if expand:
+        queries = [replace(each, sets=False) for each in queries]
     return [
         Compiled(each if each.name else replace(each, name=f"q{number}"), Environment(params))
         for number, each in enumerate(queries, start=1)

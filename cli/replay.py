@@ -41,6 +41,7 @@ KINDS: Final = (
     "dead",
     "window",
     "match",
+    "match_set",
     "join",
     "overflow",
 )

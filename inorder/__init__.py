@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from inorder.records import JoinRecord as JoinRecord
     from inorder.records import LateRecord as LateRecord
     from inorder.records import MatchRecord as MatchRecord
+    from inorder.records import MatchSetRecord as MatchSetRecord
     from inorder.records import OrderedEvent as OrderedEvent
     from inorder.records import OverflowRecord as OverflowRecord
     from inorder.records import RawEvent as RawEvent
@@ -74,8 +75,16 @@ _HOMES = {
     ),
     "inorder.records": (
         *("ClockOffset", "ClockSample", "DeadRecord", "DuplicateRecord", "GapRecord"),
-        *("JoinRecord", "LateRecord", "MatchRecord", "OrderedEvent", "OverflowRecord"),
-        *("RawEvent", "Record", "WindowRecord", "current", "ordered_event", "record_of"),
+        *("JoinRecord", "LateRecord", "MatchRecord", "MatchSetRecord", "OrderedEvent"),
+        *(
+            "OverflowRecord",
+            "RawEvent",
+            "Record",
+            "WindowRecord",
+            "current",
+            "ordered_event",
+            "record_of",
+        ),
     ),
     "inorder.sequenced": ("SequencedProducer",),
     "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),

@@ -8,6 +8,7 @@ Out, from a replay, the test kit, or the topics of a worker:
     GapRecord                               numbers that are declared missing
     LateRecord, DuplicateRecord, DeadRecord an event that is not in the order, and why
     WindowRecord, MatchRecord, JoinRecord   a result, or its correction
+    MatchSetRecord                          the same, of all matches that end with one event
     OverflowRecord                          a query had more to say than its bound allows
 
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
@@ -244,6 +245,25 @@ class MatchRecord(_Found):
     events: tuple[EventOfResult, ...]
 
 
+class RangeOfResult(NamedTuple):
+    """The `size` events from `first` to `last` that may stand for `alias`."""
+
+    alias: str
+    size: int
+    first: EventOfResult
+    last: EventOfResult
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSetRecord(_Found):
+    """`count` matches, each a choice out of the `ranges` (AS SETS). `joined`: what an update has
+    brought into them."""
+
+    count: int
+    ranges: tuple[RangeOfResult, ...]
+    joined: tuple[RangeOfResult, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class JoinRecord(_Found):
     """`events` in the order of the sides; a side without a partner is left out. `probability`:
@@ -264,7 +284,7 @@ class OverflowRecord:
     at_ns: int
 
 
-Found = WindowRecord | MatchRecord | JoinRecord
+Found = WindowRecord | MatchRecord | MatchSetRecord | JoinRecord
 Record = (
     OrderedEvent | GapRecord | LateRecord | DuplicateRecord | DeadRecord | Found | OverflowRecord
 )
@@ -403,6 +423,24 @@ def _match(line: Line) -> MatchRecord:
     return MatchRecord(**_found(line), events=_members(line["events"]))
 
 
+def _match_set(line: Line) -> MatchSetRecord:
+    found = _found({"values": {}, **line})
+    ranges, joined = _ranges(line["ranges"]), _ranges(line.get("joined", ()))
+    return MatchSetRecord(**found, count=line["count"], ranges=ranges, joined=joined)
+
+
+def _ranges(said: Sequence[Line]) -> tuple[RangeOfResult, ...]:
+    return tuple(
+        RangeOfResult(
+            each["alias"],
+            each["count"],
+            _member({"alias": each["alias"], **each["first"]}),
+            _member({"alias": each["alias"], **each["last"]}),
+        )
+        for each in said
+    )
+
+
 def _join(line: Line) -> JoinRecord:
     events = _members(line["events"])
     return JoinRecord(**_found(line), events=events, probability=line["probability"])
@@ -421,6 +459,7 @@ _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "dead": _dead,
     "window": _window,
     "match": _match,
+    "match_set": _match_set,
     "join": _join,
     "overflow": _overflow,
 }

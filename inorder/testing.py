@@ -39,6 +39,7 @@ from inorder.records import (
     JoinRecord,
     LateRecord,
     MatchRecord,
+    MatchSetRecord,
     OrderedEvent,
     OverflowRecord,
     RawEvent,
@@ -62,6 +63,7 @@ __all__ = [
     "LateRecord",
     "LawsReport",
     "MatchRecord",
+    "MatchSetRecord",
     "OrderedEvent",
     "OverflowRecord",
     "RawEvent",
@@ -203,7 +205,7 @@ class TopologyDriver:
                     self._counts["late"] += 1
                 case DuplicateRecord():
                     self._counts["duplicate"] += 1
-                case WindowRecord() | MatchRecord() | JoinRecord():
+                case WindowRecord() | MatchRecord() | MatchSetRecord() | JoinRecord():
                     self._found.append(record)
         for report in step.reports:
             if isinstance(report, Malformed):
@@ -355,4 +357,6 @@ def _content(found: Found) -> tuple[Any, ...]:
     head = (found.query, found.key, found.start_ns, found.end_ns, dict(found.values))
     if isinstance(found, WindowRecord):
         return (*head, dict(found.low), dict(found.high))
+    if isinstance(found, MatchSetRecord):
+        return (*head, found.count, found.ranges)
     return (*head, found.events)

@@ -121,3 +121,41 @@ def test_a_wrong_query_is_told_with_its_place(tmp_path: Path, query: str, told: 
     assert result.exit_code == 2
     assert told in result.output
     assert "line 1, column" in result.output
+
+
+SETS = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 20 ns USING skip_till_any MATCHES MAXIMAL AS SETS"
+LATE_B = [*letters("a1 b2 a3 b4 c6 c9"), {"source": "t", "seq": 0, "ts": 5, "type": "B"}]
+
+
+def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
+    told = lines(match(tmp_path, SETS, LATE_B, "--correct"))
+    assert [(line["kind"], line["op"], line["count"]) for line in told] == [
+        ("match_set", "emit", 2), ("match_set", "emit", 2),
+        ("match_set", "update", 2), ("match_set", "update", 2),
+    ]  # fmt: skip
+    assert [list(line)[-5:] for line in told[1:3]] == [
+        ["count", "ranges", "at", "stream", "key"], ["ranges", "joined", "at", "stream", "key"],
+    ]  # fmt: skip
+    assert told[2]["ranges"][1] == {
+        "alias": "b",
+        "count": 3,
+        "first": {"source": "s", "epoch": 0, "seq": 1, "ref_time": 2},
+        "last": {"source": "t", "epoch": 0, "seq": 0, "ref_time": 5},
+    }
+    standing = lines(match(tmp_path, SETS, LATE_B, "--correct", "--final-only"))
+    assert [(line["count"], line["final"]) for line in standing] == [(2, True), (2, True)]
+
+
+def test_expanded_they_are_the_matches_of_the_query_without_sets(tmp_path: Path) -> None:
+    single = SETS.replace(" AS SETS", "") + " UNCERTAIN IGNORE"
+    expanded = match(tmp_path, SETS, LATE_B, "--correct", "--expand")
+    assert expanded.stdout == match(tmp_path, single, LATE_B, "--correct").stdout
+    assert '"match_set"' not in expanded.stdout
+
+
+def test_a_limit_bounds_what_is_written_not_what_is_counted(tmp_path: Path) -> None:
+    events = letters("a1 a2 a3 b4 c5")
+    kinds = [line["kind"] for line in lines(match(tmp_path, f"{SETS} LIMIT 2", events, "--expand"))]
+    assert kinds == ["match", "match", "overflow"]
+    (told,) = lines(match(tmp_path, f"{SETS} LIMIT 2", events))
+    assert told["count"] == 3

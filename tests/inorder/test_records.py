@@ -19,7 +19,16 @@ from inorder.records import (
 )
 from topology.config import HeaderConfig
 from topology.model.event import WATERMARK, Event
-from topology.model.result import Finding, MatchResult, Member, Overflow, Partner, WindowResult
+from topology.model.result import (
+    Finding,
+    MatchResult,
+    MatchSetResult,
+    Member,
+    MemberRange,
+    Overflow,
+    Partner,
+    WindowResult,
+)
 from topology.model.result import JoinResult as Joined
 from topology.wire import header_writer
 from topology.wire.json_lines import event_line, line_json, result_line
@@ -37,6 +46,9 @@ HEAD: dict[str, Any] = {
     "end_ns": 5,
     "values": {"n": 2},
 }
+
+
+PRESS = Member("a", "press", 0, 7, 3)
 
 
 def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
@@ -59,13 +71,31 @@ def test_a_line_is_read_as_it_was_written() -> None:
     [
         WindowResult(**HEAD, key=[1], low={"n": 1}, high={"n": 3}, expected={"n": 2.0}),
         MatchResult(**HEAD, members=[Member("a", "press", 0, 7, 3)], key="k"),
+        MatchSetResult(
+            **{**HEAD, "op": "update", "values": {}},
+            count=3,
+            ranges=[MemberRange("a", 2, PRESS, Member("a", "press", 0, 8, 4))],
+            joined=[MemberRange("a", 1, PRESS, PRESS)],
+            key=["k"],
+        ),
         Joined(**HEAD, partners=[Partner("a", "s", "press", 0, 7, 3)], probability=0.5),
         Overflow(9, "s", "q", Member("a", "press", 0, 7, 3), 4),
     ],
 )
 def test_every_kind_of_result_is_read(result: Finding) -> None:
     record = record_of(result_line(result))
-    for name in ("query", "stream", "at_ns", "id", "values", "key", "low", "probability", "shown"):
+    for name in (
+        "query",
+        "stream",
+        "at_ns",
+        "id",
+        "values",
+        "key",
+        "low",
+        "probability",
+        "shown",
+        "count",
+    ):
         assert getattr(record, name, None) == getattr(result, name, None), name
     if not isinstance(record, WindowRecord):
         assert "alias='a', source='press', epoch=0, seq=7, ref_time_ns=3" in repr(record)

@@ -90,6 +90,33 @@ class MatchResult(Result):
         return "pattern"
 
 
+class MemberRange(NamedTuple):
+    """All events that may stand for `alias`, from the `first` to the `last` in the order of time,
+    `size` of them."""
+
+    alias: str
+    size: int
+    first: Member
+    last: Member
+
+
+@dataclass(slots=True)
+class MatchSetResult(Result):
+    """All matches that end with one event: `count` of them, each a choice out of the `ranges`, one
+    for each component. `joined`: what an update has brought into them. `values` is empty: columns
+    are of single matches. The rest as in `MatchResult`; `start_ns` is the first event of any."""
+
+    count: int = 0
+    ranges: list[MemberRange] = field(default_factory=list)
+    joined: list[MemberRange] = field(default_factory=list)
+    key: Any = None
+    amended: bool = False
+
+    @property
+    def found_by(self) -> str:
+        return "pattern"
+
+
 class Partner(NamedTuple):
     """An event of a joined row, by coordinates."""
 

@@ -1,9 +1,9 @@
 """Events, reports and results as the JSON objects of the black-box interface.
 
-Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `join`, `overflow`; keys in
-the documented order, what is beyond them behind. Null stands for what is unknown, also for an
-epoch that REORDER has not settled. Times are integer nanoseconds. `line` is the line number of
-a replay; readers of Kafka have none and add topic, partition and offset instead.
+Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
+`overflow`; keys in the documented order, what is beyond them behind. Null stands for what is
+unknown, also for an epoch that REORDER has not settled. Times are integer nanoseconds. `line` is
+the line number of a replay; readers of Kafka have none and add topic, partition and offset instead.
 
 Proved by: tests/topology/wire/test_json_lines.py
 """
@@ -17,10 +17,13 @@ import orjson
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import (
+    UPDATE,
     Finding,
     JoinResult,
     MatchResult,
+    MatchSetResult,
     Member,
+    MemberRange,
     Overflow,
     Partner,
     Result,
@@ -163,6 +166,8 @@ def result_line(result: Finding) -> JsonObject:
             "at": result.at_ns,
             "stream": result.stream,
         }
+    if isinstance(result, MatchSetResult):
+        return _match_set_line(result)
     assert isinstance(result, MatchResult)
     line = {
         **_head("match", result),
@@ -174,6 +179,21 @@ def result_line(result: Finding) -> JsonObject:
         "stream": result.stream,
         "key": result.key,
     }
+    return line | {"amended": True} if result.amended else line
+
+
+def _match_set_line(result: MatchSetResult) -> JsonObject:
+    """Only an update says what has `joined`."""
+    line = {
+        **_head("match_set", result),
+        "start": result.start_ns,
+        "end": result.end_ns,
+        "count": result.count,
+        "ranges": [_range(each) for each in result.ranges],
+    }
+    if result.op == UPDATE:
+        line["joined"] = [_range(each) for each in result.joined]
+    line |= {"at": result.at_ns, "stream": result.stream, "key": result.key}
     return line | {"amended": True} if result.amended else line
 
 
@@ -221,6 +241,12 @@ def _member(member: Member) -> JsonObject:
         "seq": member.seq,
         "ref_time": member.ref_time_ns,
     }
+
+
+def _range(told: MemberRange) -> JsonObject:
+    first, last = _member(told.first), _member(told.last)
+    del first["alias"], last["alias"]
+    return {"alias": told.alias, "count": told.size, "first": first, "last": last}
 
 
 def _partner(partner: Partner) -> JsonObject:

@@ -361,10 +361,11 @@ class QueryBuilder:
     def using(self, strategy: Strategy) -> QueryBuilder:
         return self._with(strategy=strategy)
 
-    def matches(self, which: Matches, limit: int = LIMIT) -> QueryBuilder:
+    def matches(self, which: Matches, limit: int = LIMIT, *, as_sets: bool = False) -> QueryBuilder:
+        """`as_sets`: those of an end event are one result, with their number."""
         if limit < 1:
             raise ValueError(f"a limit of {limit} lets no match pass")
-        return self._with(matches=which, limit=limit)
+        return self._with(matches=which, limit=limit, sets=as_sets)
 
     def skip(self, to: syntax.Skip, event: PatternEvent | None = None) -> QueryBuilder:
         """TO_FIRST and TO_LAST take the event, the others none."""

@@ -22,8 +22,10 @@ from topology.pattern.language.lexing import clause_span
 from topology.pattern.language.value_types import Params, Types
 from topology.pattern.tree.equivalence import partition_paths
 from topology.pattern.tree.errors import Findings, QueryError
+from topology.pattern.tree.factorable import hindrance
+from topology.pattern.tree.normal_form import normalise
 from topology.pattern.tree.partial_order import spread
-from topology.pattern.tree.syntax import Query
+from topology.pattern.tree.syntax import Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, conjuncts, too_deep
 from topology.pattern.tree.words import MAX_NS
 
@@ -64,9 +66,19 @@ def check(
     if query.strategy == "partition":
         _partitioned(query, text, findings)
         findings.refuse(text)
+    if query.sets:
+        _as_sets(query, clause, findings)
+        findings.refuse(text)
     warn(query, clause, findings)
     _to_come(query, text, findings)
     return findings.warnings
+
+
+def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
+    """`clause`: where MATCHES stands."""
+    found = hindrance(normalise(query))
+    if found is not None:
+        findings.add("E_SETS", clause, f"AS SETS: {found.message}", found.hint)
 
 
 def _to_come(query: Query, text: str, findings: Findings) -> None:

@@ -36,7 +36,7 @@ _SIGNS: Final = {
 }
 _VALUE: Final = frozenset({
     "LPAR", "RPAR", "LSQB", "MINUS", "DOLLAR", "STRING", "INT", "FLOAT", "DURATION", "TRUE",
-    "FALSE", "NULL", "_NOT", "WORD", "QUOTED", "FIRST", "LAST",
+    "FALSE", "NULL", "_NOT", "WORD", "QUOTED", "FIRST", "LAST", "SETS",
 })  # fmt: skip
 _COMPARISON: Final = frozenset({
     "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "COMPARISON", "_IN", "_NOT", "_BETWEEN", "_IS",
@@ -44,7 +44,7 @@ _COMPARISON: Final = frozenset({
 })  # fmt: skip
 _COUNT: Final = frozenset({"PLUS", "STAR", "QMARK", "LBRACE", "VBAR", "LSQB", "_LOOP", "_UNTIL"})
 _LENGTH: Final = frozenset({"INT", "FLOAT", "DURATION", "MINUS"})
-_NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST"})
+_NAME: Final = frozenset({"WORD", "QUOTED", "FIRST", "LAST", "SETS"})
 _EVENT: Final = _NAME | {"BANG", "TILDE", "_NOT"}
 _GROUPS: Final = (
     ("LPAR", "STRING", "a value", _VALUE),

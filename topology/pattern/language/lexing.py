@@ -27,7 +27,7 @@ NAME: Final = "WORD"
 _SAYING: Final = frozenset({
     "STRICT", "NEXT", "ANY", "ONE", "MAXIMAL", "ALL", "NONE", "FIRST", "LAST", "EAGER", "FINAL",
     "SLACK", "KEY", "REPORT", "AMEND", "REFETCH", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
-    "FALSE", "NULL",
+    "FALSE", "NULL", "SETS",
 })  # fmt: skip
 """Keywords that a rule looks at; the others have an underscore in their token's name."""
 

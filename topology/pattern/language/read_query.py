@@ -41,6 +41,7 @@ from topology.pattern.tree.walk import components, flat, too_deep_in
 from topology.pattern.tree.words import STRATEGIES, UNITS_NS
 
 _GREEDY: Final = "greedy"
+_SETS: Final = "sets"
 _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": "any"}
 
 
@@ -298,9 +299,12 @@ class QueryReader(ConditionReader):
 
     def matches(self, meta: Meta, children: list[Any]) -> Option:
         values: dict[str, Any] = {"matches": children[0].lower()}
-        if len(children) > 1:
-            values["limit"] = children[1]
+        for child in children[1:]:
+            values |= {"sets": True} if child == _SETS else {"limit": child}
         return Option("MATCHES", values, span_of(meta))
+
+    def sets(self, _: Meta, __: list[Any]) -> str:
+        return _SETS
 
     def limit(self, meta: Meta, children: list[Token]) -> int:
         limit = self.int_of(children[0])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from topology.pattern.tree.defaults import default_emit, default_matches
+from topology.pattern.tree.defaults import default_emit, default_matches, default_uncertain
 from topology.pattern.tree.syntax import (
     LIMIT,
     UNBOUNDED,
@@ -101,9 +101,10 @@ def _options(query: Query) -> list[str]:
     options = []
     if query.strategy != "next":
         options.append(f"USING {_STRATEGY[query.strategy]}")
-    if query.matches != default_matches(query.strategy) or query.limit != LIMIT:
+    if query.matches != default_matches(query.strategy) or query.limit != LIMIT or query.sets:
+        sets = " AS SETS" if query.sets else ""
         limit = f" LIMIT {query.limit}" if query.limit != LIMIT else ""
-        options.append(f"MATCHES {query.matches.upper()}{limit}")
+        options.append(f"MATCHES {query.matches.upper()}{sets}{limit}")
     if query.skip != "none":
         to = f" {quoted(query.skip_to)}" if query.skip_to else ""
         options.append(f"SKIP {_SKIP[query.skip]}{to}")
@@ -115,7 +116,7 @@ def _options(query: Query) -> list[str]:
     if query.late != "report":
         amend = f" {duration_text(query.amend_ns)}" if query.late == "amend" else ""
         options.append(f"LATE {query.late.upper()}{amend}")
-    if query.uncertain != "nominal":
+    if query.uncertain != default_uncertain(sets=query.sets):
         options.append(f"UNCERTAIN {query.uncertain.upper()}")
     return options
 

@@ -4,6 +4,7 @@
 * MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last
   event of each group that a group follows directly, and a mark for each optional one not taken.
   So a late event that joins a group updates the match.
+* AS SETS: the end event. Whatever joins the set of its matches, it is one result.
 * Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
   another result.
 
@@ -31,10 +32,11 @@ class Anchors:
     """What the matches of a query are known by. Cost: what is spelled, O(components), or O(events)
     where all count."""
 
-    __slots__ = ("_is_one", "_skeletons")
+    __slots__ = ("_is_one", "_is_set", "_skeletons")
 
     def __init__(self, form: NormalForm) -> None:
         by_content = form.query.uncertain == "possible"
+        self._is_set = form.query.sets
         self._is_one = form.query.matches == "one" and not by_content
         maximal = form.query.matches == "maximal" and not by_content
         self._skeletons = [
@@ -44,6 +46,8 @@ class Anchors:
     def of(self, match: Match) -> bytes:
         if self._is_one:
             return spelled(match.first)
+        if self._is_set:
+            return spelled(match.last)
         parts = [b"%d" % match.alternative]
         skeleton = self._skeletons[match.alternative]
         if skeleton is None:

@@ -21,6 +21,7 @@ from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match
+from topology.pattern.match.ranges import Ranges
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
@@ -77,6 +78,7 @@ class Compiled:
     of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
     for exact times.
 
+    `ranges` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
     there may be; None where the query does not ask for it."""
 
@@ -94,6 +96,7 @@ class Compiled:
         "name",
         "possible",
         "query",
+        "ranges",
         "reach_ns",
         "shape",
         "tactic",
@@ -109,6 +112,7 @@ class Compiled:
         self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
+        self.ranges = Ranges(layouts[0]) if query.sets else None
         self.grading = Grading(layouts) if heeds_errors else None
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns

@@ -89,14 +89,18 @@ class Unit:
 
 
 class Change:
-    """One thing to emit: `op` about the result `id`, which is `found` (for a retract: was)."""
+    """One thing to emit: `op` about the result `id`, which is `found` (for a retract: was).
+    `before`: what readers had of it until now; the same where it is new to them."""
 
-    __slots__ = ("final", "found", "id", "op", "revision")
+    __slots__ = ("before", "final", "found", "id", "op", "revision")
 
-    def __init__(self, op: str, id_: str, revision: int, found: FoundMatch, final: bool) -> None:
+    def __init__(
+        self, op: str, id_: str, revision: int, before: FoundMatch, found: FoundMatch, final: bool
+    ) -> None:
         self.op = op
         self.id = id_
         self.revision = revision
+        self.before = before
         self.found = found
         self.final = final
 
@@ -110,17 +114,18 @@ def changes(
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
             op = old.retract(is_final=old.content.decided_ns < floor_ns)
-            yield Change(op, id_, old.revision, old.content, old.final)
+            yield Change(op, id_, old.revision, old.content, old.content, old.final)
     for id_, found in visible.items():
         current = unit.emitted.get(id_)
         if current is None:
             current = unit.emitted[id_] = CurrentMatch(found)
         is_final = found.decided_ns < floor_ns
         becomes_final = emits_final and is_final and not current.final
-        is_news = becomes_final or not _same(current.content, found)
+        before = current.content
+        is_news = becomes_final or not _same(before, found)
         op = current.show(found, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
-            yield Change(op, id_, current.revision, found, is_final)
+            yield Change(op, id_, current.revision, before, found, is_final)
 
 
 def _same(one: FoundMatch, other: FoundMatch) -> bool:

@@ -17,7 +17,17 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Member, Overflow
+from topology.model.result import (
+    EMIT,
+    RETRACT,
+    UPDATE,
+    Finding,
+    MatchResult,
+    MatchSetResult,
+    Member,
+    MemberRange,
+    Overflow,
+)
 from topology.pattern.match.match import Match, Stretch
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change, Unit
@@ -62,7 +72,8 @@ class MatchEmitter:
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
-            self.findings.append(self._result(query, partition, change, at_ns, frontier_ns))
+            say = self._result if query.ranges is None else self._set_result
+            self.findings.append(say(query, partition, change, at_ns, frontier_ns))
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()
@@ -96,6 +107,40 @@ class MatchEmitter:
             query.values(match, self._payloads_of),
             self._members_of(match, query.aliases[match.alternative]),
             list(partition[1::2]) or None,  # the odd places say what type of value
+            is_correction and change.found.decided_ns < frontier_ns,
+        )
+
+    def _set_result(
+        self,
+        query: Compiled,
+        partition: Sequence[Any],
+        change: Change,
+        at_ns: int,
+        frontier_ns: int,
+    ) -> MatchSetResult:
+        match, before = change.found.match, change.before.match
+        aliases = query.aliases[match.alternative]
+        joined: list[MemberRange] = []
+        if change.op == UPDATE:
+            for alias, mine, known in zip(aliases, match.bound, before.bound, strict=True):
+                joined += [member_range(alias, run) for run in runs_beyond(mine, known)]
+        is_correction = change.revision > 0 and query.query.amend_ns > 0
+        return MatchSetResult(
+            at_ns,
+            self._stream,
+            query.name,
+            change.id,
+            change.op,
+            change.revision,
+            change.final,
+            change.found.confidence,
+            match.first.time_ns,
+            match.last.time_ns,
+            {},
+            0 if query.ranges is None else query.ranges.count(match.bound),
+            list(map(member_range, aliases, match.bound)),
+            joined,
+            list(partition[1::2]) or None,
             is_correction and change.found.decided_ns < frontier_ns,
         )
 
@@ -142,6 +187,22 @@ def member(entry: Entry, alias: str) -> Member:
         found = Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
         entry.member = found
     return found
+
+
+def member_range(alias: str, entries: Sequence[Entry]) -> MemberRange:
+    return MemberRange(alias, len(entries), member(entries[0], alias), member(entries[-1], alias))
+
+
+def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[Entry]]:
+    """What of the entries is not known yet, cut where something known lies between."""
+    before = set(known)
+    runs: list[list[Entry]] = [[]]
+    for entry in entries:
+        if entry not in before:
+            runs[-1].append(entry)
+        elif runs[-1]:
+            runs.append([])
+    return runs if runs[-1] else runs[:-1]
 
 
 def _order(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:

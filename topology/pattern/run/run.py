@@ -144,6 +144,8 @@ class Run:
         return unit
 
     def _matches_of(self, anchor: Entry) -> Evaluation:
+        if self.query.ranges is not None:
+            return self.query.ranges.evaluate(self._place, anchor, self._wiring.since_ns)
         if self.query.possible is not None and self._doubt.error_ns:
             return self.query.possible.evaluate(self._place, anchor, self._doubt.error_ns)
         return self.query.tactic.evaluate(self._place, anchor)

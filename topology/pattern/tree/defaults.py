@@ -1,8 +1,8 @@
 """What a query means where it says nothing, for its text and its builder alike.
 
 USING skip_till_next; MATCHES MAXIMAL for skip_till_any, else ONE; EMIT FINAL where a negation
-can end the pattern (until the window is over nobody knows), else EAGER; the rest are the
-defaults of syntax.Query.
+can end the pattern (until the window is over nobody knows), else EAGER; UNCERTAIN IGNORE for
+AS SETS, which grades nothing; the rest are the defaults of syntax.Query.
 
 Proved by: tests/topology/pattern/language/test_builder.py,
 tests/topology/pattern/language/test_check.py
@@ -41,6 +41,7 @@ class Options:
     strategy: Strategy = "next"
     matches: Matches | None = None
     limit: int = LIMIT
+    sets: bool = False
     skip: Skip = "none"
     skip_to: str = ""
     emit: Emit | None = None
@@ -48,11 +49,15 @@ class Options:
     ties: Ties = "strict"
     late: Late = "report"
     amend_ns: int = 0
-    uncertain: Uncertain = "nominal"
+    uncertain: Uncertain | None = None
 
 
 def default_matches(strategy: Strategy) -> Matches:
     return "maximal" if strategy == "any" else "one"
+
+
+def default_uncertain(*, sets: bool) -> Uncertain:
+    return "ignore" if sets else "nominal"
 
 
 def default_emit(node: Node) -> Emit:
@@ -110,6 +115,7 @@ def settled(
         strategy=options.strategy,
         matches=options.matches or default_matches(options.strategy),
         limit=options.limit,
+        sets=options.sets,
         skip=options.skip,
         skip_to=options.skip_to,
         emit=options.emit or default_emit(node),
@@ -117,7 +123,7 @@ def settled(
         ties=options.ties,
         late=options.late,
         amend_ns=options.amend_ns,
-        uncertain=options.uncertain,
+        uncertain=options.uncertain or default_uncertain(sets=options.sets),
         columns=columns,
         into=into,
         span=span,

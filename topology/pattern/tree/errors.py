@@ -54,6 +54,7 @@ CODES: Final[Mapping[str, str]] = {
     "E_NOT_TWO": "a condition over two negated components",
     "E_NOT_RETURN": "a column of an event that must not happen",
     "E_MODE": "options that exclude each other",
+    "E_SETS": "matches that cannot be said as sets",
     "E_UNTIL": "an UNTIL that ends no group, or asks for what comes later",
     "E_LITERAL": "types that cannot be compared or counted with",
     "E_PARAM": "a parameter without a value",

@@ -419,8 +419,9 @@ class Column:
 class Query:
     """A whole query; what the text leaves out has its default here, never a blank.
 
-    `skip_to`: the alias of SKIP TO FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration.
-    `amend_ns`: of LATE AMEND. `columns`: None is RETURN *.
+    `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
+    FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration. `amend_ns`: of LATE AMEND. `columns`:
+    None is RETURN *.
     """
 
     node: Node
@@ -430,6 +431,7 @@ class Query:
     strategy: Strategy = "next"
     matches: Matches = "one"
     limit: int = LIMIT
+    sets: bool = False
     skip: Skip = "none"
     skip_to: str = ""
     emit: Emit = "eager"

@@ -21,9 +21,9 @@ KEYWORDS: Final = frozenset({
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
     "eager", "final", "slack", "ties", "by", "key", "late", "report", "amend", "refetch",
     "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
-    "false",
+    "false", "sets",
 })  # fmt: skip
-FREE: Final = frozenset({"first", "last"})
+FREE: Final = frozenset({"first", "last", "sets"})
 """Keywords that are good names all the same."""
 
 STRATEGIES: Final[Mapping[str, Strategy]] = {

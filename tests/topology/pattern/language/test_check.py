@@ -68,6 +68,7 @@ ERRORS: list[tuple[str, Found, str]] = [
     ("A WHERE skip_till_any WITHIN 1 s MATCHES ONE", [("E_MODE", 1, 42, 11)], "MAXIMAL or ALL"),
     ("A WITHIN 1 s MATCHES MAXIMAL", [("E_MODE", 1, 22, 15)], "USING skip_till_any"),
     ("SEQ(A, B) WITHIN 1 s USING partition", [("E_MODE", 1, 30, 15)], "like [room]"),
+    ("SEQ(A, B) WITHIN 1 s MATCHES ALL AS SETS", [("E_SETS", 1, 30, 19)], "skip_till_any"),
     ("A a WHERE a.x = $limt", [("E_PARAM", 1, 25, 5)], "did you mean `limit`?"),
     ("A a WHERE a.x = limt", [("E_PARAM", 1, 25, 4)], "did you mean `limit`?"),
     ("SEQ(A a, B b) WHERE a.x > b", [("E_PARAM", 1, 35, 1)], "like b.x"),
