@@ -350,6 +350,9 @@ def _told(found: Found | None) -> str:
     if isinstance(found, WindowRecord):
         is_sure = found.low == found.high == found.values
         return what if is_sure else f"{what}, between {found.low} and {found.high}"
+    if isinstance(found, MatchSetRecord):
+        sizes = ", ".join(f"{each.size} for {each.alias}" for each in found.ranges)
+        return f"{what}, {found.count} matches out of {sizes}"
     return f"{what}, of {', '.join(f'{each.source}/{each.seq}' for each in found.events)}"
 
 
