@@ -28,10 +28,13 @@ try:
         Aggregate,
         ClockConfig,
         HeaderConfig,
+        JoinCondition,
+        JoinedValue,
         MergeConfig,
         QualityConfig,
         QueryConfig,
         ReorderConfig,
+        SideConfig,
         StageConfig,
         StreamConfig,
         TopicsConfig,
@@ -44,6 +47,7 @@ try:
     from topology.flow.instants import whole_instants
     from topology.flow.replay import Replay, batches
     from topology.model.outcome import Step
+    from topology.pattern.tree.errors import QueryRefused
     from topology.window.aggregates.custom import Function
     from topology.wire.json_lines import step_lines
     from topology.wire.line_reader import Content, LineReader, Row, reading_of
@@ -61,12 +65,16 @@ __all__ = [
     "Function",
     "HeaderConfig",
     "Input",
+    "JoinCondition",
+    "JoinedValue",
     "MergeConfig",
     "QualityConfig",
     "QueryConfig",
+    "QueryRefused",
     "RawEvent",
     "Record",
     "ReorderConfig",
+    "SideConfig",
     "StageConfig",
     "StreamConfig",
     "TopicsConfig",

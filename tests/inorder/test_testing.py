@@ -118,7 +118,7 @@ def test_a_heartbeat_is_no_event() -> None:
 
 def test_a_topology_that_cannot_run_is_refused() -> None:
     with pytest.raises(TopologyError, match="`odd` is not an aggregate"):
-        TopologyDriver(topology(Aggregate("odd")))
+        TopologyDriver(topology(Aggregate("odd", ("payload",))))
 
 
 def test_shuffled_events_are_the_same_and_delayed_so_much() -> None:

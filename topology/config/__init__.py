@@ -8,13 +8,14 @@ error anywhere, and so is a key that stands twice.
 In code the sections take their Python names, whose units come last
 (`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
 pydantic's `ValidationError`. The rooms of this package: `spelling` (durations,
-sizes, shares), `stream`, `stages`, `query`, `topology`, and `reading`, which puts
-paths and lines to what these refuse.
+sizes, shares), `stream`, `stages`, `window`, `join`, `query`, `topology`, and `reading`,
+which puts paths and lines to what these refuse.
 """
 
 from topology.config.file import TopicsConfig
+from topology.config.join import JoinCondition, JoinedValue, SideConfig
 from topology.config.problem import Problem, TopologyError
-from topology.config.query import Aggregate, QualityConfig, QueryConfig, Window, pattern
+from topology.config.query import QualityConfig, QueryConfig, pattern
 from topology.config.reading import parse, query_of
 from topology.config.stages import StageConfig
 from topology.config.stream import (
@@ -25,16 +26,20 @@ from topology.config.stream import (
     StreamConfig,
 )
 from topology.config.topology import Topology
+from topology.config.window import Aggregate, Window
 
 __all__ = [
     "Aggregate",
     "ClockConfig",
     "HeaderConfig",
+    "JoinCondition",
+    "JoinedValue",
     "MergeConfig",
     "Problem",
     "QualityConfig",
     "QueryConfig",
     "ReorderConfig",
+    "SideConfig",
     "StageConfig",
     "StreamConfig",
     "TopicsConfig",

@@ -125,7 +125,8 @@ def window_faults(topology: TopologyFile) -> Iterator[Fault]:
         if query.window is not None and query.quality is None:
             message = "does not say how long a window may wait, and no merge says it"
             remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or windows_read: ordered"
-            yield Fault(("queries", name), message, remedy)
+            in_code = 'give it quality=QualityConfig(), or windows_read="ordered"'
+            yield Fault(("queries", name), message, remedy, in_code)
     for stage in topology.stages:
         operators = stage.operators
         if WINDOW in operators and PATTERN in operators and MERGE not in operators:
@@ -156,7 +157,8 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
         if sequenced and query.quality is None:
             message = "does not say how long a row may wait, and no merge says it"
             remedy = "write quality: {accuracy: 99%, max_wait: 2s}, or joins_read: ordered"
-            yield Fault(("queries", name), message, remedy)
+            in_code = 'give it quality=QualityConfig(), or joins_read="ordered"'
+            yield Fault(("queries", name), message, remedy, in_code)
         streams = sorted({side.stream for side in query.sides.values() if side.stream})
         known = [topology.streams[stream] for stream in streams if stream in topology.streams]
         if len({stream.output for stream in known}) > 1 and not sequenced:
@@ -165,7 +167,8 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
         if len(known) > 1 and topology.fused and topology.topics.partitions > 1:
             message = f"joins {' and '.join(streams)}, which lie in partitions of their own"
             remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
-            yield Fault(("queries", name), message, remedy)
+            in_code = 'cut between reorder and merge: stages=["reorder", "merge", "join"]'
+            yield Fault(("queries", name), message, remedy, in_code)
 
 
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:
@@ -181,6 +184,11 @@ def _stream_faults(
     path: tuple[str, ...], stream: str | None, streams: tuple[str, ...]
 ) -> Iterator[Fault]:
     if stream is None and len(streams) > 1:
-        yield Fault(path, "does not say which stream it reads", f"write stream: {streams[0]}")
+        yield Fault(
+            path,
+            "does not say which stream it reads",
+            f"write stream: {streams[0]}",
+            f'write stream="{streams[0]}"',
+        )
     elif stream is not None and stream not in streams:
         yield Fault((*path, "stream"), f"there is no stream `{stream}`", meant(stream, streams))

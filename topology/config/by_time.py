@@ -59,7 +59,12 @@ def rule_faults(config: GivenRule) -> Iterator[Fault]:
         for name, key, _ in OF_TIME:
             if name in given:
                 message = f"says nothing under rule `{config.rule}`"
-                yield Fault((key,), message, "write rule: time, or leave it out")
+                yield Fault(
+                    (key,),
+                    message,
+                    "write rule: time, or leave it out",
+                    'write rule="time", or leave it out',
+                )
         return
     for name, key in OF_NUMBERS:
         if name in given:
@@ -68,11 +73,21 @@ def rule_faults(config: GivenRule) -> Iterator[Fault]:
     for name, key, strategy in OF_TIME:
         if strategy and name in given and config.strategy != strategy:
             message = f"is the parameter of strategy `{strategy}`, not of `{config.strategy}`"
-            yield Fault((key,), message, f"write strategy: {strategy}, or leave it out")
+            yield Fault(
+                (key,),
+                message,
+                f"write strategy: {strategy}, or leave it out",
+                f'write strategy="{strategy}", or leave it out',
+            )
     if config.strategy != "fixed":
         return
     if config.wait_ns is None:
-        yield Fault(("strategy",), "`fixed` does not say how long", "add wait, like wait: 100ms")
+        yield Fault(
+            ("strategy",),
+            "`fixed` does not say how long",
+            "add wait, like wait: 100ms",
+            "add wait_ns, like 100_000_000",
+        )
     elif config.wait_ns > config.max_wait_ns:
         message = f"{config.wait_ns} ns is more than max_wait ({config.max_wait_ns} ns)"
         yield Fault(("wait",), message, "lower wait or raise max_wait")

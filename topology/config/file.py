@@ -95,14 +95,20 @@ def _sections(value: Any) -> Any:
     """Names with sections; nothing behind a name means defaults."""
     if not isinstance(value, Mapping):
         raise refused(
-            f"{shown(value)} is not a mapping", "write names with sections: {default: {}}"
+            f"{shown(value)} is not a mapping",
+            "write names with sections: {default: {}}",
+            'write names with sections: {"default": StreamConfig()}',
         )
     return {name: section(each) for name, each in value.items()}
 
 
 def _streams(value: Any) -> Any:
     if value is None or value == {}:
-        raise refused("is empty", "name at least one stream: streams: {default: {}}")
+        raise refused(
+            "is empty",
+            "name at least one stream: streams: {default: {}}",
+            'write streams={"default": StreamConfig()}',
+        )
     sections = _sections(value)
     if len(sections) > MAX_STREAMS:
         raise refused(f"{len(sections)} streams are too many", f"name at most {MAX_STREAMS}")

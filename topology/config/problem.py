@@ -3,7 +3,8 @@
 A check inside one section knows neither the path of its section nor the line it
 stands in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
 `topology.config.reading` adds path and line and raises one `TopologyError`
-that holds every problem found.
+that holds every problem found. A section made in code raises pydantic's `ValidationError`,
+with the same sentences; a remedy that would be other words in Python has them beside it.
 
 Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
@@ -43,7 +44,7 @@ class Problem:
         return f"{place}{line}: {self.message}; {self.remedy}"
 
 
-class TopologyError(Exception):
+class TopologyError(ValueError):
     """The topology is refused. `problems` is never empty and in file order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -52,21 +53,28 @@ class TopologyError(Exception):
 
 
 class Fault(NamedTuple):
-    """A problem seen from within a section; `path` starts there."""
+    """A problem seen from within a section; `path` starts there. `in_code`: the remedy for who
+    writes Python, where that is another."""
 
     path: Path
     message: str
     remedy: str
+    in_code: str = ""
+
+    def told_in_code(self) -> str:
+        place = f"{spelled(self.path)}: " if self.path else ""
+        return f"{place}{self.message}; {self.in_code or self.remedy}"
 
 
-def refused(message: str, remedy: str) -> PydanticCustomError:
+def refused(message: str, remedy: str, in_code: str = "") -> PydanticCustomError:
     """One fault of the very value that is being read."""
-    return refused_at(Fault((), message, remedy))
+    return refused_at(Fault((), message, remedy, in_code))
 
 
 def refused_at(*faults: Fault) -> PydanticCustomError:
     """Faults somewhere below the value that is being read."""
-    return PydanticCustomError("refused", "{faults}", {"faults": list(faults)})
+    told = "\n  ".join(fault.told_in_code() for fault in faults)
+    return PydanticCustomError("refused", "{told}", {"told": told, "faults": list(faults)})
 
 
 def shown(value: Any) -> str:

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
-from typing import Annotated, Any, Final, NamedTuple, get_args
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
@@ -65,6 +66,8 @@ RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 WANDERS: Final[Mapping[str, int]] = {"ppb/min": 1, "ppm/min": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
+PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
+
 _AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ/]*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
 
@@ -77,7 +80,8 @@ def given(read: Reader, schema: Schema) -> PlainValidator:
 
     def read_given(value: Any, info: ValidationInfo) -> Any:
         if value is None:
-            raise refused("has no value", "give one, or leave the key out for the default")
+            remedy = "give one, or leave the key out for the default"
+            raise refused("has no value", remedy, "give one, or leave it out for the default")
         return read(value, info)
 
     return PlainValidator(read_given, json_schema_input_type=Annotated[Any, WithJsonSchema(schema)])
@@ -135,22 +139,59 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
 def length_ns(word: str) -> int:
     """The length of a window."""
     found_ns = in_unit(word, NS_PER, "10s")
-    if found_ns == 0:
-        raise refused(f"{shown(word)} is no length", "write more than 0, like 10s")
-    if found_ns > MAX_LENGTH_NS:
-        raise refused(f"{shown(word)} is longer than 100 years", "write a shorter one")
+    check_length(shown(word), found_ns, "10s")
     return found_ns
 
 
-def check_slide(value: str, size_ns: int, every_ns: int) -> None:
+def check_length(said: str, length_ns: int, example: str) -> None:
+    """`said`: the length as a message names it."""
+    if length_ns <= 0:
+        raise refused(f"{said} is no length", f"write more than 0, like {example}")
+    if length_ns > MAX_LENGTH_NS:
+        raise refused(f"{said} is longer than 100 years", "write a shorter one")
+
+
+def check_slide(said: str, size_ns: int, every_ns: int) -> None:
+    """`said`: the window as a message names it."""
     if every_ns > size_ns:
         raise refused(
-            f"{shown(value)} leaves out what lies between its windows",
+            f"{said} leaves out what lies between its windows",
             "make the step at most the size",
         )
     if size_ns > MAX_SLICES * every_ns:
-        most = f"{shown(value)}: each event would lie in more than {MAX_SLICES} windows"
+        most = f"{said}: each event would lie in more than {MAX_SLICES} windows"
         raise refused(most, "write a longer step or a shorter window")
+
+
+def check_whole(name: str, amount: Any) -> None:
+    """A field of a value in code."""
+    if type(amount) is not int:
+        raise refused(f"{name} is {shown(amount)}, not a whole number", "write one, like 10**9")
+
+
+def path_fault(path: Any) -> str:
+    """Why a value in code is no path into the payload; nothing if it is one."""
+    if isinstance(path, str):
+        return f"{shown(path)} is text, not a path"
+    if not isinstance(path, tuple | list) or not all(isinstance(each, str) for each in path):
+        return f"{shown(path)} is not a path"
+    if not path:
+        return "the path into the payload is missing"
+    dotted = ".".join(path)
+    if re.fullmatch(PATH, dotted, re.ASCII) is None or dotted.count(".") != len(path) - 1:
+        return f"`{tuple(path)}` is not a path, whose first name is `payload`"
+    return ""
+
+
+V = TypeVar("V", bound=tuple[Any, ...])
+
+
+def or_fields(kind: type[V], value: Any, info: ValidationInfo) -> Any:
+    """In code the fields of a value stand for it, in a tuple or a list: so a dump has them."""
+    if isinstance(value, tuple | list) and not isinstance(value, kind) and not is_from_file(info):
+        with suppress(TypeError):  # too many, or too few
+            return kind(*value)
+    return value
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
@@ -158,14 +199,19 @@ def _likely(unit_sizes: Mapping[str, int]) -> str:
 
 
 def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> PlainValidator:
+    smallest = next(iter(unit_sizes))
+
     def read(value: Any, info: ValidationInfo) -> int:
         if isinstance(value, str):
             amount = in_unit(value, unit_sizes, example)
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise refused(f"{shown(value)} is not a number with a unit", f"write it like {example}")
+            in_code = f"write a whole number of {smallest}, or text like {example}"
+            wrong = f"{shown(value)} is not a number with a unit"
+            raise refused(wrong, f"write it like {example}", in_code)
         elif is_from_file(info) or isinstance(value, float):
-            unit = _likely(unit_sizes)
-            raise refused(f"{shown(value)} has no unit", f"write {_bare(value)}{unit}")
+            remedy = f"write {_bare(value)}{_likely(unit_sizes)}"
+            in_code = f"write a whole number of {smallest}, or text like {example}"
+            raise refused(f"{shown(value)} has no unit", remedy, in_code)
         else:
             amount = whole_number(value, low, MAX_INT)
         if amount < low:
@@ -225,7 +271,8 @@ def text(pattern: str, rule: str, remedy: str) -> PlainValidator:
 
     def read(value: Any, _: ValidationInfo) -> str:
         if not isinstance(value, str):
-            raise refused(f"{shown(value)} is not text", f"{remedy}, in quotes if need be")
+            in_quotes = f"{remedy}, in quotes if need be"
+            raise refused(f"{shown(value)} is not text", in_quotes, remedy)
         if matching.fullmatch(value) is None:
             raise refused(f"{shown(value)} is not {rule}", remedy)
         return value
@@ -236,7 +283,9 @@ def text(pattern: str, rule: str, remedy: str) -> PlainValidator:
 def _flag(value: Any, _: ValidationInfo) -> bool:
     if isinstance(value, bool):
         return value
-    raise refused(f"{shown(value)} is neither true nor false", "write true or false")
+    raise refused(
+        f"{shown(value)} is neither true nor false", "write true or false", "write True or False"
+    )
 
 
 def section(value: Any) -> Any:

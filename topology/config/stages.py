@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationInfo
 
 from topology.config.problem import Fault, meant, refused, refused_at, shown
+from topology.config.spelling import or_fields
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"
@@ -46,6 +47,7 @@ CHAIN = (
 """All that a stage can name, in order; `topology.flow.registry` says how each is made."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
+_IN_CODE: Final = 'write ["reorder", "merge"] or, without a topic between, ["reorder+merge"]'
 
 
 class StageConfig(NamedTuple):
@@ -70,13 +72,13 @@ def default_stages() -> tuple[StageConfig, ...]:
     )
 
 
-def read_stages(value: Any, _: ValidationInfo) -> tuple[StageConfig, ...]:
-    if isinstance(value, tuple) and all(isinstance(each, StageConfig) for each in value):
-        value = [each.name for each in value]
-    if not isinstance(value, list | tuple):
-        raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE)
+def read_stages(value: Any, info: ValidationInfo) -> tuple[StageConfig, ...]:
+    """In code a stage may stand as the value, too, or as its fields."""
+    if not isinstance(value, list | tuple) or isinstance(value, StageConfig):
+        raise refused(f"{shown(value)} is not a list of stages", _EXAMPLE, _IN_CODE)
     faults: list[Fault] = []
-    stages = [_stage(at, entry, faults) for at, entry in enumerate(value)]
+    entries = [or_fields(StageConfig, each, info) for each in value]
+    stages = [_stage(at, entry, faults) for at, entry in enumerate(entries)]
     if not faults:
         faults.extend(_cut_faults(stages))
     if faults:
@@ -85,8 +87,14 @@ def read_stages(value: Any, _: ValidationInfo) -> tuple[StageConfig, ...]:
 
 
 def _stage(at: int, entry: Any, faults: list[Fault]) -> StageConfig:
+    if isinstance(entry, StageConfig):
+        entry, said = _joined(entry.operators), entry.name
+        if said != entry:
+            message = f"a stage is named {shown(said)}, and its operators {shown(entry)}"
+            faults.append(Fault((at,), message, "write the operators joined by + alone"))
     if not isinstance(entry, str):
-        faults.append(Fault((at,), f"{shown(entry)} is not the name of a stage", _EXAMPLE))
+        message = f"{shown(entry)} is not the name of a stage"
+        faults.append(Fault((at,), message, _EXAMPLE, _IN_CODE))
         return StageConfig("", ())
     named = tuple(part.strip() for part in entry.split("+"))
     for operator in named:
@@ -94,6 +102,13 @@ def _stage(at: int, entry: Any, faults: list[Fault]) -> StageConfig:
             message = f"{shown(operator)} is not an operator"
             faults.append(Fault((at,), message, meant(operator, tuple(operators()))))
     return StageConfig("+".join(named), named)
+
+
+def _joined(operators: Any) -> str | None:
+    """The name of a stage; None of what is no list of names."""
+    if not isinstance(operators, list | tuple) or not all(isinstance(e, str) for e in operators):
+        return None
+    return "+".join(operators)
 
 
 def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
@@ -111,7 +126,7 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
             furthest = max(furthest, place)
     named = {operator for stage in stages for operator in stage.operators}
     faults.extend(
-        Fault((), f"`{operator}` is missing", _EXAMPLE)
+        Fault((), f"`{operator}` is missing", _EXAMPLE, _IN_CODE)
         for operator in (link.name for link in CHAIN if link.is_needed)
         if operator not in named
     )

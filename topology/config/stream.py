@@ -9,6 +9,7 @@ Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -35,6 +36,7 @@ from topology.config.spelling import (
     WanderPpbPerMin,
     WeightPpm,
     given,
+    is_from_file,
     one_of,
     or_nothing,
     source_name_fault,
@@ -49,9 +51,33 @@ MAX_SOURCES_EXPECTED: Final = 100_000
 
 
 class Section(BaseModel):
-    """A mapping of the file: frozen, and a key it does not know is an error."""
+    """A mapping of the file: frozen, and a key it does not know is an error.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    In code what is given its default counts as left out, so that `Topology(**dict(topology))`, or
+    of a dump, is the topology again. A file says nothing for nothing: what is written there counts.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        hide_input_in_errors=True,  # messages repeat what helps; a URL may hold a password
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_defaults(cls, given: Any, info: ValidationInfo) -> Any:
+        if is_from_file(info) or not isinstance(given, Mapping):
+            return given
+        return {name: value for name, value in given.items() if not cls._is_default(name, value)}
+
+    @classmethod
+    def _is_default(cls, name: Any, value: Any) -> bool:
+        field = cls.model_fields.get(name)
+        if field is None or field.is_required():
+            return False
+        default = field.get_default(call_default_factory=True)
+        return type(value) is type(default) and bool(value == default)
 
 
 def _start(value: Any, _: ValidationInfo) -> Any:
@@ -72,7 +98,11 @@ _START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "mini
 def _infer_restart(value: Any, _: ValidationInfo) -> Any:
     if isinstance(value, bool) or value == "auto":
         return value
-    raise refused(f"{shown(value)} is not known here", "write auto, true or false")
+    raise refused(
+        f"{shown(value)} is not known here",
+        "write auto, true or false",
+        "write auto, True or False",
+    )
 
 
 class ReorderConfig(Section):
@@ -161,7 +191,11 @@ class ClockConfig(Section):
 
 def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        raise refused(f"{shown(value)} is not a list", "write a list of source names: [s1, s2]")
+        raise refused(
+            f"{shown(value)} is not a list",
+            "write a list of source names: [s1, s2]",
+            'write a list of source names: ["s1", "s2"]',
+        )
     if len(value) > MAX_SOURCES_EXPECTED:
         remedy = f"name at most {MAX_SOURCES_EXPECTED}"
         raise refused(f"{len(value)} sources are too many to wait for", remedy)

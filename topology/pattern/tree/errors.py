@@ -92,7 +92,7 @@ class QueryError:
         return self.code.startswith("W_")
 
 
-class QueryRefused(Exception):
+class QueryRefused(ValueError):
     """The query is not run. `errors` is never empty."""
 
     def __init__(

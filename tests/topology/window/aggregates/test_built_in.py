@@ -6,7 +6,7 @@ import pytest
 
 from tests import ROOT
 from tests.topology.window.oracle import OUTPUTS
-from topology.config.query import Aggregate, QueryConfig
+from topology.config import Aggregate, QueryConfig
 from topology.window.aggregates.built_in import BUILT_IN
 
 PAGE = ROOT / "docs" / "operators" / "window.md"

@@ -1,0 +1,175 @@
+"""Examples: values in code pass the checks of their spelling, and are refused in Python's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from topology.config import (
+    Aggregate,
+    JoinCondition,
+    JoinedValue,
+    MergeConfig,
+    QualityConfig,
+    QueryConfig,
+    SideConfig,
+    StageConfig,
+    StreamConfig,
+    Topology,
+    Window,
+    parse,
+    pattern,
+)
+
+S_NS = 10**9
+V = ("payload", "v")
+COUNT = {"n": Aggregate("count")}
+SIDES = {"a": SideConfig(type="A"), "b": SideConfig(type="B")}
+
+
+def window(*value: Any) -> Callable[[], QueryConfig]:
+    return lambda: QueryConfig(window=Window(*value), aggregate=COUNT)
+
+
+def aggregate(*value: Any) -> Callable[[], QueryConfig]:
+    wanted = {"x": Aggregate(*value)}
+    return lambda: QueryConfig(window=Window("tumbling", S_NS), aggregate=wanted)
+
+
+def join(*value: Any) -> Callable[[], QueryConfig]:
+    return lambda: QueryConfig(join=JoinCondition(*value), sides=SIDES)
+
+
+def joined(*value: Any) -> Callable[[], QueryConfig]:
+    values = {"x": JoinedValue(*value)}
+    return lambda: QueryConfig(join=JoinCondition("interval"), sides=SIDES, values=values)
+
+
+def stages(*value: Any) -> Callable[[], Topology]:
+    return lambda: Topology(streams={"default": StreamConfig()}, stages=value)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (window("tumblin", S_NS), "`tumblin` is no kind of window; did you mean `tumbling`?"),
+        (window("tumbling", 0.5), "size_ns is `0.5`, not a whole number; write one, like 10**9"),
+        (window("tumbling", "1s"), "size_ns is `1s`, not a whole number"),
+        (window("tumbling"), "size_ns is no length; write more than 0, like 10**9"),
+        (window("tumbling", S_NS, S_NS), "every_ns means nothing to a tumbling window"),
+        (window("session", 10**20), "size_ns is longer than 100 years"),
+        (window("sliding", S_NS), "every_ns is no length"),
+        (window("sliding", S_NS, 2 * S_NS), "the window leaves out what lies between"),
+        (window("sliding", S_NS, 1), "each event would lie in more than 10000 windows"),
+        (window("count"), "a count window of no events; give events, at least 1"),
+        (window("count", S_NS), "size_ns means nothing to a count window"),
+        (aggregate("sum", "payload.v"), "`sum`: `payload.v` is text, not a path; write Aggregate("),
+        (aggregate("sum", ("v",)), "`sum`: `('v',)` is not a path, whose first name is `payload`"),
+        (aggregate("sum", ("payload.v",)), "`sum`: `('payload.v',)` is not a path"),
+        (aggregate("sum", 3), "`sum`: `3` is not a path"),
+        (aggregate("sum"), "`sum`: the path into the payload is missing"),
+        (aggregate("mine"), "`mine`: the path into the payload is missing"),
+        (aggregate("count", V), "`count` takes no path"),
+        (aggregate("quantile", V), "quantile_ppm is `0`, which is no quantile"),
+        (aggregate("quantile", V, 1.5), "quantile_ppm is `1.5`, which is no quantile"),
+        (aggregate("avg", V, 5), "quantile_ppm means nothing to `avg`"),
+        (aggregate(3), "`3` is not the name of an aggregate"),
+        (join("intervall"), "`intervall` is no kind of join; did you mean `interval`?"),
+        (join("interval", 2, 1), "the interval ends before it begins"),
+        (join("interval", 0, 10**20), "high_ns is further than 100 years"),
+        (join("interval", 0, 1, 2), "size_ns means nothing to a join by interval"),
+        (join("tumbling"), "size_ns is no length"),
+        (join("tumbling", 0, 0, 4, 2), "a tumbling window's every_ns is its size"),
+        (join("sliding", 0, 0, 1, 2), "the window leaves out what lies between"),
+        (join("tumbling", 0, 0, "1s"), "size_ns is `1s`, not a whole number"),
+        (joined("a", "payload.v"), "`payload.v` is text, not a path"),
+        (joined("a", ("v",)), "`('v',)` is not a path"),
+        (joined(1, V), "`1` is not the name of a side"),
+        (joined("c", V), "there is no side `c`"),
+        (stages(StageConfig("x", ("reorder", "merge"))), "a stage is named `x`, and its operators"),
+        (stages(StageConfig("reorder", 3)), "an empty value is not the name of a stage"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_is_refused_as_its_spelling_is(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        make()
+    assert said in str(refused.value)
+
+
+def test_what_is_refused_in_code_is_told_in_a_sentence_for_code() -> None:
+    wrong: list[Callable[[], Any]] = [
+        lambda: QueryConfig(window=Window("tumbling", S_NS)),
+        lambda: QueryConfig(window="tumblin 1s", aggregate={"n": 3}),  # type: ignore[dict-item, arg-type]
+        lambda: MergeConfig(max_wait_ns=1.5),  # type: ignore[arg-type]
+        lambda: QualityConfig(strategy="fixed"),
+        lambda: Topology(streams={}),
+        lambda: Topology(streams={"default": StreamConfig()}, redis="redis:/:secret@host"),
+    ]
+    for make in wrong:
+        with pytest.raises(ValidationError) as refused:
+            make()
+        said = str(refused.value)
+        for internal in ("Fault(", "input_value", "secret", "{n:", "{default:", "wait:"):
+            assert internal not in said
+
+
+def test_what_a_file_says_and_a_value_are_the_same() -> None:
+    said = """
+streams: {default: {}}
+stages: [reorder+merge, window, join]
+queries:
+  w: {window: sliding 4s every 2s, aggregate: {q: "quantile(payload.v, 0.99)", n: count()}}
+  c: {window: count 5, aggregate: {s: sum(payload)}}
+  t: {join: tumbling 2s, sides: {a: {type: A}, b: {type: B}}, values: {v: a.payload.v}}
+"""
+    wanted = {"q": Aggregate("quantile", V, 990_000), "n": Aggregate("count")}
+    condition = JoinCondition("tumbling", size_ns=2 * S_NS)
+    assert parse(said) == Topology(
+        streams={"default": StreamConfig()},
+        stages=[  # type: ignore[arg-type]
+            StageConfig("reorder+merge", ("reorder", "merge")),
+            StageConfig("window", ("window",)),
+            "join",
+        ],
+        queries={
+            "w": QueryConfig(window=Window("sliding", 4 * S_NS, 2 * S_NS), aggregate=wanted),
+            "c": QueryConfig(
+                window=Window("count", events=5), aggregate={"s": Aggregate("sum", ("payload",))}
+            ),
+            "t": QueryConfig(join=condition, sides=SIDES, values={"v": JoinedValue("a", V)}),
+        },
+    )
+
+
+def test_a_topology_is_made_again_from_its_fields_and_from_its_dump() -> None:
+    topology = Topology(
+        streams={"default": StreamConfig()},
+        queries={
+            "w": QueryConfig(window=Window("session", S_NS), aggregate={"s": Aggregate("sum", V)}),
+            "p": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WHERE a.x > 1 WITHIN 1 s")),
+            "j": QueryConfig(
+                join=JoinCondition("interval", -1, 1),
+                sides=SIDES,
+                values={"v": JoinedValue("a", V)},
+            ),
+        },
+    )
+    assert Topology(**dict(topology)) == topology
+    assert Topology(**topology.model_dump()) == topology
+    changed = Topology(**{**dict(topology), "checkpoint_ns": 5})
+    assert (changed.checkpoint_ns, changed.queries) == (5, topology.queries)
+
+
+def test_a_default_that_a_file_spells_out_still_counts() -> None:
+    said = 'streams: {default: {}}\nqueries: {p: {pattern: "PATTERN A a WITHIN 1 s", early: 0s}}'
+    with pytest.raises(ValueError, match="early.*belongs to a window"):
+        parse(said)
+
+
+def test_an_accuracy_in_code_is_in_millionths() -> None:
+    assert QualityConfig(accuracy_ppm=950_000).accuracy_ppm == 950_000
+    with pytest.raises(ValidationError, match="out of range"):
+        QualityConfig(accuracy_ppm=1_000_000)
