@@ -18,6 +18,7 @@ import gc
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +55,8 @@ from topology.config.stages import PATTERN
 
 log = logging.getLogger(__name__)
 
-PULSE_S: Final = 0.02
-"""How often due checkpoints are looked for; batches look themselves."""
-
-OBSERVE_EVERY: Final = 50
-"""Pulses between two looks at the gauges."""
+OBSERVE_S: Final = 1.0
+"""Between two looks at the gauges, to within a pulse."""
 
 GC_THRESHOLDS: Final = (200_000, 20, 100)
 """The first is above what the batches of a busy partition keep alive at a time, some tens of
@@ -167,6 +165,7 @@ class StageProcess:
             instance=self._instance,
             session_s=self._settings.session_s,
             known=arrangement.partitions,
+            is_embedded=self._brokers.is_embedded,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -217,16 +216,16 @@ class StageProcess:
             app.failure.set(failed)
 
     async def _pulse(self) -> None:
-        beats = 0
+        observed_s = time.monotonic()
         while True:
-            await asyncio.sleep(PULSE_S)
-            beats += 1
+            await self._handler.beat()
             self._handler.pulse()
             if self._queries is not None:
                 self._queries.examine()
                 set_aside = self._metrics.queries_set_aside.labels(self._arrangement.stage.name)
                 set_aside.set(len(self._queries.set_aside))
-            if beats % OBSERVE_EVERY == 0:
+            if time.monotonic() - observed_s >= OBSERVE_S:
+                observed_s = time.monotonic()
                 self._handler.observe()
                 self._look_after()
 

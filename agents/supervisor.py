@@ -13,7 +13,8 @@ supervisor was awake counts.
 
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
-`/metrics` with the families of all, `/explain` with what all hold.
+`/metrics` with the families of all, `/explain` with what all hold. How they are is asked again and
+again, the other two when somebody wants to know.
 
 Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
@@ -27,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 from prometheus_client import CollectorRegistry
@@ -72,6 +73,13 @@ class Child:
         return self.process is not None and self.process.returncode is None
 
 
+class Told(NamedTuple):
+    """What a stage answered: to `/explain`, and its metrics as text."""
+
+    explained: list[Any]
+    metrics: str
+
+
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
     `brokers_wait_s`. `run` returns the exit code."""
@@ -89,7 +97,8 @@ class Supervisor:
         self._children = [Child(stage, command) for stage, command in commands.items()]
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
-        self._answers: dict[str, dict[str, Any]] = {}
+        self._health_of: dict[str, dict[str, Any]] = {}
+        self._told: list[Told] = []
         registry = CollectorRegistry()
         registry.register(_Merged(self._metrics_texts))
         self._http = HttpServer(
@@ -99,6 +108,7 @@ class Supervisor:
             explain=lambda _: self._explained(),
             host=host,
             port=port,
+            prepare=self._ask_for_all,
         )
 
     async def run(self) -> int:
@@ -181,7 +191,7 @@ class Supervisor:
     # -- answering for all -------------------------------------------------------------------
 
     async def _ask_all(self) -> None:
-        """Keep the children's answers at hand, so that ours need not wait for them."""
+        """Keep at hand how they are, so that our answer need not wait for them."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
         asked_s = time.monotonic()
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -193,11 +203,38 @@ class Supervisor:
                 await asyncio.sleep(ASK_PAUSE_S)
 
     async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
-        self._answers[child.stage] = await self._ask(session, child)
+        if not child.runs or child.address is None:
+            fault = "starting" if child.runs else "not running"
+            self._health_of[child.stage] = {"fault": fault}
+            return
+        try:
+            async with session.get(f"http://{child.address}/health") as response:
+                self._health_of[child.stage] = await response.json()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
+
+    async def _ask_for_all(self) -> None:
+        """What they count and what they hold; of one that does not answer, nothing."""
+        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            asked = [self._answers_of(session, child) for child in self._children]
+            self._told = [told for told in await asyncio.gather(*asked) if told is not None]
+
+    async def _answers_of(self, session: aiohttp.ClientSession, child: Child) -> Told | None:
+        health = self._health_of.get(child.stage, {"fault": ""})
+        if not child.runs or child.address is None or "fault" in health:
+            return None
+        try:
+            async with session.get(f"http://{child.address}/explain") as response:
+                explained = await response.json()
+            async with session.get(f"http://{child.address}/metrics") as response:
+                return Told(explained, await response.text())
+        except (TimeoutError, aiohttp.ClientError):
+            return None
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
         """Kill it where it has been silent for too long."""
-        if not child.runs or "fault" not in self._answers[child.stage]:
+        if not child.runs or "fault" not in self._health_of[child.stage]:
             child.silent_s = 0.0
             return
         child.silent_s += elapsed_s
@@ -210,24 +247,10 @@ class Supervisor:
             assert child.process is not None
             child.process.kill()
 
-    async def _ask(self, session: aiohttp.ClientSession, child: Child) -> dict[str, Any]:
-        if not child.runs or child.address is None:
-            return {"fault": "starting" if child.runs else "not running"}
-        answers: dict[str, Any] = {}
-        try:
-            for path in ("live", "ready", "explain"):
-                async with session.get(f"http://{child.address}/{path}") as response:
-                    answers[path] = await response.json()
-            async with session.get(f"http://{child.address}/metrics") as response:
-                answers["metrics"] = await response.text()
-        except (TimeoutError, aiohttp.ClientError) as error:
-            answers["fault"] = f"does not answer: {type(error).__name__}"
-        return answers
-
     def _health(self, path: str) -> Health:
         reasons = []
         for child in self._children:
-            answer = self._answers.get(child.stage, {"fault": "starting"})
+            answer = self._health_of.get(child.stage, {"fault": "starting"})
             if child.hung:
                 reasons.append(f"{child.stage}: {child.hung}")
             elif "fault" in answer:
@@ -239,14 +262,10 @@ class Supervisor:
         return Health(not reasons, tuple(reasons))
 
     def _explained(self) -> list[Any]:
-        return [
-            partition
-            for child in self._children
-            for partition in self._answers.get(child.stage, {}).get("explain", ())
-        ]
+        return [partition for told in self._told for partition in told.explained]
 
     def _metrics_texts(self) -> list[str]:
-        return [answer["metrics"] for answer in self._answers.values() if "metrics" in answer]
+        return [told.metrics for told in self._told]
 
 
 def _told_by(code: int) -> Exit:

@@ -67,12 +67,15 @@ def settle(
     delivery: str = "exactly_once",
     state: str = "rocksdb",
     partitions: int = 1,
+    more: str = "",
 ) -> Setting:
-    """Write the file and make the topics; each call is an application of its own."""
+    """Write the file and make the topics; each call is an application of its own.
+    `more` are further sections of the file, as queries."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
     text = TEMPLATE.format(
         name=name, raw=raw, stages=stages, delivery=delivery, state=state, partitions=partitions
     )
+    text += more
     path = folder / f"{name}.yaml"
     path.write_text(text)
     topology = parse(text)

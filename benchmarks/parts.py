@@ -129,11 +129,12 @@ class Pipeline:
         step = self._stage.on_batch(read.events, self._clock.now_ns)
         inside = sum(watch.seconds.values()) - before
         watch.add("chain", time.process_time() - began - inside)
+        begin = read.events[0].offset
         watch.time("held", lambda: self._held.took(read.events))
         watch.time("metrics", lambda: self._metrics.received(read.events, read.dead))
         watch.time("outlet", lambda: self._outlet.put_all(step.released, self._outbox))
-        watch.time("held", lambda: self._held.let_go(step.released))
-        watch.time("held", lambda: self._held.let_go(self._stage.take_moved()))
+        watch.time("held", lambda: self._held.let_go(step.released, before=begin))
+        watch.time("held", lambda: self._held.let_go(self._stage.take_moved(), before=begin))
         watch.time("metrics", lambda: self._metrics.said(step))
 
     def checkpoint(self) -> None:

@@ -137,6 +137,7 @@ class Application(faust.App):
     BootStrategy = _ConsumerOnly
     brokers: str
     input_topics: tuple[str, ...]
+    is_embedded: bool
     check_crcs: bool
     security: Security
     instance: str | None
@@ -170,6 +171,7 @@ def build_app(
     instance: str | None = None,
     session_s: float = SESSION_TIMEOUT_S,
     known: Mapping[str, int] | None = None,
+    is_embedded: bool = False,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
@@ -201,6 +203,7 @@ def build_app(
     )
     app.brokers = brokers
     app.input_topics = tuple(topics)
+    app.is_embedded = is_embedded
     app.check_crcs = check_crcs
     app.security = security
     app.instance = instance

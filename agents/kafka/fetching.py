@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -31,17 +31,12 @@ from faust.transport.drivers import aiokafka as driver
 
 import codec
 from agents.kafka.membership import InstanceFenced, Membership
+from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import Record
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
 as many would wake the garbage collector by its defaults (agents.process)."""
-
-POLL_TIMEOUT_S = 0.05
-"""How long a poll waits for records, and so how soon a tick is noticed."""
-
-FETCH_MAX_WAIT_MS = 50
-"""How long the broker holds back an empty answer: what a tick lags behind at most."""
 
 FETCH_MAX_BYTES = 16 << 20
 """One fetch response of one broker. A record larger than that still comes, alone."""
@@ -84,6 +79,7 @@ class End:
 class Poll:
     """`out_of_range` names positions that the log does not hold (any more)."""
 
+    pace: Pace = BRISK
     records: Mapping[TopicPartition, list[Record]] = field(default_factory=dict)
     ends: dict[TopicPartition, End] = field(default_factory=dict)
     out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
@@ -96,10 +92,13 @@ class FetchTimes:
     process is long after the broker gave it. It notes that only for an answer without
     error that fits the position, and nothing here reads it otherwise: cleared before the
     request, it tells afterwards whether the answer counted.
+
+    `heard` is called for an answer with records, before the next fetch is sent.
     """
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, heard: Callable[[], None] = lambda: None) -> None:
         self.asked_at_ns: dict[TopicPartition, int] = {}
+        self._heard = heard
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
 
@@ -119,6 +118,8 @@ class FetchTimes:
         for partition, state in states.items():
             if state.timestamp is not None:
                 self.asked_at_ns[partition] = asked_at_ns
+        if has_records:
+            self._heard()
         return has_records
 
 
@@ -157,9 +158,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         consumer = self._ensure_consumer()
         fetcher = consumer._fetcher
-        self._times = FetchTimes(fetcher)
-        BareRecords(fetcher)
         app = cast(Any, self.app)
+        self._pacing = Pacing(fetcher, is_fixed=app.is_embedded)
+        self._times = FetchTimes(fetcher, self._pacing.heard)
+        BareRecords(fetcher)
         if app.instance is not None:
             self._membership = Membership(consumer, app.session_s, self._fenced)
 
@@ -172,10 +174,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         failure = cast(Any, self.consumer).failure
         self.parent_loop.call_soon_threadsafe(failure.set, fenced)
 
-    async def poll(self, partitions: frozenset[TopicPartition]) -> Poll:
-        """Up to `MAX_POLL_RECORDS` of these partitions, after `POLL_TIMEOUT_S` at the
-        latest; during a rebalance, when that is over."""
-        return await self._call(self._poll(partitions))
+    async def poll(self, partitions: frozenset[TopicPartition], *, rests: bool = False) -> Poll:
+        """Up to `MAX_POLL_RECORDS` of these partitions, after a while at the latest
+        (agents.kafka.pace); during a rebalance, when that is over."""
+        return await self._call(self._poll(partitions, rests))
 
     async def seek_all(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Go to these offsets; None is the first one there is."""
@@ -196,20 +198,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             asyncio.run_coroutine_threadsafe(coroutine, self.thread_loop)
         )
 
-    async def _poll(self, partitions: frozenset[TopicPartition]) -> Poll:
+    async def _poll(self, partitions: frozenset[TopicPartition], rests: bool) -> Poll:
         consumer = self._ensure_consumer()
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
         consumer._coordinator.check_errors()  # the group has refused us, say: it stands until then
-        poll = Poll()
+        pace = self._pacing.look(rests=rests)
+        poll = Poll(pace)
         with fetcher._subscriptions.fetch_context():  # to the client, a sign of life
             if not partitions:  # which the fetcher would take for all
-                await asyncio.sleep(POLL_TIMEOUT_S)
+                await asyncio.sleep(BRISK.poll_s)
                 return poll
             try:
                 poll.records = await fetcher.fetched_records(
-                    partitions, timeout=POLL_TIMEOUT_S, max_records=MAX_POLL_RECORDS
+                    partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
                 )
             except OffsetOutOfRangeError as exc:
                 poll.out_of_range = dict(exc.args[0])
@@ -251,7 +254,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             check_crcs=cast(Any, self.app).check_crcs,
             max_poll_records=MAX_POLL_RECORDS,
             max_poll_interval_ms=int(MAX_POLL_INTERVAL_S * 1000),
-            fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
             fetch_max_bytes=FETCH_MAX_BYTES,
             max_partition_fetch_bytes=PARTITION_FETCH_MAX_BYTES,
             session_timeout_ms=int(session_s * 1000),

@@ -4,8 +4,9 @@ Faust's cost is per event, and its signals around a rebalance race with its own 
 This transport is a subclass of Faust's aiokafka driver that gives instead:
 
 * **Batches.** What one poll brings of one partition is one Faust event, a `Batch`.
-* **Ticks.** A partition at its end gives a `Batch` without records, at most one every
-  `TICK_INTERVAL_NS` and only while its queue is idle: time moves on where no record does.
+* **Ticks.** A partition at its end gives a `Batch` without records, at most one in the `tick_ns` of
+  the pace (agents.kafka.pace) and only while its queue is idle: time moves on where no record does.
+  A handler whose time comes with the records (`wants_ticks`) gets none.
   One whose broker answers, without a record and not at its end (an open transaction is),
   gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
@@ -55,15 +56,13 @@ from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from agents.kafka.fetching import FAUST_LOG, POLL_TIMEOUT_S, ConsumerThread, End, Poll
+from agents.kafka.fetching import FAUST_LOG, ConsumerThread, End, Poll
+from agents.kafka.pace import BRISK
 from agents.kafka.partition_queue import Batch, PartitionQueue
 
 log = logging.getLogger(__name__)
 
-TICK_INTERVAL_NS = 50_000_000
-"""A partition at its end ticks no more often than this."""
-
-LIFE_INTERVAL_NS = 1_000_000_000
+LIFE_INTERVAL_NS = 2_000_000_000
 
 REVOKE_TIMEOUT_S = 10.0
 """For the batch under work, and again for `on_revoked`; both fit into the rebalance."""
@@ -90,6 +89,14 @@ class RevokeTimeout(Exception):
 
 class Handler(Protocol):
     """What a stage does with its partitions; the module's docstring has the guarantees."""
+
+    @property
+    def wants_ticks(self) -> bool:
+        """Time is to be told where no record comes."""
+
+    @property
+    def rests(self) -> bool:
+        """Nothing that was read waits for time to pass."""
 
     async def on_assigned(
         self, partitions: frozenset[TopicPartition]
@@ -270,7 +277,7 @@ class BatchConsumer(driver.Consumer):
         with self._failing():
             try:
                 while not (self.should_stop or fetcher.should_stop):
-                    async for _, message in self.getmany(POLL_TIMEOUT_S):
+                    async for _, message in self.getmany(BRISK.poll_s):
                         await self.callback(message)
             except (ConsumerStoppedError, asyncio.CancelledError):
                 # Faust's fetcher, cancelled in a rebalance, asks for a supervisor it lacks.
@@ -289,7 +296,7 @@ class BatchConsumer(driver.Consumer):
             await self._wait_for_room(timeout)
             return
         async with self._polling:
-            poll = await self._thread.poll(frozenset(queues))
+            poll = await self._thread.poll(frozenset(queues), rests=self.handler.rests)
             skips = await self._skip_lost(poll.out_of_range)
         for batch in [*skips, *self._batches(queues, poll)]:
             queue = queues[batch.partition]
@@ -312,7 +319,8 @@ class BatchConsumer(driver.Consumer):
                 continue
             records = poll.records.get(partition)
             if not records:
-                if not (self._is_tick_due(queue, end) or self._is_life_due(queue, end)):
+                is_tick = self._is_tick_due(queue, end, poll.pace.tick_ns)
+                if not (is_tick or self._is_life_due(queue, end)):
                     continue
                 queue.ticked_at_ns = end.asked_at_ns
             queue.told_at_ns = end.asked_at_ns
@@ -324,11 +332,12 @@ class BatchConsumer(driver.Consumer):
                 end.caught_up_at_ns(),
             )
 
-    def _is_tick_due(self, queue: PartitionQueue, end: End) -> bool:
+    def _is_tick_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:
         return (
-            not queue.expected
+            self.handler.wants_ticks
+            and not queue.expected
             and end.caught_up_at_ns() is not None
-            and end.asked_at_ns - queue.ticked_at_ns >= TICK_INTERVAL_NS
+            and end.asked_at_ns - queue.ticked_at_ns >= tick_ns
         )
 
     def _is_life_due(self, queue: PartitionQueue, end: End) -> bool:

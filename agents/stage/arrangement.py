@@ -78,6 +78,11 @@ class Arrangement:
         return not {REORDER, MERGE} & set(self.operator_names)
 
     @property
+    def tells_progress(self) -> bool:
+        """The next stage waits for a word from each partition of the input."""
+        return REORDER in self.operator_names and MERGE not in self.operator_names
+
+    @property
     def retains_from(self) -> int | None:
         """The place in the chains from which operators want events that they have let pass; None
         if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""

@@ -48,9 +48,12 @@ from topology.clock.sample import Declared, Sample, read_word
 log = logging.getLogger(__name__)
 
 LOOKAHEAD_NS: Final = 60_000_000_000
-READ_TIMEOUT_MS: Final = 100
-FETCH_MAX_WAIT_MS: Final = 100
-"""How long the broker holds back an empty answer; well below any `activation`."""
+LOOKS: Final = 3
+"""So often in `activation` the end of the topic is looked for; in between an answer without records
+stays at the broker, for no less than the shortest wait and no more than the longest."""
+
+SHORTEST_WAIT_MS: Final = 100
+LONGEST_WAIT_MS: Final = 500
 
 MAX_READ: Final = 5_000
 """Records taken at a time."""
@@ -114,6 +117,8 @@ class ClockFeed:
         self._topic = topic
         self.table = table
         self._activation_ns = activation_ns
+        wait_ms = activation_ns // NS_PER_MS // LOOKS
+        self._wait_ms = min(max(wait_ms, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
         self._window_ns = window_ns
         self._new_copy = new_copy
         self._shares: list[Share] = []
@@ -190,7 +195,7 @@ class ClockFeed:
 
     async def _read(self, begun: asyncio.Future[None]) -> None:
         try:
-            async with self._brokers.reader(fetch_max_wait_ms=FETCH_MAX_WAIT_MS) as consumer:
+            async with self._brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
                 await self._begin(consumer)
                 begun.set_result(None)
@@ -234,7 +239,7 @@ class ClockFeed:
         while True:
             await self._go_back(consumer)
             self._hold_back(consumer)
-            batches = await consumer.getmany(timeout_ms=READ_TIMEOUT_MS, max_records=MAX_READ)
+            batches = await consumer.getmany(timeout_ms=self._wait_ms, max_records=MAX_READ)
             for share in self._shares:
                 records = batches.get(share.partition, ())
                 for record in records:

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
@@ -23,6 +24,12 @@ from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Verdict, Watchdog
 
 log = logging.getLogger(__name__)
+
+PULSE_S: Final = 0.02
+"""How often due checkpoints are looked for; batches look themselves."""
+
+REST_S: Final = 1.0
+"""The same while all partitions rest, until a record comes."""
 
 
 class StageHandler:
@@ -41,6 +48,7 @@ class StageHandler:
         self._log = stage_log
         self._partitions: dict[TopicPartition, Partition] = {}
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
+        self._stirred = asyncio.Event()  # records have come
         watchdog.leaving(time.monotonic_ns())
 
     @property
@@ -48,6 +56,21 @@ class StageHandler:
         return self._surroundings.metrics
 
     # -- what the transport calls ---------------------------------------------------------
+
+    @property
+    def wants_ticks(self) -> bool:
+        """Behind a derived topic time comes with the records."""
+        return self._arrangement.is_first
+
+    @property
+    def rests(self) -> bool:
+        """Nothing waits here. Where the next stage waits for a word from every partition of the
+        input, those of other workers may be busy, so all have to be here."""
+        if self._arrangement.tells_progress:
+            partitions = self._arrangement.partitions
+            if len(self._partitions) < sum(partitions[t] for t in self._arrangement.inputs):
+                return False
+        return all(partition.rests for partition in self._partitions.values())
 
     async def on_assigned(
         self, partitions: frozenset[TopicPartition]
@@ -70,6 +93,8 @@ class StageHandler:
 
     async def on_batch(self, batch: Batch) -> None:
         partition = self._partitions[batch.partition]
+        if batch.records:
+            self._stirred.set()
         try:
             await partition.take(batch)
         except CommitFailed as failed:
@@ -100,6 +125,15 @@ class StageHandler:
         return None
 
     # -- what the process calls -----------------------------------------------------------
+
+    async def beat(self) -> None:
+        """Return when it is time for a pulse."""
+        if not self.rests:
+            await asyncio.sleep(PULSE_S)
+            return
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), REST_S)
 
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and tell the watchdog how things stand."""

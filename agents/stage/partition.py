@@ -52,13 +52,14 @@ from agents.stage.restoring import FoundState, Restoring
 from agents.state import changelog
 from agents.state.changelog import Progress
 from agents.state.copy_writer import CopyWriter
-from agents.state.held import HeldPages
+from agents.state.held import ANY_OFFSET, HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import Store
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from topology.flow.registry import FIRST_PLACE
+from topology.model.event import DATA
 from topology.model.outcome import Step
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,9 @@ PIECE: Final = 500
 
 LONG_S: Final = 0.5
 """After so long others have their turn."""
+
+RESTS_AFTER_S: Final = 5.0
+"""Without an event."""
 
 STAMPED_FROM: Final = FIRST_PLACE + 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
@@ -141,6 +145,8 @@ class Partition:
         self._log_end = 0  # of the changelog, as we know it
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
+        self._waits = True  # something did when `observe` last looked
+        self._event_came_s = time.monotonic()
         self._taken = 0
         self._warned = False
         self._on_its_way: asyncio.Task[None] | None = None
@@ -306,6 +312,8 @@ class Partition:
 
     def _take_in(self, read: Read) -> None:
         events = read.events
+        if any(event.kind == DATA for event in events):
+            self._event_came_s = time.monotonic()
         step = self.stage.on_batch(events, self.clock.now_ns)
         if not self._is_first:
             self.clock.now_ns = max(self.clock.now_ns, step.now_ns)
@@ -313,7 +321,7 @@ class Partition:
         self._metrics.received(events, read.dead)
         for dead in read.dead:
             self._side.put(dead, self._outbox)
-        self._put(step)
+        self._put(step, events[0].offset if events else ANY_OFFSET)
         if self.clock.without_append_time and not self._warned:
             self._warned = True
             log.warning(
@@ -328,17 +336,18 @@ class Partition:
             self._feed.wants(self.source, caught_up_at_ns)
         if self.clock.tick(caught_up_at_ns):
             with self._whole_or_nothing():
-                self._put(self.stage.on_time(self.clock.now_ns))
+                self._put(self.stage.on_time(self.clock.now_ns), ANY_OFFSET)
 
-    def _put(self, step: Step) -> None:
+    def _put(self, step: Step, before: int) -> None:
+        """`before`: the first offset of the batch at hand."""
         outlet, side, outbox = self._outlet, self._side, self._outbox
         outlet.put_all(step.released, outbox)
         for report in step.reports:
             side.put(report, outbox)
         for finding in step.results:
             self._results.put(finding, outbox)
-        self._held.let_go(step.released, step.reports)
-        self._held.let_go(self.stage.take_moved())
+        self._held.let_go(step.released, step.reports, before=before)
+        self._held.let_go(self.stage.take_moved(), before=before)
         self._metrics.said(step)
 
     # -- checkpoints ------------------------------------------------------------------------------
@@ -409,6 +418,11 @@ class Partition:
         return self._on_its_way is not None or bool(self._taken or self._outbox.records)
 
     @property
+    def rests(self) -> bool:
+        """No event has come for a while, and none waits: time may be told seldom."""
+        return not self._waits and time.monotonic() - self._event_came_s >= RESTS_AFTER_S
+
+    @property
     def stands_at(self) -> tuple[int, int]:
         """The offset up to which all is committed that had to be, and the input's end."""
         return self.through.next_offset if self.owes else self.next_offset or 0, self.high_watermark
@@ -433,6 +447,7 @@ class Partition:
 
     def observe(self) -> None:
         """Bring the gauges up to date."""
+        self._waits = self._held.waits()
         self._metrics.stands(self._standings(), self.lag, self._totals())
 
     def _standings(self) -> dict[str, StreamFigures]:

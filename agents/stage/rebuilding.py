@@ -93,7 +93,7 @@ class Rebuilding:
             await self._has_done(count, "operators")
         held.restore(events, parts.spilled)
         # The pages of an older version are written anew with the places of this one.
-        held.let_go(event for event in events if event.held_by != parts.notes[event.offset].place)
+        held.let_go([e for e in events if e.held_by != parts.notes[e.offset].place])
 
     async def _events(self, parts: Parts) -> list[Event]:
         """All that are held, in log order."""

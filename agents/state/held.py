@@ -3,7 +3,8 @@
 Held events are in the input log already, so a checkpoint does not write them. It notes
 their offsets, in pages of `PAGE` offsets, and rewrites only the pages in which something
 changed: the cost of a checkpoint grows with what moved since the last one, not with
-what waits. A restore reads the input again from the oldest noted offset and takes just
+what waits. Book is kept a batch at a time: what came and went within one batch was never noted, and
+so is not looked at. A restore reads the input again from the oldest noted offset and takes just
 the records noted; no deadline fires, nothing is sampled or counted.
 
 An event that waits behind REORDER's stamp (in the merge of a fused stage) is noted with
@@ -15,7 +16,7 @@ Proved by: tests/agents/state/test_held.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +28,9 @@ PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
 NOWHERE: Final = 1 << 30
 """A place beyond all."""
+
+ANY_OFFSET: Final = 1 << 63
+"""Above all offsets."""
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -109,17 +113,22 @@ class HeldPages:
         self._spilled: dict[int, int] = {}  # offset -> page
         self.touched: set[int] = set()
 
-    def took(self, events: Iterable[Event]) -> None:
-        """Note those of a batch that are held after it."""
-        for event in events:
-            if event.held_by:
-                page = event.offset >> PAGE_BITS
-                self._pages.setdefault(page, []).append(event)
+    def took(self, events: Sequence[Event]) -> None:
+        """Note those of a batch, in log order, that are held after it."""
+        held = [event for event in events if event.held_by]
+        for event in held:
+            page = event.offset >> PAGE_BITS
+            if page not in self.touched:
                 self.touched.add(page)
+                self._pages.setdefault(page, [])
+            self._pages[page].append(event)
 
-    def let_go(self, events: Iterable[Event], reports: Iterable[Report] = ()) -> None:
-        """What passed on, within the stage or out of it, and what was reported."""
-        self.touched.update({event.offset >> PAGE_BITS for event in events})
+    def let_go(
+        self, events: Sequence[Event], reports: Sequence[Report] = (), *, before: int = ANY_OFFSET
+    ) -> None:
+        """What passed on, within the stage or out of it, and what was reported. `before`: the first
+        offset of the batch at hand, of which `took` says what there is to note."""
+        self.touched.update([e.offset >> PAGE_BITS for e in events if e.offset < before])
         for report in reports:
             if isinstance(report, Malformed):
                 self.touched.add(report.offset >> PAGE_BITS)
@@ -135,6 +144,14 @@ class HeldPages:
                 if waits and event.kind == DATA and event.stream in held:
                     held[event.stream] += 1
         return held
+
+    def waits(self) -> bool:
+        """Anything waits here, be it only for its number."""
+        return any(
+            0 < event.held_by < self._retained_from
+            for events in self._pages.values()
+            for event in events
+        )
 
     def __len__(self) -> int:
         return sum(1 for events in self._pages.values() for event in events if event.held_by)

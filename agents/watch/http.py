@@ -4,6 +4,7 @@
 |------------|---------------------------------------------------------------------------|
 | `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
 | `/ready`   | the same: 503 says that work does not get on, and why                     |
+| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
 | `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
 
@@ -52,7 +53,8 @@ Explain = Callable[[Mapping[str, str]], Any]
 
 
 class HttpServer:
-    """Serves from `start` to `stop`. The callables run in the loop and must be quick."""
+    """Serves from `start` to `stop`. The callables run in the loop and must be quick; `prepare`, if
+    any, is awaited before `/metrics` and `/explain`."""
 
     def __init__(
         self,
@@ -63,7 +65,9 @@ class HttpServer:
         explain: Explain,
         host: str = LOOPBACK,
         port: int = FREE_PORT,
+        prepare: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._prepare = prepare
         self._registry = registry
         self._explain = explain
         self._host = host
@@ -72,6 +76,7 @@ class HttpServer:
         self._routes = (
             web.get("/live", _guarded(_health(live))),
             web.get("/ready", _guarded(_health(ready))),
+            web.get("/health", _guarded(_both(live, ready))),
             web.get("/metrics", _guarded(self._metrics)),
             web.get("/explain", _guarded(self._explained)),
         )
@@ -103,11 +108,15 @@ class HttpServer:
             await runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        if self._prepare is not None:
+            await self._prepare()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = encode(self._registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _explained(self, request: web.Request) -> web.Response:
+        if self._prepare is not None:
+            await self._prepare()
         return _json(self._explain(dict(request.query)))
 
 
@@ -118,6 +127,13 @@ def _health(ask: Callable[[], Health]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         health = ask()
         return _json(asdict(health), status=200 if health.ok else 503)
+
+    return answer
+
+
+def _both(live: Callable[[], Health], ready: Callable[[], Health]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return _json({"live": asdict(live()), "ready": asdict(ready())})
 
     return answer
 

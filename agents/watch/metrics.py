@@ -183,20 +183,17 @@ class PlaceMetrics:
 
     def observe(self, step: Step) -> None:
         """Count what one step let go and reported. O(released)."""
-        emitted = 0
-        waits_ns = []
-        for event in step.released:
-            if event.kind != DATA:
-                self._count(self._metrics.control, event.kind)
-                continue
-            waits_ns.append(event.at_ns - event.arrival_ns)
-            if event.late:
-                self._count(self._metrics.late, event.late)
-            else:
-                emitted += 1
+        waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
+        late = [e.late for e in step.released if e.late and e.kind == DATA]
+        if len(waits_ns) < len(step.released):
+            for event in step.released:
+                if event.kind != DATA:
+                    self._count(self._metrics.control, event.kind)
+        for cause in late:
+            self._count(self._metrics.late, cause)
         if waits_ns:
             self._waits.observe(waits_ns)
-            self._emitted.inc(emitted)
+            self._emitted.inc(len(waits_ns) - len(late))
         for report in step.reports:
             self._report(report)
 

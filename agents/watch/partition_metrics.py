@@ -53,7 +53,7 @@ class PartitionMetrics:
         return self._metrics.place(self._stage, stream, self._partition)
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
-        counts = Counter(event.stream for event in events if event.kind == DATA)
+        counts = Counter([event.stream for event in events if event.kind == DATA])
         for stream, count in counts.items():
             self._place(stream).read(count)
         for malformed in dead:

@@ -20,6 +20,9 @@ PATIENCE_S = 30.0
 class Recorder:
     """A handler that remembers, and does what the test asks of it."""
 
+    wants_ticks = True
+    rests = False
+
     def __init__(self, start_at: Mapping[int, int] | None = None) -> None:
         self.start_at = start_at or {}
         self.calls: list[tuple[str, Any]] = []

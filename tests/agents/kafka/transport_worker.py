@@ -19,6 +19,9 @@ from agents.kafka.partition_queue import Batch
 
 
 class Holder:
+    wants_ticks = True
+    rests = False
+
     def __init__(self, log: Path) -> None:
         self.log = log
         self.held: set[int] = set()

@@ -78,8 +78,9 @@ class Book:
         now_ns = batch[-1].at_ns
         step = self.stage.on_batch(batch, now_ns)
         self.pages.took(batch)
-        self.pages.let_go(step.released, step.reports)
-        self.pages.let_go(self.stage.take_moved())
+        before = batch[0].offset
+        self.pages.let_go(step.released, step.reports, before=before)
+        self.pages.let_go(self.stage.take_moved(), before=before)
         for key, value in self.pages.changes(now_ns):
             if value is None:
                 del self.log[key]

@@ -1,0 +1,75 @@
+"""How often a worker looks for records: briskly while any come, seldom while all rests.
+
+A fetch comes back at once where records wait for it, however long it may stay with the broker. What
+asks for short fetches is time: a partition at its end ticks as often as empty answers come, and
+something may wait for a tick. So there are two paces.
+
+* **Brisk**: answers stay `FETCH_WAIT_MS` at the broker at most. They also stay that long where
+  little comes: a thousand events a second, each fetched by itself, would cost twenty times what
+  they cost in twenty fetches. `FETCH_MIN_BYTES` ends the wait, so that a stream which fills a
+  fetch sooner never waits.
+* **Quiet**: the handler rests. No event has come for a while, and nothing waits that a tick would
+  let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is told
+  once in `QUIET_TICK_NS`. After an answer that holds records the next fetch is a brisk one.
+
+So a stream that begins to flow again is not late. What time alone brings about while nothing flows
+(watermarks, windows that they close) is, by `QUIET_TICK_NS` at most.
+
+The embedded broker keeps an answer for all of its time, even where records come: it is always asked
+briskly, and for the first byte.
+
+Proved by: tests/agents/kafka/test_pace.py, tests/benchmarks/test_streaming.py
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+FETCH_WAIT_MS: Final = 50
+"""What a tick lags behind at most, while anything waits for it."""
+
+FETCH_MIN_BYTES: Final = 64 << 10
+TICK_NS: Final = 50_000_000
+"""A partition at its end ticks no more often than this."""
+
+QUIET_WAIT_MS: Final = 1_000
+QUIET_TICK_NS: Final = 2_000_000_000
+
+
+class Pace(NamedTuple):
+    """`poll_s`: how long a poll waits for records. `tick_ns`: between two ticks of a partition."""
+
+    poll_s: float
+    fetch_wait_ms: int
+    fetch_min_bytes: int
+    tick_ns: int
+
+
+BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS)
+QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS)
+ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS)
+"""The embedded broker's."""
+
+
+class Pacing:
+    """The pace of one consumer, whose `fetcher` is told of it. For the consumer's thread alone."""
+
+    def __init__(self, fetcher: Any, *, is_fixed: bool) -> None:
+        self._fetcher = fetcher
+        self._brisk = ALWAYS if is_fixed else BRISK
+        self._quiet = ALWAYS if is_fixed else QUIET
+        self._set(self._brisk)
+
+    def heard(self) -> None:
+        """Records have come."""
+        self._set(self._brisk)
+
+    def look(self, *, rests: bool) -> Pace:
+        """The pace from here on."""
+        pace = self._quiet if rests else self._brisk
+        self._set(pace)
+        return pace
+
+    def _set(self, pace: Pace) -> None:
+        self._fetcher._fetch_max_wait_ms = pace.fetch_wait_ms
+        self._fetcher._fetch_min_bytes = pace.fetch_min_bytes

@@ -1,0 +1,39 @@
+"""Examples: how often the brokers are asked, by what comes and by what waits."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from agents.kafka.pace import ALWAYS, BRISK, QUIET, Pacing
+
+
+def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
+    return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
+
+
+def test_it_is_brisk_until_the_handler_rests() -> None:
+    fetcher = SimpleNamespace()
+    pacing = Pacing(fetcher, is_fixed=False)
+    assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
+    assert pacing.look(rests=False) == BRISK
+    assert pacing.look(rests=True) == QUIET
+    assert asked(fetcher) == (QUIET.fetch_wait_ms, QUIET.fetch_min_bytes)
+
+
+def test_a_record_makes_the_very_next_fetch_a_brisk_one() -> None:
+    fetcher = SimpleNamespace()
+    pacing = Pacing(fetcher, is_fixed=False)
+    pacing.look(rests=True)
+    pacing.heard()
+    assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
+
+
+def test_the_first_record_after_a_silence_is_not_kept_by_the_broker() -> None:
+    assert QUIET.fetch_min_bytes == 1
+
+
+def test_the_embedded_broker_is_always_asked_alike() -> None:
+    fetcher = SimpleNamespace()
+    pacing = Pacing(fetcher, is_fixed=True)
+    assert pacing.look(rests=True) == pacing.look(rests=False) == ALWAYS
+    assert asked(fetcher) == (ALWAYS.fetch_wait_ms, 1)
