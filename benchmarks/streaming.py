@@ -36,7 +36,7 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
 from benchmarks.workloads.rows import Row, in_arrival_order
 from cli.local.kafka import create_topic
-from cli.local.process import Process
+from cli.local.process import NotReady, Process
 from infra.kafka import missing, new_broker
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig
@@ -45,8 +45,11 @@ RATES: Final = (0, 1_000, 10_000, 40_000)
 QUICK_S: Final = 6.0
 FULL_S: Final = 20.0
 SETTLE_S: Final = 3.0
-START_S: Final = 8.0
-"""For the processes to start and to have their partitions; the group waits 3 s for others."""
+START_TIMEOUT_S: Final = 120.0
+"""For the first event to come out."""
+
+GREETING_S: Final = 0.2
+"""Between two events of a source of its own, which come until one is read out."""
 
 QUIET_S: Final = 15.0
 BEFORE_HZ: Final = 1_000
@@ -203,6 +206,19 @@ def at_rate(rate: int, seconds: float) -> list[Row]:
     return in_arrival_order(spread)
 
 
+def greet(bootstrap: str, raw: str, delays: Delays) -> None:
+    """Return when the processes are at work."""
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    greetings = 0
+    while not delays.ns:
+        if time.monotonic() > deadline_s:
+            raise NotReady(f"nothing came out of {raw} within {START_TIMEOUT_S:.0f} s")
+        now_ns = time.time_ns()
+        Feed(bootstrap, raw, [Row(now_ns, "greeting", greetings, now_ns)]).run()
+        greetings += 1
+        time.sleep(GREETING_S)
+
+
 def measured(subject: Subject, folder: Path, bootstrap: str, rate: int, seconds: float) -> Cost:
     raw = f"raw-{uuid.uuid4().hex[:8]}"
     create_topic(bootstrap, raw, subject.partitions, config=APPEND_TIME)
@@ -212,7 +228,7 @@ def measured(subject: Subject, folder: Path, bootstrap: str, rate: int, seconds:
     process.start()
     delays.start()
     try:
-        time.sleep(START_S)
+        greet(bootstrap, raw, delays)
         rows = at_rate(rate, SETTLE_S + seconds + 1) if rate else at_rate(BEFORE_HZ, 1)
         feed = Feed(bootstrap, raw, rows)
         feed.start()

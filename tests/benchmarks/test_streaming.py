@@ -38,11 +38,8 @@ def test_what_is_read_out_is_held_against_the_bare_loop_of_the_same_rate() -> No
 
 
 @pytest.mark.kafka
-@pytest.mark.slow
-def test_a_worker_under_a_stream_is_measured(
-    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.streaming.START_S", 6.0)
+@pytest.mark.long
+def test_a_worker_under_a_stream_is_measured(kafka: SharedKafka, tmp_path: Path) -> None:
     cost = measured(SUBJECTS["fused"], tmp_path, kafka.bootstrap, 200, 1.0)
     assert cost.cpu_s > 0
     assert len(cost.delays_ns) > 50
