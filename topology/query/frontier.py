@@ -35,30 +35,31 @@ FOR_EVER: Final = 1 << 66
 
 
 class Frontier:
-    """Moved by `hear` and `announce`, made to count by `settle` when the instant is over."""
+    """Moved by `hear` and `announce`, made to count by `settle` when the instant is over.
+    `watermark_ns` is W and `error_ns` E, as they were heard last."""
 
     __slots__ = (
         "_announced_ns",
         "_complete_ns",
         "_correct_for_ns",
         "_error_all_ns",
-        "_error_ns",
         "_heeds_errors",
         "_newcomers_ns",
-        "_watermark_ns",
         "closed_ns",
+        "error_ns",
         "final_ns",
         "sure_ns",
+        "watermark_ns",
     )
 
     def __init__(self, correct_for_ns: int, newcomers_ns: int, *, heeds_errors: bool) -> None:
         self._correct_for_ns = correct_for_ns
         self._newcomers_ns = newcomers_ns
         self._heeds_errors = heeds_errors
-        self._watermark_ns = NOT_YET
+        self.watermark_ns = NOT_YET
         self._announced_ns = NOT_YET
         self._complete_ns = NOT_YET
-        self._error_ns = 0
+        self.error_ns = 0
         self._error_all_ns = 0
         self.closed_ns = NOT_YET
         self.sure_ns = NOT_YET
@@ -67,28 +68,42 @@ class Frontier:
     @property
     def passed_ns(self) -> int:
         """Nothing that possibly lies before it comes any more, by the watermarks."""
-        return self._watermark_ns - self._error_ns
+        return self.watermark_ns - self.error_ns
 
     def hear(self, event: Event) -> None:
         """An event in order."""
-        if event.ref_time_ns > self._watermark_ns:
-            self._watermark_ns = event.ref_time_ns
-        if event.error_ns > self._error_ns and self._heeds_errors:
-            self._error_ns = event.error_ns
+        if event.ref_time_ns > self.watermark_ns:
+            self.watermark_ns = event.ref_time_ns
+        if event.error_ns > self.error_ns and self._heeds_errors:
+            self.error_ns = event.error_ns
             self._error_all_ns = max(self._error_all_ns, event.error_ns)
 
     def announce(self, event: Event) -> None:
         """A watermark record."""
-        self._watermark_ns = max(self._watermark_ns, event.ref_time_ns)
-        self._announced_ns = self._watermark_ns
+        self.watermark_ns = max(self.watermark_ns, event.ref_time_ns)
+        self._announced_ns = self.watermark_ns
         self._complete_ns = max(self._complete_ns, event.complete_ns)
         if self._heeds_errors:
-            self._error_ns = event.error_ns
+            self.error_ns = event.error_ns
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
+    def rise(self, ref_time_ns: int) -> None:
+        """As `hear`, of an event that is no less sure than what was heard."""
+        if ref_time_ns > self.watermark_ns:
+            self.watermark_ns = ref_time_ns
+
+    def room_ns(self, closing_ns: int, final_ns: int) -> int:
+        """As long as W is below, `settle` closes nothing that ends at `closing_ns` or later, and
+        makes nothing final that ends at `final_ns` or later."""
+        until_ns = final_ns + self._error_all_ns
+        room_ns = min(closing_ns + self.error_ns, until_ns + self._correct_for_ns)
+        if self._complete_ns >= until_ns:
+            room_ns = min(room_ns, until_ns + self._newcomers_ns)
+        return room_ns
+
     def settle(self) -> None:
-        watermark_ns = self._watermark_ns
-        passed_ns = watermark_ns - self._error_ns
+        watermark_ns = self.watermark_ns
+        passed_ns = watermark_ns - self.error_ns
         if passed_ns > self.sure_ns:
             self.sure_ns = passed_ns
         if passed_ns > self.closed_ns:
@@ -114,7 +129,7 @@ class Frontier:
         return self._decided_ns(0)
 
     def _decided_ns(self, newcomers_ns: int) -> int:
-        watermark_ns = self._watermark_ns
+        watermark_ns = self.watermark_ns
         heard_ns = min(self._complete_ns, watermark_ns - newcomers_ns)
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
@@ -144,22 +159,22 @@ class Frontier:
 
     def end(self) -> None:
         """Nothing comes any more; what is missing stays so."""
-        self._watermark_ns = self.closed_ns = self.sure_ns = self.final_ns = FOR_EVER
+        self.watermark_ns = self.closed_ns = self.sure_ns = self.final_ns = FOR_EVER
 
     def is_incomplete(self, end_ns: int) -> bool:
         """By the last announcement something is missing that may lie before there: a lost number,
         or a source that is not waited for; or it was not waited for certainty."""
         if self.sure_ns < self.closed_ns and self.sure_ns < end_ns:
             return True
-        complete_ns = self._complete_ns - self._error_ns
+        complete_ns = self._complete_ns - self.error_ns
         return self._complete_ns < self._announced_ns and complete_ns < end_ns
 
     def snapshot(self) -> Plain:
         times = (
-            self._watermark_ns,
+            self.watermark_ns,
             self._announced_ns,
             self._complete_ns,
-            self._error_ns,
+            self.error_ns,
             self._error_all_ns,
             self.closed_ns,
             self.sure_ns,
@@ -169,10 +184,10 @@ class Frontier:
 
     def restore(self, state: Plain) -> None:
         (
-            self._watermark_ns,
+            self.watermark_ns,
             self._announced_ns,
             self._complete_ns,
-            self._error_ns,
+            self.error_ns,
             self._error_all_ns,
             self.closed_ns,
             self.sure_ns,

@@ -1,4 +1,4 @@
-"""The row of cells of one window: one for each aggregate of the query.
+"""Rows of cells, one cell for each aggregate; and who makes the rows of a query.
 
 Proved by: tests/topology/window/test_cells.py
 """
@@ -15,30 +15,87 @@ from topology.window.aggregates.cell import AggregateCell, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.config import Output
 from topology.window.reading import Values
+from topology.window.row import Row
+from topology.window.tally import Tally, TallyPlan, is_tallied
 
-Cells = list[Any]
+
+class Cells(Row):
+    """Of any aggregates."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: list[Any]) -> None:
+        self._cells = cells
+
+    def add(self, values: Values, event: Placed) -> None:
+        for cell, value in zip(self._cells, values, strict=True):
+            if value is not None:
+                cell.add(value, event)
+
+    def merge(self, other: Row) -> None:
+        assert isinstance(other, Cells)
+        for cell, another in zip(self._cells, other._cells, strict=True):
+            cell.merge(another)
+
+    def copy(self) -> Row:
+        return Cells(self.cells())
+
+    def values(self) -> list[Any]:
+        return [cell.value() for cell in self._cells]
+
+    def is_sure(self) -> bool:
+        return all(cell.is_sure() for cell in self._cells)
+
+    def cells(self) -> list[Any]:
+        return [cell.copy() for cell in self._cells]
+
+    def dump(self) -> list[Plain]:
+        return [cell.dump() for cell in self._cells]
 
 
 class Makers:
-    """Makes empty rows. `failures[0]` counts what users' functions raised."""
+    """Makes empty rows. `failures[0]` counts what users' functions raised. `is_tallied`: its rows
+    are tallies; never so if not `plain`."""
 
-    def __init__(self, outputs: Sequence[Output], functions: Mapping[str, Function]) -> None:
+    def __init__(
+        self,
+        outputs: Sequence[Output],
+        functions: Mapping[str, Function],
+        *,
+        plain: bool = True,
+    ) -> None:
         self.failures = [0]
         self._makers = [_maker(output, functions, self.failures) for output in outputs]
+        self.is_tallied = plain and is_tallied(outputs)
+        self._plan = TallyPlan(outputs if self.is_tallied else ())
 
-    def row(self) -> Cells:
+    def row(self) -> Row:
+        return Tally(self._plan) if self.is_tallied else Cells(self.cells())
+
+    def cells(self) -> list[Any]:
         return [make() for make in self._makers]
 
-    def of_one(self, values: Values, event: Placed) -> Cells:
-        cells = self.row()
-        add(cells, values, event)
+    def cells_of_one(self, values: Values, event: Placed) -> list[Any]:
+        """Cells that hold one event."""
+        cells = self.cells()
+        Cells(cells).add(values, event)
         return cells
 
-    def load(self, states: Sequence[Plain]) -> Cells:
-        cells = self.row()
+    def row_of_one(self, values: Values, event: Placed) -> Row:
+        row = self.row()
+        row.add(values, event)
+        return row
+
+    def load(self, states: Sequence[Plain]) -> Row:
+        """What `Row.dump` gave."""
+        if self.is_tallied:
+            tally = Tally(self._plan)
+            tally.load(states)
+            return tally
+        cells = self.cells()
         for cell, state in zip(cells, states, strict=True):
             cell.load(state)
-        return cells
+        return Cells(cells)
 
 
 def _maker(
@@ -48,22 +105,3 @@ def _maker(
         return partial(Custom, functions[output.function], failures)
     make = BUILT_IN[output.function].make
     return partial(make, output.quantile_ppm) if output.function == "quantile" else make
-
-
-def add(cells: Cells, values: Values, event: Placed) -> None:
-    for cell, value in zip(cells, values, strict=True):
-        if value is not None:
-            cell.add(value, event)
-
-
-def merge(cells: Cells, others: Cells) -> None:
-    for cell, other in zip(cells, others, strict=True):
-        cell.merge(other)
-
-
-def copied(cells: Cells) -> Cells:
-    return [cell.copy() for cell in cells]
-
-
-def dumped(cells: Cells) -> list[Plain]:
-    return [cell.dump() for cell in cells]

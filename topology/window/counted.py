@@ -12,8 +12,9 @@ from typing import Any
 from topology.model.operator import Plain
 from topology.query.frontier import FOR_EVER, NOT_YET
 from topology.query.numbers import packed, unpacked
-from topology.window.cells import Cells, Makers, add, copied, dumped
+from topology.window.cells import Makers
 from topology.window.results import Current, current_of
+from topology.window.row import Row
 from topology.window.unsure.event import UnsureEvent, loaded
 
 Place = tuple[int, str, int, int]
@@ -21,7 +22,7 @@ Place = tuple[int, str, int, int]
 
 
 class Counted:
-    """`folded` events are final; those of the window that is not full yet are in `cells`, its
+    """`folded` events are final; those of the window that is not full yet are in `row`, its
     `first_ns` is when its first one was, `least_ns` and `latest_ns` are when they may have
     been at the earliest and latest, `before_ns` the latest of all windows before. `kept` are
     the other events, in order; none is below `floor`, and no error is larger than `error_ns`.
@@ -31,7 +32,6 @@ class Counted:
     __slots__ = (
         "anew_from",
         "before_ns",
-        "cells",
         "current",
         "dirty",
         "emitted",
@@ -42,13 +42,14 @@ class Counted:
         "kept",
         "latest_ns",
         "least_ns",
+        "row",
         "size",
     )
 
-    def __init__(self, size: int, cells: Cells) -> None:
+    def __init__(self, size: int, row: Row) -> None:
         self.size = size
         self.folded = 0
-        self.cells = cells
+        self.row = row
         self.first_ns = NOT_YET
         self.least_ns = FOR_EVER
         self.latest_ns = NOT_YET
@@ -98,11 +99,11 @@ class Counted:
         """When its first event was."""
         return self.first_ns if self.has_folded(number) else self.members(number)[0].ref_time_ns
 
-    def cells_of(self, number: int, makers: Makers) -> Cells:
-        cells = copied(self.cells) if self.has_folded(number) else makers.row()
+    def row_of(self, number: int, makers: Makers) -> Row:
+        row = self.row.copy() if self.has_folded(number) else makers.row()
         for event in self.members(number):
-            add(cells, event.values, event)
-        return cells
+            row.add(event.values, event)
+        return row
 
     def is_apart(self, number: int) -> bool:
         """Whether its events certainly come after all before them and before all behind."""
@@ -150,8 +151,8 @@ class Counted:
                 self.before_ns = max(self.before_ns, self.latest_ns)
                 self.first_ns = event.ref_time_ns
                 self.least_ns, self.latest_ns = FOR_EVER, NOT_YET
-                self.cells = makers.row()
-            add(self.cells, event.values, event)
+                self.row = makers.row()
+            self.row.add(event.values, event)
             self.least_ns = min(self.least_ns, earliest(event))
             self.latest_ns = max(self.latest_ns, latest(event))
             self.folded += 1
@@ -162,7 +163,7 @@ class Counted:
         times = (self.first_ns, self.least_ns, self.latest_ns, self.before_ns, self.error_ns)
         return [
             self.folded,
-            dumped(self.cells),
+            self.row.dump(),
             [packed(time_ns) for time_ns in times],
             [event.dump() for event in self.kept],
             [packed(part) for part in self.floor],
@@ -176,8 +177,8 @@ class Counted:
 
 
 def restored(state: Plain, size: int, makers: Makers) -> Counted:
-    folded, cells, times, kept, floor, emitted, results, anew_from = state
-    counted = Counted(size, makers.load(cells))
+    folded, row, times, kept, floor, emitted, results, anew_from = state
+    counted = Counted(size, makers.load(row))
     counted.folded = folded
     (
         counted.first_ns,

@@ -139,14 +139,14 @@ class Counting:
     def _emit(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
-        cells = counted.cells_of(number, self._makers)
+        row = counted.row_of(number, self._makers)
         is_apart = counted.is_apart(number)
         current = self._emitter.emit(
             key,
             number,
             (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
             counted.current.get(number),
-            self._measure.plain(cells) if is_apart else self._measure.blurred(cells, ()),
+            self._measure.plain(row) if is_apart else self._measure.blurred(row, ()),
             is_closed=latest_ns <= self._frontier.closed_ns,
             is_final=is_final,
         )

@@ -62,6 +62,7 @@ from topology.window.counting import Counting
 from topology.window.kind import WindowKind
 from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
+from topology.window.run import has_plain_case, last_instant, plain_until
 from topology.window.sessions import Sessions
 from topology.window.spans import Spans
 
@@ -88,8 +89,8 @@ def target_of(config: WindowConfig) -> QualityTarget | None:
 
 class Windows(Query):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
-    go, so that each in order raises W; else only watermark records do. BadQuery if the query
-    cannot work."""
+    go, so that each in order raises W; else only watermark records do. `plain`: if False, there
+    is no plain case (`run`), and all is slower and the same. BadQuery if the query cannot work."""
 
     def __init__(
         self,
@@ -99,6 +100,7 @@ class Windows(Query):
         decode: Decode = read_payload,
         functions: Mapping[str, Function] | None = None,
         ordered: bool = True,
+        plain: bool = True,
     ) -> None:
         super().__init__(config.query, config.fingerprint)
         known = functions or {}
@@ -110,7 +112,7 @@ class Windows(Query):
         )
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)
-        makers = self._makers = Makers(config.outputs, known)
+        makers = self._makers = Makers(config.outputs, known, plain=plain)
         self._windows: WindowKind
         if config.kind == SESSION:
             self._windows = Sessions(config, makers, self._frontier, self._emitter)
@@ -118,6 +120,8 @@ class Windows(Query):
             self._windows = Counting(config, makers, self._frontier, self._emitter)
         else:
             self._windows = Spans(config, makers, self._frontier, self._emitter)
+        self._has_plain_case = plain and has_plain_case(config, ordered=ordered)
+        self._heeds_errors = config.heeds_errors
         self._target = target_of(config)
         self._early_due_ns = NEVER
 
@@ -127,6 +131,24 @@ class Windows(Query):
         if self._target is not None and self._target.is_waiting:
             return True
         return self._windows.is_due(self._frontier.after(watermarks))
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        if not self._has_plain_case:
+            return super().on_batch(events, now_ns)
+        step = self._begin(events, now_ns)
+        at = 0
+        while at < len(events):
+            event = events[at]
+            if event.at_ns > self._now_ns:
+                self._pass_time(event.at_ns, step)
+            taken = self._take_run(events, at) if event.kind == DATA and not event.late else 0
+            if taken == 0:
+                self._take(event, step)
+            at += taken or 1
+        if now_ns > self._now_ns:
+            self._pass_time(now_ns, step)
+        self._finish(step)
+        return step
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -149,6 +171,45 @@ class Windows(Query):
         else:
             return
         self._instant_open = True
+
+    def _take_run(self, events: Sequence[Event], begun: int) -> int:
+        """How many from there on were plain (`run`), and are taken; their last instant is open."""
+        spans, frontier = self._windows, self._frontier
+        assert isinstance(spans, Spans)
+        room = spans.room(events[begun].ref_time_ns)
+        if room is None:
+            return 0
+        end = plain_until(
+            events,
+            begun,
+            room,
+            frontier.watermark_ns,
+            frontier.error_ns,
+            heeds_errors=self._heeds_errors,
+        )
+        if end == begun:
+            return 0
+        last = last_instant(events, begun, end)
+        if begun < last:
+            self._add_plain(room.start_ns, events[begun:last])
+            frontier.rise(events[last - 1].ref_time_ns)
+            frontier.settle()
+            spans.settle()
+        self._add_plain(room.start_ns, events[last:end])
+        frontier.rise(events[end - 1].ref_time_ns)
+        self._now_ns = events[end - 1].at_ns
+        self._instant_open = True
+        return end - begun
+
+    def _add_plain(self, slice_ns: int, events: Sequence[Event]) -> None:
+        spans = self._windows
+        if self._makers.is_tallied and isinstance(spans, Spans):
+            spans.take(slice_ns, self._reading.columns(events))
+            return
+        for event in events:
+            read = self._reading.read(event.value)
+            if read is not None:
+                spans.add(event, read[0], read[1])
 
     def _add(self, event: Event) -> None:
         self._emitter.now_ns = self._now_ns

@@ -8,29 +8,37 @@ from __future__ import annotations
 from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.window.aggregates.cell import Placed
-from topology.window.cells import Cells, Makers, add, dumped
-from topology.window.reading import Values
+from topology.window.cells import Makers
+from topology.window.reading import Columns, Values
+from topology.window.row import Row
+from topology.window.tally import Tally
 from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
 
 
 class Pane:
-    """`cells` hold what is certainly in the slice, `n` events, and `unsure` what may be: each
+    """`row` holds what is certainly in the slice, `n` events, and `unsure` what may be: each
     such event is in the panes of all slices that it may be in. Once more than `max_edge_events`
-    were unsure the pane is `blurred`: those inside by reference time are in the cells, the others
+    were unsure the pane is `blurred`: those inside by reference time are in the row, the others
     forgotten."""
 
-    __slots__ = ("blurred", "cells", "dirty", "n", "unsure")
+    __slots__ = ("blurred", "dirty", "n", "row", "unsure")
 
-    def __init__(self, cells: Cells) -> None:
-        self.cells = cells
+    def __init__(self, row: Row) -> None:
+        self.row = row
         self.unsure: list[UnsureEvent] | None = None
         self.blurred = False
         self.dirty = False
         self.n = 0
 
     def add(self, event: Placed, values: Values) -> None:
-        add(self.cells, values, event)
+        self.row.add(values, event)
         self.n += 1
+
+    def take(self, columns: Columns) -> None:
+        """As `add`, of many; its row is a tally."""
+        assert isinstance(self.row, Tally)
+        self.row.take(columns.n, columns.values)
+        self.n += columns.n
 
     def add_unsure(self, event: Event, values: Values, span_ns: tuple[int, int], most: int) -> None:
         if self.blurred:
@@ -52,12 +60,12 @@ class Pane:
 
     def dump(self) -> Plain:
         unsure = [event.dump() for event in self.unsure or ()]
-        return [self.n, dumped(self.cells), unsure, self.blurred]
+        return [self.n, self.row.dump(), unsure, self.blurred]
 
 
 def restored(state: Plain, makers: Makers) -> Pane:
-    n, cells, unsure, blurred = state
-    pane = Pane(makers.load(cells))
+    n, row, unsure, blurred = state
+    pane = Pane(makers.load(row))
     pane.n = n
     pane.unsure = [loaded(event) for event in unsure] or None
     pane.blurred = blurred

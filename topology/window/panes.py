@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topology.window.cells import Cells, Makers
+from topology.window.cells import Makers
 from topology.window.config import WindowConfig
 from topology.window.pane import Pane
+from topology.window.row import Row
 from topology.window.sharing import Sharing
 from topology.window.slices import Slices
 from topology.window.unsure.event import UnsureEvent
@@ -28,8 +29,8 @@ class Panes:
         self._slices = slices
         self._sharing = Sharing()
         self._is_sliding = slices.size_ns != slices.every_ns
-        self._row_ns: int | None = None
-        self._row: list[int] = []
+        self._held_from_ns: int | None = None
+        self._held: list[int] = []
         self.by_slice: dict[int, dict[str, Pane]] = {}
         self.count = 0
 
@@ -46,7 +47,7 @@ class Panes:
         keys = self.by_slice.get(slice_ns)
         if keys is None:
             keys = self.by_slice[slice_ns] = {}
-            self._row_ns = None
+            self._held_from_ns = None
         keys[key] = pane
         self.count += 1
 
@@ -54,7 +55,7 @@ class Panes:
         """The keys it had."""
         gone = self.by_slice.pop(slice_ns)
         self.count -= len(gone)
-        self._row_ns = None
+        self._held_from_ns = None
         return gone
 
     def changed(self, key: str) -> None:
@@ -78,10 +79,10 @@ class Panes:
         """The slices of a window that hold anything, rising."""
         if not self._is_sliding:
             return [start_ns] if start_ns in self.by_slice else []
-        if self._row_ns != start_ns:
-            self._row = self._slices.held(self.by_slice, start_ns)
-            self._row_ns = start_ns
-        return self._row
+        if self._held_from_ns != start_ns:
+            self._held = self._slices.held(self.by_slice, start_ns)
+            self._held_from_ns = start_ns
+        return self._held
 
     def measured(self, start_ns: int, key: str) -> Measured | None:
         """What the window is; None if no event possibly belongs to it."""
@@ -101,17 +102,17 @@ class Panes:
         unsure = each_once(held) if has_unsure else []
         if not certain and not self._measure.is_possible(unsure, start_ns, end_ns):
             return None
-        cells = self._cells(key, held, start_ns, end_ns)
+        row = self._row_of(key, held, start_ns, end_ns)
         if is_blurred:
-            return self._measure.blurred(cells, self._own(held))
+            return self._measure.blurred(row, self._own(held))
         if unsure:
-            return self._measure.span(cells, unsure, start_ns, end_ns)
-        return self._measure.plain(cells)
+            return self._measure.span(row, unsure, start_ns, end_ns)
+        return self._measure.plain(row)
 
-    def _cells(self, key: str, held: Held, start_ns: int, end_ns: int) -> Cells:
+    def _row_of(self, key: str, held: Held, start_ns: int, end_ns: int) -> Row:
         if not self._is_sliding:
-            return held[0][1].cells
-        slices = [(slice_ns, pane.cells) for slice_ns, pane in held]
+            return held[0][1].row
+        slices = [(slice_ns, pane.row) for slice_ns, pane in held]
         return self._sharing.window(key, slices, start_ns, end_ns)
 
     def _own(self, held: Held) -> list[UnsureEvent]:

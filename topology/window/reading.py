@@ -6,22 +6,38 @@ A key is a scalar (`numbers`); an event without one is left out of the query and
 `unkeyed`. A value that its aggregate cannot use is left out there, and counted in `skipped`;
 one that is missing or null likewise.
 
-Proved by: tests/topology/window/test_bounds.py, tests/topology/window/test_examples.py
+Events are read one by one (`read`), or many at a time into columns by key (`columns`), where a
+query takes nothing but numbers and counts: that says the same at a third of the cost.
+
+Proved by: tests/topology/window/test_bounds.py, tests/topology/window/test_examples.py,
+tests/topology/window/test_plain.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topology.model.payload import UNREADABLE
+from topology.model.event import Event
+from topology.model.payload import UNREADABLE, read_payload
 from topology.query.fields import NO_KEY, Decode, at
-from topology.query.numbers import scalar, text_of
+from topology.query.keys import KeyTexts
+from topology.query.numbers import number
 from topology.window.aggregates.built_in import BUILT_IN, Usable
 from topology.window.aggregates.custom import Function
 from topology.window.config import WindowConfig
 
 Values = tuple[Any, ...]
+
+
+class Columns:
+    """Of one key: `n` events, and for each field that is read the values that can be used."""
+
+    __slots__ = ("n", "values")
+
+    def __init__(self, fields: int) -> None:
+        self.n = 0
+        self.values: list[list[Any]] = [[] for _ in range(fields)]
 
 
 class WindowReading:
@@ -31,12 +47,20 @@ class WindowReading:
         self, config: WindowConfig, decode: Decode, functions: Mapping[str, Function]
     ) -> None:
         self._decode = decode
+        self._is_json = decode is read_payload
         self._key = config.key
+        self._texts = KeyTexts()
         wanted = [(output.path, _usable(output.function, functions)) for output in config.outputs]
         self._fields = list(dict.fromkeys(wanted))
         """Each is read once, however many aggregates are made of it."""
         self._uses = [wanted.count(field) for field in self._fields]
         self._places = [self._fields.index(field) for field in wanted]
+        self._numbers = [path for path, usable in self._fields if usable is number]
+        self._number_uses = [
+            uses
+            for (_, usable), uses in zip(self._fields, self._uses, strict=True)
+            if usable is number
+        ]
         self._blind = config.key is None and all(usable is None for _, usable in wanted)
         self._ones: Values = (1,) * len(wanted)
         self.unreadable = 0
@@ -47,16 +71,14 @@ class WindowReading:
         """The key's text and the values, None for those left out; None without a key."""
         if self._blind:
             return NO_KEY, self._ones
-        payload = self._decode(value)
-        if payload is UNREADABLE:
-            self.unreadable += 1
+        payload = self._payload(value)
         key = NO_KEY
         if self._key is not None:
-            named = scalar(at(payload, self._key))
-            if named is None:
+            text = self._texts.text(at(payload, self._key))
+            if text is None:
                 self.unkeyed += 1
                 return None
-            key = text_of(named)
+            key = text
         found: list[Any] = []
         for path, usable in self._fields:
             if usable is None:
@@ -67,6 +89,43 @@ class WindowReading:
                 self.skipped += self._uses[len(found)]
             found.append(value)
         return key, tuple([found[place] for place in self._places])
+
+    def columns(self, events: Sequence[Event]) -> dict[str, Columns]:
+        """By key, in the order in which they first come."""
+        if self._blind:
+            columns = Columns(0)
+            columns.n = len(events)
+            return {NO_KEY: columns}
+        found: dict[str, Columns] = {}
+        key_path, text_of, fields = self._key, self._texts.text, self._numbers
+        for event in events:
+            payload = self._payload(event.value)
+            key = NO_KEY
+            if key_path is not None:
+                text = text_of(at(payload, key_path))
+                if text is None:
+                    self.unkeyed += 1
+                    continue
+                key = text
+            own = found.get(key)
+            if own is None:
+                own = found[key] = Columns(len(fields))
+            own.n += 1
+            for i, path in enumerate(fields):
+                value = number(at(payload, path))
+                if value is None:
+                    self.skipped += self._number_uses[i]
+                else:
+                    own.values[i].append(value)
+        return found
+
+    def _payload(self, value: Any) -> Any:
+        if type(value) is dict and self._is_json:
+            return value
+        payload = self._decode(value)
+        if payload is UNREADABLE:
+            self.unreadable += 1
+        return payload
 
 
 def _usable(function: str, functions: Mapping[str, Function]) -> Usable | None:

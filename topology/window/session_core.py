@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from topology.model.operator import Plain
-from topology.window.cells import Cells, Makers, copied, dumped, merge
+from topology.window.cells import Makers
+from topology.window.row import Row
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -34,14 +35,14 @@ class Core:
     `head` is the first event's place in the order. `is_fresh`: it has changed since it was
     emitted."""
 
-    __slots__ = ("begins", "cells", "ends", "head", "is_fresh", "last", "lower", "upper")
+    __slots__ = ("begins", "ends", "head", "is_fresh", "last", "lower", "row", "upper")
 
-    def __init__(self, head: Place, error_ns: int, cells: Cells) -> None:
+    def __init__(self, head: Place, error_ns: int, row: Row) -> None:
         self.head = head
         ref_time_ns = self.last = head[0]
         self.begins = self.upper = ref_time_ns + error_ns
         self.ends = self.lower = ref_time_ns - error_ns
-        self.cells = cells
+        self.row = row
         self.is_fresh = True
 
     @property
@@ -53,7 +54,7 @@ class Core:
         return other.begins - self.ends <= gap_ns and self.begins - other.ends <= gap_ns
 
     def widen(self, other: Core) -> None:
-        """All but the cells."""
+        """All but the row."""
         self.head = min(self.head, other.head)
         self.last = max(self.last, other.last)
         self.begins = min(self.begins, other.begins)
@@ -64,7 +65,7 @@ class Core:
 
     def take(self, other: Core) -> None:
         self.widen(other)
-        merge(self.cells, other.cells)
+        self.row.merge(other.row)
 
     def dump(self) -> Plain:
         return [
@@ -75,13 +76,13 @@ class Core:
             self.lower,
             self.upper,
             self.is_fresh,
-            dumped(self.cells),
+            self.row.dump(),
         ]
 
 
 def loaded(state: Plain, makers: Makers) -> Core:
-    head, last, begins, ends, lower, upper, is_fresh, cells = state
-    core = Core((head[0], head[1], head[2], head[3]), 0, makers.load(cells))
+    head, last, begins, ends, lower, upper, is_fresh, row = state
+    core = Core((head[0], head[1], head[2], head[3]), 0, makers.load(row))
     core.last, core.begins, core.ends, core.lower, core.upper = last, begins, ends, lower, upper
     core.is_fresh = is_fresh
     return core
@@ -104,11 +105,11 @@ def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
     return rows
 
 
-def together(cores: Sequence[Core]) -> Cells:
-    cells = copied(cores[0].cells)
+def together(cores: Sequence[Core]) -> Row:
+    row = cores[0].row.copy()
     for core in cores[1:]:
-        merge(cells, core.cells)
-    return cells
+        row.merge(core.row)
+    return row
 
 
 def head_of(core: Core) -> Any:

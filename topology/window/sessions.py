@@ -31,7 +31,7 @@ from topology.model.operator import NEVER, Plain
 from topology.model.timers import Timers
 from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
-from topology.window.cells import Makers, add
+from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
@@ -80,7 +80,7 @@ class Sessions:
                 # The plain case: one more of the session that is going on.
                 newest.last = newest.upper = newest.ends = envelope.upper = ref_ns
                 newest.is_fresh = True
-                add(newest.cells, values, event)
+                newest.row.add(values, event)
                 self._touch(key, known, envelope)
                 return
         is_near = False
@@ -101,7 +101,7 @@ class Sessions:
             known = self._by_key.setdefault(key, KeySessions())
         assert known is not None
         head = ref_ns, event.source, event.epoch, event.seq
-        self._put(key, known, Core(head, error_ns, self._makers.of_one(values, event)))
+        self._put(key, known, Core(head, error_ns, self._makers.row_of_one(values, event)))
 
     def _put(self, key: str, known: KeySessions, core: Core) -> None:
         """Into the envelope that it belongs to; those that it joins are one from here on."""
@@ -229,9 +229,9 @@ class Sessions:
         if envelope.is_blurred:
             return self._measure.blurred(together(session), ())
         if len(envelope.cores) == 1:
-            return self._measure.plain(session[0].cells)
-        possibles = [core.cells for core in envelope.cores if core is not session[0]]
-        return self._measure.groups(together(session), session[0].cells, possibles)
+            return self._measure.plain(session[0].row)
+        possibles = [core.row for core in envelope.cores if core is not session[0]]
+        return self._measure.groups(together(session), session[0].row, possibles)
 
     def _note(self, key: str, envelope: Envelope) -> None:
         if self.journal.is_kept and not envelope.dirty:

@@ -8,7 +8,7 @@ a key pays three mergings, on average, and not one for each slice of the window.
 but merging: no inverse, which min, max and the like do not have.
 
 A late event changes sums that are held: then what is held of its key is forgotten and made
-anew. Memory: up to one row of cells per pane. Nothing of this is state: it is derived.
+anew. Memory: up to one row of row per pane. Nothing of this is state: it is derived.
 
 Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
 """
@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.window.cells import Cells, copied, merge
+from topology.window.row import Row
 
-Slice = tuple[int, Cells]
+Slice = tuple[int, Row]
 """Where it begins, and what a key has there."""
 
 
@@ -31,34 +31,34 @@ class Sums:
 
     def __init__(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> None:
         self.front: list[Slice] = []
-        self.back: Cells | None = None
+        self.back: Row | None = None
         self.start_ns = start_ns
         self.turn_ns = self.end_ns = end_ns
-        sums: Cells | None = None
-        for slice_ns, cells in reversed(slices):
-            grown = copied(cells)
+        sums: Row | None = None
+        for slice_ns, row in reversed(slices):
+            grown = row.copy()
             if sums is not None:
-                merge(grown, sums)
+                grown.merge(sums)
             self.front.append((slice_ns, grown))
             sums = grown
 
-    def window(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Cells:
+    def window(self, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Row:
         """`slices` of [start, end), neither of which falls from one question to the next."""
         self.start_ns = start_ns
-        for slice_ns, cells in slices:
+        for slice_ns, row in slices:
             if slice_ns >= self.end_ns:
                 if self.back is None:
-                    self.back = copied(cells)
+                    self.back = row.copy()
                 else:
-                    merge(self.back, cells)
+                    self.back.merge(row)
         self.end_ns = end_ns
         while self.front and self.front[-1][0] < start_ns:
             self.front.pop()
         if not self.front:
-            return copied(self.back or slices[0][1])
-        together = copied(self.front[-1][1])
+            return (self.back or slices[0][1]).copy()
+        together = self.front[-1][1].copy()
         if self.back is not None:
-            merge(together, self.back)
+            together.merge(self.back)
         return together
 
 
@@ -70,13 +70,13 @@ class Sharing:
     def __init__(self) -> None:
         self._sums: dict[str, Sums] = {}
 
-    def window(self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Cells:
+    def window(self, key: str, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Row:
         """What the key has in the slices, which are those of [start, end), rising."""
         sums = self._sums.get(key)
         if sums is not None and start_ns < sums.start_ns:  # an old window, emitted anew
-            together = copied(slices[0][1])
-            for _, cells in slices[1:]:
-                merge(together, cells)
+            together = slices[0][1].copy()
+            for _, row in slices[1:]:
+                together.merge(row)
             return together
         if sums is None or start_ns >= sums.turn_ns:
             sums = self._sums[key] = Sums(slices, start_ns, end_ns)

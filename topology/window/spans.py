@@ -32,8 +32,9 @@ from topology.window.cells import Makers
 from topology.window.config import IGNORE, THESIS3, WindowConfig
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
-from topology.window.reading import Values
+from topology.window.reading import Columns, Values
 from topology.window.results import Current, WindowEmitter, current_of
+from topology.window.run import Room
 from topology.window.slices import Slices
 from topology.window.timers import SliceTimers
 
@@ -89,6 +90,31 @@ class Spans:
         pane.add(event, values)
         if self._mark(slice_ns, key, pane):
             self.expired += 1
+
+    def room(self, ref_time_ns: int) -> Room | None:
+        """For plain events (`run`), in the slice that holds the instant; None if there are none."""
+        slice_ns = self._slices.at(ref_time_ns)
+        if self._touched or slice_ns not in self._panes.by_slice:
+            return None
+        end_ns = self._slices.after(slice_ns)
+        limit_ns = min(end_ns, self._timers.room_ns(self._frontier))
+        vacancies = self._config.max_windows - self._panes.count
+        if self._frontier.watermark_ns >= limit_ns or vacancies <= 0:
+            return None
+        return Room(slice_ns, end_ns, limit_ns, vacancies)
+
+    def take(self, slice_ns: int, found: dict[str, Columns]) -> None:
+        """Plain events of the slice, by key."""
+        panes = self._panes.by_slice[slice_ns]
+        is_kept = self.journal.is_kept
+        for key, columns in found.items():
+            pane = panes.get(key)
+            if pane is None:
+                pane = self._panes.open(slice_ns, key)
+            pane.take(columns)
+            if is_kept and not pane.dirty:
+                pane.dirty = True
+                self.journal.note(PANE, slice_ns, key)
 
     def _add_unsure(self, event: Event, key: str, values: Values, touched: list[int]) -> None:
         too_many = len(touched) == MAX_TOUCHED_SLICES

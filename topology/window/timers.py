@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
+from topology.query.frontier import Frontier
 from topology.window.slices import Slices
 
 
@@ -53,6 +54,10 @@ class SliceTimers:
     def is_due(self, closed_ns: int, final_ns: int) -> bool:
         """Something closes, or is final, with the frontier there."""
         return closed_ns >= self._closing.next_ns or final_ns >= self.next_final_ns
+
+    def room_ns(self, frontier: Frontier) -> int:
+        """Nothing is due as long as its W is below."""
+        return frontier.room_ns(self._closing.next_ns, self.next_final_ns)
 
     def closing(self, before_ns: int, closed_ns: int) -> set[int]:
         """The starts of the windows that end in (before, closed]."""

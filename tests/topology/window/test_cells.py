@@ -29,7 +29,7 @@ NUMBERS = st.one_of(
 
 def cell_of(function: str, values: list[Any], order: list[int] | None = None) -> Any:
     """A cell of values at 0, 1, 2 … ms, added in the given order."""
-    cell = Makers([Output("x", function, (), 700_000)], {}).row()[0]
+    cell = Makers([Output("x", function, (), 700_000)], {}).cells()[0]
     for at in order if order is not None else range(len(values)):
         cell.add(values[at], event("s", at, at))
     return cell

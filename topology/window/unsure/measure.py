@@ -1,4 +1,4 @@
-"""From cells and unsure events to values, and how far the truth may lie from them.
+"""From rows and unsure events to values, and how far the truth may lie from them.
 
 `values` by the query's `uncertainty`:
 
@@ -24,12 +24,13 @@ Proved by: tests/topology/window/test_worlds.py, tests/topology/window/test_orac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from topology.query.numbers import number, quotient
-from topology.window.cells import Cells, Makers, add, copied
+from topology.window.cells import Makers
 from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
+from topology.window.row import Row
 from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.shifts import Play, spread
 
@@ -48,7 +49,7 @@ class Measured(NamedTuple):
 
 
 class Measure:
-    """Asks the cells of windows. `cells` that come in are never changed."""
+    """Asks the rows of windows, which it never changes; for bounds, the cells of them."""
 
     def __init__(self, config: WindowConfig, makers: Makers) -> None:
         self._config = config
@@ -56,53 +57,48 @@ class Measure:
         self._names = [output.name for output in config.outputs]
         self._play = Play(config.max_skew_ppm, config.jitter_ns)
 
-    def plain(self, cells: Cells) -> Measured:
+    def plain(self, row: Row) -> Measured:
         """The measures of a window with nothing unsure."""
-        values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
-        if self._config.uncertainty == IGNORE or all(cell.is_sure() for cell in cells):
+        values = self._named(row)
+        if self._config.uncertainty == IGNORE or row.is_sure():
             return Measured(values, values, values, values, is_sure=True)
-        return self._measured(values, dict(values), [cell.bounds(()) for cell in cells])
+        return self._measured(values, dict(values), [cell.bounds(()) for cell in row.cells()])
 
-    def span(
-        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
-    ) -> Measured:
-        """For [start, end): `cells` hold what is far from its edges, `unsure` what is near."""
-        certain = copied(cells)
+    def span(self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> Measured:
+        """For [start, end): `row` holds what is far from its edges, `unsure` what is near."""
+        sure = row.copy()
         possibles: list[UnsureEvent] = []
         for event in unsure:
             if event.is_certain(start_ns, end_ns):
-                add(certain, event.values, event)
+                sure.add(event.values, event)
             elif event.is_possible(start_ns, end_ns):
                 possibles.append(event)
-        rows = [self._makers.of_one(event.values, event) for event in possibles]
-        inside = self._inside(cells, unsure, start_ns, end_ns)
+        certain = sure.cells()
+        rows = [self._makers.cells_of_one(event.values, event) for event in possibles]
+        inside = self._inside(row, unsure, start_ns, end_ns)
         expected = self._expected(inside, certain, possibles, rows, start_ns, end_ns)
         values = inside
         if self._config.uncertainty == EXPECTED:
             values = dict(expected)
         elif self._config.uncertainty == THESIS3:
-            values = self._mean_of_three(cells, unsure, start_ns, end_ns)
+            values = self._mean_of_three(row, unsure, start_ns, end_ns)
         bounds = [
             self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
             for i in range(len(certain))
         ]
         return self._measured(values, expected, bounds)
 
-    def blurred(self, cells: Cells, inside: Sequence[UnsureEvent]) -> Measured:
+    def blurred(self, row: Row, inside: Sequence[UnsureEvent]) -> Measured:
         """By reference time alone, where too much was unsure to be kept."""
-        together = copied(cells)
-        for event in inside:
-            add(together, event.values, event)
-        values = {name: cell.value() for name, cell in zip(self._names, together, strict=True)}
+        values = self._with(row, inside)
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, dict(nothing), dict(values), is_sure=False)
 
-    def groups(self, cells: Cells, certain: Cells, possibles: Sequence[Cells]) -> Measured:
-        """Values of `cells`; bounds where `certain` belongs and each of `possibles` may."""
-        values = {name: cell.value() for name, cell in zip(self._names, cells, strict=True)}
-        bounds = [
-            cell.copy().bounds([row[i] for row in possibles]) for i, cell in enumerate(certain)
-        ]
+    def groups(self, row: Row, certain: Row, possibles: Sequence[Row]) -> Measured:
+        """Values of `row`; bounds where `certain` belongs and each of `possibles` may."""
+        values = self._named(row)
+        rows = [possible.cells() for possible in possibles]
+        bounds = [cell.bounds([each[i] for each in rows]) for i, cell in enumerate(certain.cells())]
         return self._measured(values, dict(values), bounds)
 
     def is_possible(self, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> bool:
@@ -116,9 +112,9 @@ class Measure:
     def _expected(
         self,
         inside: Named,
-        certain: Cells,
+        certain: Sequence[Any],
         possibles: Sequence[UnsureEvent],
-        rows: Sequence[Cells],
+        rows: Sequence[Sequence[Any]],
         start_ns: int,
         end_ns: int,
     ) -> Named:
@@ -130,21 +126,24 @@ class Measure:
                 expected[self._names[i]] = cell.copy().weighted(weighted)
         return expected
 
-    def _inside(
-        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
-    ) -> Named:
-        inside = copied(cells)
-        for event in unsure:
-            if event.is_inside(start_ns, end_ns):
-                add(inside, event.values, event)
-        return {name: cell.value() for name, cell in zip(self._names, inside, strict=True)}
+    def _named(self, row: Row) -> Named:
+        return dict(zip(self._names, row.values(), strict=True))
+
+    def _with(self, row: Row, more: Iterable[UnsureEvent]) -> Named:
+        together = row.copy()
+        for event in more:
+            together.add(event.values, event)
+        return self._named(together)
+
+    def _inside(self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> Named:
+        return self._with(row, [each for each in unsure if each.is_inside(start_ns, end_ns)])
 
     def _mean_of_three(
-        self, cells: Cells, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
+        self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Named:
         shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in unsure), default=0))
         low, middle, high = (
-            self._inside(cells, unsure, start_ns + by_ns, end_ns + by_ns)
+            self._inside(row, unsure, start_ns + by_ns, end_ns + by_ns)
             for by_ns in (-shift_ns, 0, shift_ns)
         )
         return {name: mean((low[name], middle[name], high[name])) for name in self._names}

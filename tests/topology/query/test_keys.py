@@ -1,0 +1,35 @@
+"""The texts of keys are the same whether they are remembered or not."""
+
+from __future__ import annotations
+
+from topology.query import keys
+from topology.query.keys import KeyTexts
+from topology.query.numbers import scalar_of, text_of
+
+SCALARS = ("a", "", "\x00a", 0, 1, -1, 1 << 80, True, False, 1.0, 2.5, -0.0, "1", "é")
+
+
+def test_each_scalar_has_its_own_text_again_and_again() -> None:
+    texts = KeyTexts()
+    for _ in range(3):
+        for value in SCALARS:
+            text = texts.text(value)
+            assert text == text_of(value if value != 0 or value is False else 0)
+            assert scalar_of(text_of(value)) == value
+    truth, one = True, 1
+    assert texts.text(truth) != texts.text(one) == texts.text(1.0)
+
+
+def test_what_is_no_key_has_none() -> None:
+    texts = KeyTexts()
+    for value in (None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025):
+        assert texts.text(value) is None
+        assert texts.text(value) is None
+
+
+def test_no_more_are_remembered_than_the_bound() -> None:
+    texts = KeyTexts()
+    for number in range(keys.MAX_TEXTS + 10):
+        assert texts.text(number) == text_of(number)
+    assert len(texts._texts) == 10
+    assert texts.text(3) == text_of(3)

@@ -1,0 +1,194 @@
+"""Law: with the plain case switched off, windows say and hold the same, byte for byte.
+
+The streams go to and fro: stretches in order and sure, which are plain, and stretches that are
+late, unsure, or between watermarks, which are not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.laws.streams_between import merged
+from tests.laws.told import copies, over_the_wire
+from tests.topology.window.streams import MS, event, payload_of
+from topology.model.event import HEARTBEAT, WATERMARK, Event
+from topology.model.outcome import GAP
+from topology.model.result import Finding
+from topology.window import Output, WindowConfig, Windows
+from topology.window.cells import Makers
+from topology.window.run import has_plain_case
+from topology.window.tally import TALLIED, Tally
+
+SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
+BATCHES = (1, 7, 100, 1_000)
+EVENTS = 400
+
+SUMS = tuple(
+    Output(f"{function} {'/'.join(path)}", function, path)
+    for function in sorted(TALLIED)
+    for path in (("v",), ("in", "w"))
+    if function != "count" or path == ("v",)
+)
+ALL = (*SUMS[:3], Output("first", "first", ("v",)), Output("q", "quantile", ("v",), 500_000))
+
+KINDS: dict[str, dict[str, Any]] = {
+    "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
+    "tumbling, finals": {
+        "kind": "tumbling",
+        "size_ns": 200 * MS,
+        "every_ns": 200 * MS,
+        "finals": True,
+    },
+    "tumbling, few": {
+        "kind": "tumbling",
+        "size_ns": 50 * MS,
+        "every_ns": 50 * MS,
+        "max_windows": 6,
+    },
+    "tumbling, ignore": {
+        "kind": "tumbling",
+        "size_ns": 50 * MS,
+        "every_ns": 50 * MS,
+        "uncertainty": "ignore",
+    },
+    "sliding": {"kind": "sliding", "size_ns": 100 * MS, "every_ns": 50 * MS},
+    "sliding, uneven": {"kind": "sliding", "size_ns": 170 * MS, "every_ns": 60 * MS},
+    "session": {"kind": "session", "size_ns": 12 * MS},
+    "count": {"kind": "count", "events": 4},
+}
+
+
+def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowConfig:
+    known = {"newcomers_ns": 20 * MS, "correct_for_ns": 300 * MS, **KINDS[kind]}
+    return WindowConfig("q", outputs=outputs, key=("key",) if keyed else None, **known)
+
+
+def mixed(seed: int) -> list[Event]:
+    """Stretches of one sort after another; many events share an instant."""
+    rng = Random(seed)
+    stream: list[Event] = []
+    ref_ms = at_ms = 0.0
+    while len(stream) < EVENTS:
+        sort = rng.choice(("plain", "plain", "plain", "late", "unsure", "watermarks"))
+        for _ in range(rng.choice((1, 3, 20, 60))):
+            ref_ms += rng.choice((0, 0, 0.25, 1, 1, 4))
+            at_ms = max(at_ms + rng.choice((0, 0, 0, 0.5, 1)), ref_ms)
+            late = sort == "late" and rng.random() < 0.6
+            when_ms = max(0.0, ref_ms - rng.randrange(400)) if late else ref_ms
+            made = event(f"s{rng.randrange(3)}", len(stream), when_ms, nested(rng), at_ms=at_ms + 1)
+            made.late = GAP if late else ""
+            if sort == "unsure":
+                made.error_ns = rng.choice((0, 2, 2, 9)) * MS
+            if rng.random() < 0.02:
+                made.value = rng.choice((b'{"key": "j", "v": 2.5}', b"{", b"", [1], "text"))
+            stream.append(made)
+            if sort == "watermarks" and rng.random() < 0.5:
+                stream.append(said(rng, made))
+    for offset, one in enumerate(stream):
+        one.offset = offset
+    return stream
+
+
+def nested(rng: Random) -> Any:
+    payload = payload_of(rng)
+    if isinstance(payload, dict) and rng.random() < 0.8:
+        payload["in"] = rng.choice(({"w": rng.choice((1, 1.0, -0.0, 5e-324, 1e300, 7))}, {}, 3))
+    return payload
+
+
+def said(rng: Random, after: Event) -> Event:
+    kind = rng.choice((WATERMARK, WATERMARK, HEARTBEAT))
+    control = Event("default", "s0", 0, 0, after.ref_time_ns, after.at_ns, kind=kind)
+    control.complete_ns = control.ref_time_ns - rng.choice((0, 50, 200)) * MS
+    control.error_ns = control.error_all_ns = rng.choice((0, 0, 2, 5)) * MS
+    return control
+
+
+def cut(stream: list[Event], size: int) -> Iterator[list[Event]]:
+    for begin in range(0, len(stream), size):
+        yield stream[begin : begin + size]
+
+
+def told(results: list[Finding]) -> list[str]:
+    return [repr(result) for result in results]
+
+
+@pytest.mark.parametrize("outputs", [SUMS, ALL], ids=["sums", "all"])
+@pytest.mark.parametrize("keyed", [False, True], ids=["all keys", "keyed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_plain_case_says_what_the_general_one_says(
+    kind: str, keyed: bool, outputs: tuple[Output, ...]
+) -> None:
+    config = config_of(kind, outputs, keyed=keyed)
+    for seed in SEEDS:
+        for stream in (mixed(seed), copies(merged(seed))):
+            for size in BATCHES if has_plain_case(config, ordered=True) else BATCHES[1:3]:
+                rng = Random(seed)
+                plain = Windows("default", config)
+                general = Windows("default", config, plain=False)
+                for batch in cut(stream, size):
+                    given = plain.on_batch(batch, batch[-1].at_ns)
+                    expected = general.on_batch(batch, batch[-1].at_ns)
+                    assert told(given.results) == told(expected.results), (seed, size)
+                    assert given.released == expected.released
+                    assert plain.figures() == general.figures(), (seed, size)
+                    if rng.random() < 10 * size / EVENTS:
+                        if rng.random() < 0.7:
+                            assert repr(plain.changes()) == repr(general.changes())
+                        else:
+                            assert repr(plain.snapshot()) == repr(general.snapshot())
+                            state = over_the_wire(plain.snapshot())
+                            plain = Windows("default", config)
+                            plain.restore(state, ())
+                            general = Windows("default", config, plain=False)
+                            general.restore(state, ())
+                    assert plain.next_deadline_ns() == general.next_deadline_ns()
+                end_ns = stream[-1].at_ns
+                assert told(plain.on_end(end_ns).results) == told(general.on_end(end_ns).results)
+                assert repr(plain.snapshot()) == repr(general.snapshot())
+
+
+def test_a_plain_stretch_is_taken_as_one() -> None:
+    """Else the law above would compare the general path with itself."""
+    stream = [event("s", i, 100 + i, {"key": "k", "v": i}, at_ms=101 + i) for i in range(40)]
+    windows = Windows("default", config_of("tumbling", SUMS, keyed=True))
+    windows.on_batch(stream[:1], stream[0].at_ns)
+    windows._pass_time(stream[1].at_ns, windows._begin((), 0))
+    assert windows._take_run(stream, 1) == 39
+
+
+def test_a_tally_is_its_cells() -> None:
+    values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300, None)
+    for seed in range(200):
+        rng = Random(seed)
+        tallied, celled = Makers(SUMS, {}), Makers(SUMS, {}, plain=False)
+        assert isinstance(tallied.row(), Tally)
+        rows = [tallied.row(), tallied.row()]
+        others = [celled.row(), celled.row()]
+        for _ in range(rng.randrange(12)):
+            taken = {output.path: rng.choice(values) for output in SUMS}
+            one = tuple(taken[each.path] if each.function != "count" else 1 for each in SUMS)
+            side = rng.randrange(2)
+            rows[side].add(one, event("s", 0, 0))
+            others[side].add(one, event("s", 0, 0))
+        for row, other in zip(rows, others, strict=True):
+            same(row, other)
+        twin = rows[0].copy()
+        rows[0].merge(rows[1])
+        others[0].merge(others[1])
+        same(rows[0], others[0])
+        same(twin, tallied.load(twin.dump()))
+        same(tallied.load(others[0].dump()), celled.load(rows[0].dump()))
+
+
+def same(row: Any, other: Any) -> None:
+    assert repr(row.dump()) == repr(other.dump())
+    assert repr(row.values()) == repr(other.values())
+    assert row.is_sure() == other.is_sure()
+    cells = [(type(cell), cell.dump()) for cell in row.cells()]
+    assert repr(cells) == repr([(type(cell), cell.dump()) for cell in other.cells()])

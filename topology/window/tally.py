@@ -1,0 +1,219 @@
+"""The row of a query of sums and extremes, in small: the plain form of its cells.
+
+A query that asks for nothing but `count`, `sum`, `avg`, `min` and `max` has rows that hold, for
+each field it reads, how many values there were, their exact sum, the least and the largest. What
+these say, and their state, is what the cells of `aggregates` would say and dump, to the bit;
+where times are not sure and bounds are asked for, a tally makes those cells.
+
+Values come in many at a time. A float is a whole number of units of 2^-shift as soon as the shift
+has seen one as fine: then taking it in is a multiplication and an addition, without a fraction.
+
+Memory: two objects and a list, some 220 bytes for one field. Cost: 0.1 us a value.
+
+Proved by: tests/topology/window/test_plain.py, tests/topology/window/test_cells.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from typing import Any, Final
+
+from topology.model.operator import Plain
+from topology.query.numbers import packed, quotient, told, unpacked
+from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.cell import Placed
+from topology.window.config import Output
+from topology.window.reading import Values
+from topology.window.row import Row
+
+COUNT: Final = "count"
+SUM: Final = "sum"
+AVERAGE: Final = "avg"
+LEAST: Final = "min"
+LARGEST: Final = "max"
+TALLIED: Final = frozenset({COUNT, SUM, AVERAGE, LEAST, LARGEST})
+
+LARGEST_SHIFT: Final = 1_023
+"""2 to the power of more than this is no double."""
+
+
+def is_tallied(outputs: Sequence[Output]) -> bool:
+    """Whether a tally can answer all of it."""
+    return all(output.function in TALLIED for output in outputs)
+
+
+class TallyPlan:
+    """What the rows of a query hold. `reads`: each aggregate's function and the place of its field,
+    -1 for `count`; `firsts`: for each field an aggregate that reads it."""
+
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        paths = list(dict.fromkeys(each.path for each in outputs if each.function != COUNT))
+        self.reads = [
+            (each.function, -1 if each.function == COUNT else paths.index(each.path))
+            for each in outputs
+        ]
+        fields = [field for _, field in self.reads]
+        self.firsts = [fields.index(field) for field in range(len(paths))]
+
+
+class FieldTally:
+    """Of one field: `n` values, `total` in units of 2^-`shift`, which is no finer than the finest
+    of them. `least` and `largest` are None where there are none; of an integer and a float that
+    are equal, the integer."""
+
+    __slots__ = ("largest", "least", "n", "shift", "total")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.total = 0
+        self.shift = 0
+        self.least: Any = None
+        self.largest: Any = None
+
+    def take(self, values: list[Any]) -> None:
+        """Numbers, at least one."""
+        total, shift = self.total, self.shift
+        scale = scale_of(shift)
+        wholes = 0
+        for value in values:
+            if not isinstance(value, float):
+                total += value << shift
+                wholes += 1
+                continue
+            units = value * scale
+            if units % 1.0 == 0.0:
+                total += int(units)
+                continue
+            numerator, denominator = value.as_integer_ratio()
+            own = denominator.bit_length() - 1
+            if own > shift:
+                total <<= own - shift
+                shift = own
+                scale = scale_of(shift)
+            total += numerator << (shift - own)
+        self.n += len(values)
+        self.total, self.shift = total, shift
+        if 0 < wholes < len(values):
+            values = sorted(values, key=is_float)  # of equals the first is found: the integer
+        self.lower(min(values))
+        self.raise_to(max(values))
+
+    def lower(self, value: Any) -> None:
+        """The least of some more values."""
+        least = self.least
+        if least is None or value < least or (value == least and type(value) is int):
+            self.least = value
+
+    def raise_to(self, value: Any) -> None:
+        """The largest of some more values."""
+        largest = self.largest
+        if largest is None or value > largest or (value == largest and type(value) is int):
+            self.largest = value
+
+    def merge(self, other: FieldTally) -> None:
+        if other.shift > self.shift:
+            self.total <<= other.shift - self.shift
+            self.shift = other.shift
+        self.n += other.n
+        self.total += other.total << (self.shift - other.shift)
+        if other.least is not None:
+            self.lower(other.least)
+        if other.largest is not None:
+            self.raise_to(other.largest)
+
+    def value(self, function: str) -> Any:
+        """As `aggregates` has it."""
+        if function == SUM:
+            return quotient(self.total, 1 << self.shift) if self.shift else told(self.total)
+        if function == AVERAGE:
+            return quotient(self.total, self.n << self.shift) if self.n else None
+        value = self.least if function == LEAST else self.largest
+        return told(value) if type(value) is int else value
+
+    def dump(self, function: str) -> Plain:
+        if function in (SUM, AVERAGE):
+            return [self.n, packed(self.total), self.shift]
+        return packed(self.least if function == LEAST else self.largest)
+
+    def load(self, function: str, state: Plain) -> None:
+        if function in (SUM, AVERAGE):
+            self.n, total, self.shift = state
+            self.total = unpacked(total)
+        elif function == LEAST:
+            self.least = unpacked(state)
+        else:
+            self.largest = unpacked(state)
+
+
+class Tally(Row):
+    """`n` events, and of each field its values."""
+
+    __slots__ = ("_fields", "_plan", "n")
+
+    def __init__(self, plan: TallyPlan) -> None:
+        self._plan = plan
+        self._fields = [FieldTally() for _ in plan.firsts]
+        self.n = 0
+
+    def take(self, n: int, columns: list[list[Any]]) -> None:
+        """`n` events; `columns` are the values of each field."""
+        self.n += n
+        for field, values in zip(self._fields, columns, strict=True):
+            if values:
+                field.take(values)
+
+    def add(self, values: Values, event: Placed) -> None:
+        self.n += 1
+        for field, first in zip(self._fields, self._plan.firsts, strict=True):
+            value = values[first]
+            if value is not None:
+                field.take([value])
+
+    def merge(self, other: Row) -> None:
+        assert isinstance(other, Tally)
+        self.n += other.n
+        for field, another in zip(self._fields, other._fields, strict=True):
+            field.merge(another)
+
+    def copy(self) -> Row:
+        twin = Tally(self._plan)
+        twin.merge(self)
+        return twin
+
+    def values(self) -> list[Any]:
+        return [
+            self._fields[field].value(function) if field >= 0 else self.n
+            for function, field in self._plan.reads
+        ]
+
+    def is_sure(self) -> bool:
+        return True
+
+    def cells(self) -> list[Any]:
+        cells = [BUILT_IN[function].make() for function, _ in self._plan.reads]
+        for cell, state in zip(cells, self.dump(), strict=True):
+            cell.load(state)
+        return cells
+
+    def dump(self) -> list[Plain]:
+        return [
+            self._fields[field].dump(function) if field >= 0 else self.n
+            for function, field in self._plan.reads
+        ]
+
+    def load(self, states: Sequence[Plain]) -> None:
+        for (function, field), state in zip(self._plan.reads, states, strict=True):
+            if field >= 0:
+                self._fields[field].load(function, state)
+            else:
+                self.n = state
+
+
+def scale_of(shift: int) -> float:
+    """2^shift; beyond what doubles hold, a number by which nothing becomes whole."""
+    return float(1 << shift) if shift <= LARGEST_SHIFT else nan
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, float)
