@@ -94,7 +94,7 @@ def pieces(
     with each piece; every one has to be worked off before the next is asked for."""
     begun = 0
     for at, event in enumerate(events):
-        if is_ramp(event):
+        if event.kind == WATERMARK and event.seq > 0:  # `is_ramp`, asked of each event
             if begun < at:
                 yield events[begun:at], events[at - 1].at_ns
             for watermarks in climb([event], is_due):

@@ -162,8 +162,22 @@ Finding = Result | Overflow
 
 def result_id(*parts: bytes) -> str:
     """A digest of the parts, each set apart from the next."""
-    digest = blake2b(digest_size=ID_BYTES)
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.hexdigest()
+    return ResultIds(b"").of(b"".join([framed(part) for part in parts]))
+
+
+class ResultIds:
+    """Ids of results whose first parts, `begun`, are the same. Parts are framed."""
+
+    def __init__(self, begun: bytes) -> None:
+        self._begun = blake2b(begun, digest_size=ID_BYTES)
+
+    def of(self, rest: bytes) -> str:
+        """What `result_id` would say of all parts."""
+        digest = self._begun.copy()
+        digest.update(rest)
+        return digest.hexdigest()
+
+
+def framed(part: bytes) -> bytes:
+    """Set apart from the next."""
+    return len(part).to_bytes(8, "big") + part

@@ -60,7 +60,8 @@ class Queries(Operator, Generic[Q]):
         step = Step(now_ns, list(events))
         for piece, until_ns in pieces(events, now_ns, self.is_due):
             step.results += self._found(piece, until_ns)
-        step.results.sort(key=instant_of)
+        if len(self._queries) > 1:  # each tells its own in their order
+            step.results.sort(key=instant_of)
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:

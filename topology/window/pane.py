@@ -30,6 +30,11 @@ class Pane:
         self.dirty = False
         self.n = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Nothing of it is unsure."""
+        return self.unsure is None and not self.blurred
+
     def add(self, event: Placed, values: Values) -> None:
         self.row.add(values, event)
         self.n += 1

@@ -5,14 +5,16 @@ Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.model.result import CONFIRMED, UNCERTAIN, WindowResult, result_id
+from topology.model.result import CONFIRMED, EMIT, UNCERTAIN, ResultIds, WindowResult, framed
 from topology.query.frontier import Frontier
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 from topology.window.config import WindowConfig
+from topology.window.row import Row
 from topology.window.unsure.measure import Measured
 
 DIGEST_BYTES: Final = 6
@@ -31,7 +33,8 @@ class WindowEmitter(ResultEmitter):
         self._stream = stream
         self._query = config.query
         self._is_keyed = config.key is not None
-        self._fingerprint = config.fingerprint
+        self._names = [output.name for output in config.outputs]
+        self._ids = ResultIds(framed(config.fingerprint))
         self._frontier = frontier
 
     def emit(
@@ -61,6 +64,37 @@ class WindowEmitter(ResultEmitter):
         result.low, result.high = measured.low, measured.high
         return current
 
+    def emit_plain(
+        self, rows: Sequence[tuple[str, Row]], start_ns: int, end_ns: int, *, is_final: bool
+    ) -> bool:
+        """As `emit`, of windows by key that were not emitted before and are sure (`Row.is_sure`),
+        closed and known by their start. True if they are confirmed."""
+        is_sure = not self._frontier.is_incomplete(end_ns)
+        confidence = CONFIRMED if is_sure else UNCERTAIN
+        number = framed(str(start_ns).encode())
+        for key, row in rows:
+            values = dict(zip(self._names, row.values(), strict=True))
+            result = WindowResult(
+                self.now_ns,
+                self._stream,
+                self._query,
+                self._ids.of(framed(key.encode()) + number),
+                EMIT,
+                0,
+                is_final,
+                confidence,
+                start_ns,
+                end_ns,
+                values,
+                scalar_of(key) if self._is_keyed else None,
+                values,
+                values,
+                values,
+            )
+            self.results.append(result)
+        self.emitted += len(rows)
+        return is_sure
+
     def retract(self, key: str, number: int, span_ns: tuple[int, int], current: Current) -> None:
         """The window is no more: its events belong to another. That is final."""
         op = current.retract()
@@ -74,7 +108,7 @@ class WindowEmitter(ResultEmitter):
             self.now_ns,
             self._stream,
             self._query,
-            result_id(self._fingerprint, key.encode(), str(number).encode()),
+            self._ids.of(framed(key.encode()) + framed(str(number).encode())),
             op,
             revision,
             False,  # noqa: FBT003
@@ -86,6 +120,11 @@ class WindowEmitter(ResultEmitter):
         )
         self.results.append(result)
         return result
+
+
+def emitted_plain(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool) -> Current:
+    """What `emit` would have given where `emit_plain` emitted this, not final."""
+    return current_of(0, _digest(span_ns, measured, is_sure=is_sure, is_final=False))
 
 
 def current_of(revision: int, digest: int) -> Current:

@@ -21,7 +21,7 @@ Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from topology.model.event import Event
@@ -29,11 +29,12 @@ from topology.model.operator import Plain
 from topology.query.changes import Journal, Part
 from topology.query.frontier import NOT_YET, Frontier
 from topology.window.cells import Makers
-from topology.window.config import IGNORE, THESIS3, WindowConfig
+from topology.window.config import IGNORE, THESIS3, TUMBLING, WindowConfig
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Columns, Values
-from topology.window.results import Current, WindowEmitter, current_of
+from topology.window.results import Current, WindowEmitter, current_of, emitted_plain
+from topology.window.row import Row
 from topology.window.run import Room
 from topology.window.slices import Slices
 from topology.window.timers import SliceTimers
@@ -43,6 +44,10 @@ SHOWN: Final = "shown"
 TOUCHED: Final = "touched"
 MAX_TOUCHED_SLICES: Final = 1_000
 """One event's: one that is less sure than that blurs the pane it is in by reference time."""
+
+AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
+"""Instead of what stands of a tumbling window that was emitted once, unconfirmed or confirmed, and
+whose pane has not changed since: its digest can be made of the pane, and mostly is not needed."""
 
 
 class Spans:
@@ -58,6 +63,9 @@ class Spans:
         self._slices = Slices(config.size_ns, config.every_ns)
         self._panes = Panes(config, makers, self._slices)
         self._heeds_errors = config.uncertainty != IGNORE
+        self._has_plain_panes = (
+            makers.is_tallied and config.kind == TUMBLING and config.early_ns == 0
+        )
         self._zone_ns = config.max_error_ns if config.uncertainty == THESIS3 else 0
 
         self._current: dict[int, dict[str, Current]] = {}
@@ -133,8 +141,13 @@ class Spans:
             self.expired += 1
 
     def _pane(self, slice_ns: int, key: str) -> Pane | None:
+        """To be changed."""
         pane = self._panes.get(slice_ns, key)
-        return pane if pane is not None else self._open(slice_ns, key)
+        if pane is None:
+            return self._open(slice_ns, key)
+        if slice_ns in self._current:
+            self._current_of(slice_ns, key)
+        return pane
 
     def _open(self, slice_ns: int, key: str) -> Pane | None:
         last_end_ns = self._slices.last_end(slice_ns)
@@ -190,8 +203,12 @@ class Spans:
             due = [window for window in self._touched if self._end(window) <= self._closed_ns]
         if frontier.closed_ns > self._closed_ns:
             before_ns, self._closed_ns = self._closed_ns, frontier.closed_ns
-            for start_ns in self._timers.closing(before_ns, self._closed_ns):
-                due += [(start_ns, key) for key in self._panes.keys(start_ns)]
+            closing = self._timers.closing(before_ns, self._closed_ns)
+            if self._has_plain_panes and not self._touched:
+                for start_ns in sorted(closing):
+                    self._close(start_ns)
+            else:
+                due += [(start, key) for start in closing for key in self._panes.keys(start)]
         for window in sorted(due):
             self._untouch(window)
             self._emit(window, is_closed=True)
@@ -225,6 +242,55 @@ class Spans:
     def _end(self, window: tuple[int, str]) -> int:
         return window[0] + self._config.size_ns
 
+    def _close(self, start_ns: int) -> None:
+        """The windows that start there, by key; those of plain panes together."""
+        panes = self._panes.by_slice.get(start_ns, {})
+        rows: list[tuple[str, Row]] = []
+        for key in sorted(panes):
+            pane = panes[key]
+            if pane.is_plain:
+                rows.append((key, pane.row))
+                continue
+            self._emit_plain(start_ns, rows)
+            rows = []
+            self._emit((start_ns, key), is_closed=True)
+        self._emit_plain(start_ns, rows)
+
+    def _emit_plain(self, start_ns: int, rows: Sequence[tuple[str, Row]]) -> None:
+        """As `_emit`, of windows that close, of which nothing was emitted before."""
+        if not rows:
+            return
+        end_ns = start_ns + self._config.size_ns
+        self._emitted_ns = max(self._emitted_ns, end_ns)
+        is_final = end_ns <= self._frontier.final_ns
+        is_sure = self._emitter.emit_plain(rows, start_ns, end_ns, is_final=is_final)
+        if not is_final:
+            self._keep(start_ns, [key for key, _ in rows], AS_ITS_PANE[is_sure])
+
+    def _keep(self, start_ns: int, keys: Sequence[str], current: Current) -> None:
+        shown = self._current.get(start_ns)
+        if shown is None:
+            shown = self._current[start_ns] = {}
+            self._timers.expect_final(start_ns)
+        for key in keys:
+            shown[key] = current
+            self.journal.note(SHOWN, start_ns, key)
+
+    def _current_of(self, start_ns: int, key: str) -> Current | None:
+        """What stands of a window that is not final; its own from here on."""
+        shown = self._current.get(start_ns)
+        current = shown.get(key) if shown is not None else None
+        if shown is not None and current in AS_ITS_PANE:
+            current = shown[key] = self._spelled(start_ns, key, current)
+        return current
+
+    def _spelled(self, start_ns: int, key: str, current: Current) -> Current:
+        """What AS_ITS_PANE stands for."""
+        measured = self._panes.measured(start_ns, key)
+        assert measured is not None
+        span_ns = start_ns, start_ns + self._config.size_ns
+        return emitted_plain(span_ns, measured, is_sure=current is AS_ITS_PANE[True])
+
     def _emit(self, window: tuple[int, str], *, is_closed: bool) -> None:
         start_ns, key = window
         end_ns = start_ns + self._config.size_ns
@@ -237,7 +303,7 @@ class Spans:
             key,
             start_ns,
             (start_ns, end_ns),
-            self._current.get(start_ns, {}).get(key),
+            self._current_of(start_ns, key),
             measured,
             is_closed=is_closed,
             is_final=is_final,
@@ -245,11 +311,7 @@ class Spans:
         if is_final:
             self._forget(start_ns, key)
         else:
-            if start_ns not in self._current:
-                self._current[start_ns] = {}
-                self._timers.expect_final(start_ns)
-            self._current[start_ns][key] = current
-            self.journal.note(SHOWN, start_ns, key)
+            self._keep(start_ns, (key,), current)
 
     def _forget(self, start_ns: int, key: str) -> None:
         if self._current.get(start_ns, {}).pop(key, None) is not None:
@@ -261,11 +323,12 @@ class Spans:
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.final_windows(final_ns):
-            for key in sorted(self._current[start_ns]):
-                if self._config.finals:
+            if self._config.finals:
+                for key in sorted(self._current[start_ns]):
                     self._emit((start_ns, key), is_closed=True)
-                else:
-                    self._forget(start_ns, key)
+            elif self.journal.is_kept:
+                for key in sorted(self._current[start_ns]):
+                    self.journal.note(SHOWN, start_ns, key)
             del self._current[start_ns]
         for slice_ns in self._timers.final_slices(final_ns):
             gone = self._panes.drop(slice_ns)
@@ -309,6 +372,8 @@ class Spans:
             return None if pane is None else pane.dump()
         if kind == SHOWN:
             current = self._current.get(number, {}).get(key)
+            if current in AS_ITS_PANE:
+                current = self._spelled(number, key, current)
             return None if current is None else [current.revision, current.content]
         return 1 if (number, key) in self._touched else None
 

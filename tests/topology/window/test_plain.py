@@ -44,6 +44,12 @@ KINDS: dict[str, dict[str, Any]] = {
         "every_ns": 200 * MS,
         "finals": True,
     },
+    "tumbling, early": {
+        "kind": "tumbling",
+        "size_ns": 50 * MS,
+        "every_ns": 50 * MS,
+        "early_ns": 15 * MS,
+    },
     "tumbling, few": {
         "kind": "tumbling",
         "size_ns": 50 * MS,
