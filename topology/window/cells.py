@@ -16,7 +16,7 @@ from topology.window.aggregates.custom import Custom, Function
 from topology.window.config import Output
 from topology.window.reading import Values
 from topology.window.row import Row
-from topology.window.tally import Tally, TallyPlan, is_tallied
+from topology.window.tally import TallyPlan, is_tallied
 
 
 class Cells(Row):
@@ -52,6 +52,10 @@ class Cells(Row):
     def dump(self) -> list[Plain]:
         return [cell.dump() for cell in self._cells]
 
+    def load(self, states: Sequence[Plain]) -> None:
+        for cell, state in zip(self._cells, states, strict=True):
+            cell.load(state)
+
 
 class Makers:
     """Makes empty rows. `failures[0]` counts what users' functions raised. `is_tallied`: its rows
@@ -70,7 +74,7 @@ class Makers:
         self._plan = TallyPlan(outputs if self.is_tallied else ())
 
     def row(self) -> Row:
-        return Tally(self._plan) if self.is_tallied else Cells(self.cells())
+        return self._plan.row() if self.is_tallied else Cells(self.cells())
 
     def cells(self) -> list[Any]:
         return [make() for make in self._makers]
@@ -88,14 +92,9 @@ class Makers:
 
     def load(self, states: Sequence[Plain]) -> Row:
         """What `Row.dump` gave."""
-        if self.is_tallied:
-            tally = Tally(self._plan)
-            tally.load(states)
-            return tally
-        cells = self.cells()
-        for cell, state in zip(cells, states, strict=True):
-            cell.load(state)
-        return Cells(cells)
+        row = self.row()
+        row.load(states)
+        return row
 
 
 def _maker(

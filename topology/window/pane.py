@@ -11,7 +11,6 @@ from topology.window.aggregates.cell import Placed
 from topology.window.cells import Makers
 from topology.window.reading import Columns, Values
 from topology.window.row import Row
-from topology.window.tally import Tally
 from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
 
 
@@ -41,7 +40,6 @@ class Pane:
 
     def take(self, columns: Columns) -> None:
         """As `add`, of many; its row is a tally."""
-        assert isinstance(self.row, Tally)
         self.row.take(columns.n, columns.values)
         self.n += columns.n
 

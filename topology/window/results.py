@@ -65,14 +65,20 @@ class WindowEmitter(ResultEmitter):
         return current
 
     def emit_plain(
-        self, rows: Sequence[tuple[str, Row]], start_ns: int, end_ns: int, *, is_final: bool
+        self,
+        keys: Sequence[str],
+        rows: Sequence[Row],
+        start_ns: int,
+        end_ns: int,
+        *,
+        is_final: bool,
     ) -> bool:
-        """As `emit`, of windows by key that were not emitted before and are sure (`Row.is_sure`),
-        closed and known by their start. True if they are confirmed."""
+        """As `emit`, of windows that were not emitted before and are sure (`Row.is_sure`), closed
+        and known by their start. True if they are confirmed."""
         is_sure = not self._frontier.is_incomplete(end_ns)
         confidence = CONFIRMED if is_sure else UNCERTAIN
         number = framed(str(start_ns).encode())
-        for key, row in rows:
+        for key, row in zip(keys, rows, strict=True):
             values = dict(zip(self._names, row.values(), strict=True))
             result = WindowResult(
                 self.now_ns,

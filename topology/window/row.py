@@ -8,6 +8,7 @@ Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_plain
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from topology.model.operator import Plain
@@ -23,6 +24,10 @@ class Row:
 
     def add(self, values: Values, event: Placed) -> None:
         """None in `values`: left out there."""
+        raise NotImplementedError
+
+    def take(self, events: int, columns: list[list[Any]]) -> None:
+        """So many events, and the values of each field that is read; of tallies alone."""
         raise NotImplementedError
 
     def merge(self, other: Row) -> None:
@@ -46,4 +51,8 @@ class Row:
 
     def dump(self) -> list[Plain]:
         """The states of those cells."""
+        raise NotImplementedError
+
+    def load(self, states: Sequence[Plain]) -> None:
+        """Into an empty row."""
         raise NotImplementedError

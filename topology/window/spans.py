@@ -34,7 +34,6 @@ from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Columns, Values
 from topology.window.results import Current, WindowEmitter, current_of, emitted_plain
-from topology.window.row import Row
 from topology.window.run import Room
 from topology.window.slices import Slices
 from topology.window.timers import SliceTimers
@@ -245,27 +244,28 @@ class Spans:
     def _close(self, start_ns: int) -> None:
         """The windows that start there, by key; those of plain panes together."""
         panes = self._panes.by_slice.get(start_ns, {})
-        rows: list[tuple[str, Row]] = []
+        keys: list[str] = []
         for key in sorted(panes):
-            pane = panes[key]
-            if pane.is_plain:
-                rows.append((key, pane.row))
+            if panes[key].is_plain:
+                keys.append(key)
                 continue
-            self._emit_plain(start_ns, rows)
-            rows = []
+            self._emit_plain(start_ns, keys)
+            keys = []
             self._emit((start_ns, key), is_closed=True)
-        self._emit_plain(start_ns, rows)
+        self._emit_plain(start_ns, keys)
 
-    def _emit_plain(self, start_ns: int, rows: Sequence[tuple[str, Row]]) -> None:
+    def _emit_plain(self, start_ns: int, keys: Sequence[str]) -> None:
         """As `_emit`, of windows that close, of which nothing was emitted before."""
-        if not rows:
+        if not keys:
             return
+        panes = self._panes.by_slice[start_ns]
+        rows = [panes[key].row for key in keys]
         end_ns = start_ns + self._config.size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
         is_final = end_ns <= self._frontier.final_ns
-        is_sure = self._emitter.emit_plain(rows, start_ns, end_ns, is_final=is_final)
+        is_sure = self._emitter.emit_plain(keys, rows, start_ns, end_ns, is_final=is_final)
         if not is_final:
-            self._keep(start_ns, [key for key, _ in rows], AS_ITS_PANE[is_sure])
+            self._keep(start_ns, keys, AS_ITS_PANE[is_sure])
 
     def _keep(self, start_ns: int, keys: Sequence[str], current: Current) -> None:
         shown = self._current.get(start_ns)
@@ -274,7 +274,9 @@ class Spans:
             self._timers.expect_final(start_ns)
         for key in keys:
             shown[key] = current
-            self.journal.note(SHOWN, start_ns, key)
+        if self.journal.is_kept:
+            for key in keys:
+                self.journal.note(SHOWN, start_ns, key)
 
     def _current_of(self, start_ns: int, key: str) -> Current | None:
         """What stands of a window that is not final; its own from here on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topology.query import keys
 from topology.query.keys import KeyTexts
 from topology.query.numbers import scalar_of, text_of
@@ -22,7 +24,8 @@ def test_each_scalar_has_its_own_text_again_and_again() -> None:
 
 def test_what_is_no_key_has_none() -> None:
     texts = KeyTexts()
-    for value in (None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025):
+    nothings: tuple[Any, ...] = (None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025)
+    for value in nothings:
         assert texts.text(value) is None
         assert texts.text(value) is None
 
