@@ -20,7 +20,7 @@ from topology.window.tally import TallyPlan, is_tallied
 
 
 class Cells(Row):
-    """Of any aggregates."""
+    """For any aggregates."""
 
     __slots__ = ("_cells",)
 

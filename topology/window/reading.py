@@ -31,7 +31,7 @@ Values = tuple[Any, ...]
 
 
 class Columns:
-    """Of one key: `n` events, and for each field that is read the values that can be used."""
+    """What one key has: `n` events, and for each field that is read the values that can be used."""
 
     __slots__ = ("n", "values")
 

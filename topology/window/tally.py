@@ -68,7 +68,7 @@ class TallyPlan:
 
 
 class Tally(Row):
-    """Of a query that reads one field at most: `events`, and `n` values of it, their `total` in
+    """For a query that reads one field at most: `events`, and `n` values of it, their `total` in
     units of 2^-`shift`, which is no finer than the finest of them. `least` and `largest` are None
     where there are none; of an integer and a float that are equal, the integer."""
 
@@ -197,7 +197,7 @@ class Tally(Row):
 
 
 class Tallies(Row):
-    """Of a query that reads several fields: a tally of each."""
+    """For a query that reads several fields: a tally of each."""
 
     __slots__ = ("_plan", "_tallies")
 
@@ -243,7 +243,7 @@ class Tallies(Row):
 
 
 def columns_of(plan: TallyPlan, values: Values) -> list[list[Any]]:
-    """Of one event, as `reading.Columns` has them."""
+    """One event, as `reading.Columns` has them."""
     return [[values[first]] if values[first] is not None else [] for first in plan.firsts]
 
 

@@ -1,4 +1,4 @@
-"""The texts of keys are the same whether they are remembered or not."""
+"""Examples: the texts of keys are the same whether they are remembered or not."""
 
 from __future__ import annotations
 
