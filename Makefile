@@ -125,6 +125,7 @@ chaos: $(DEV) $(SPARK) services ## kill -9, pauses and broker restarts, for minu
 laws: $(DEV) $(SPARK) ## patterns over ten thousand seeded streams and more, and what else is long (ARGS=...)
 	@INORDER_SEEDS=20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
+	@infra/codec_fuzz.sh $(PY)
 
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)

@@ -27,6 +27,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
+import codec
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
@@ -155,6 +156,7 @@ class StageProcess:
         arrangement = self._arrangement
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
+        log.info("codec: %s", codec.AT_WORK)
         app = build_app(
             arrangement.group,
             self._brokers.servers,

@@ -21,7 +21,7 @@ Proved by: tests/codec/test_writing.py
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from codec.native.checksum cimport crc32c
@@ -43,6 +43,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     RECORDS_AT = 61
+    CHECKSUM_AT = 17
     ATTRIBUTES_AT = 21
     LENGTH_FROM = 12
     TRANSACTIONAL = 0x10
@@ -162,24 +163,30 @@ cdef class RecordBatchWriter:
         return self._built
 
     cdef bytes _whole(self):
-        cdef bytes batch
-        records = PyBytes_FromStringAndSize(
-            <const char*>self._buffer + RECORDS_AT, self._used - RECORDS_AT
-        )
+        """The batch, made at one go: at this size another copy costs more than the checksum."""
+        cdef const char* records = <const char*>self._buffer + RECORDS_AT
+        cdef Py_ssize_t size = self._used - RECORDS_AT
+        cdef bytes packed, header, batch
+        cdef char* whole
+        cdef uint32_t checksum
+        cdef int i
         if self._compression:
-            records = compressed(self._compression, records)
-        attributes = self._compression | (TRANSACTIONAL if self._is_transactional else 0)
-        last = self._count - 1 if self._count else 0
-        length = RECORDS_AT - LENGTH_FROM + len(records)
-
-        def header(checksum):
-            return BATCH_HEADER.pack(
-                0, length, -1, 2, checksum, attributes, last, self._first, self._latest,
-                *self._producer, self._count,
-            )
-
-        batch = header(0) + records
-        return header(crc32c(batch, ATTRIBUTES_AT, PyBytes_GET_SIZE(batch))) + records
+            packed = compressed(self._compression, PyBytes_FromStringAndSize(records, size))
+            records, size = PyBytes_AS_STRING(packed), PyBytes_GET_SIZE(packed)
+        header = BATCH_HEADER.pack(
+            0, RECORDS_AT - LENGTH_FROM + size, -1, 2, 0,
+            self._compression | (TRANSACTIONAL if self._is_transactional else 0),
+            self._count - 1 if self._count else 0, self._first, self._latest,
+            *self._producer, self._count,
+        )
+        batch = PyBytes_FromStringAndSize(NULL, RECORDS_AT + size)
+        whole = PyBytes_AS_STRING(batch)
+        memcpy(whole, PyBytes_AS_STRING(header), RECORDS_AT)
+        memcpy(whole + RECORDS_AT, records, size)
+        checksum = crc32c(batch, ATTRIBUTES_AT, RECORDS_AT + size)
+        for i in range(4):
+            whole[CHECKSUM_AT + i] = <char>(checksum >> (24 - 8 * i) & 0xFF)
+        return batch
 
 
 cdef inline int64_t size_of_part(bytes part) noexcept:

@@ -24,7 +24,7 @@ from tests.codec.logs import (
     told,
     varint,
 )
-from tests.codec.seeds import SEEDS
+from tests.codec.seeds import FIRST, SEEDS
 
 records = pytest.importorskip("codec.native.records", reason="the compiled codec is not built")
 
@@ -34,7 +34,7 @@ BEYOND = {SystemError, MemoryError, OverflowError}
 A, B = record(b"k", b"a", [(b"x", b"1"), (b"y", None)]), record(None, None, [], offset_delta=1)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_law_a_log_is_read_as_aiokafka_reads_it(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(60):

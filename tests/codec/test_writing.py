@@ -3,8 +3,10 @@ after the plain one has put the same events into them."""
 
 from __future__ import annotations
 
+import gzip
 import random
 import struct
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,6 +23,12 @@ from tests.codec.ways import TARGETS, Setting, Way, changed
 from topology.model.event import Event
 
 WAYS: tuple[tuple[Topic, Topic], ...] = ((RAW, SEQUENCED), (RAW, ORDERED), (SEQUENCED, ORDERED))
+
+
+@pytest.fixture(autouse=True)
+def a_clock_that_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gzip packs bears the time of packing, in seconds."""
+    monkeypatch.setattr(gzip, "time", SimpleNamespace(time=lambda: 0.0))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
