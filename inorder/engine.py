@@ -10,16 +10,18 @@
         ...
 
 `Topology` is the value that a YAML file gives (`parse`), and the one a worker runs. Names of fields
-carry their units (`max_wait_ns`); pydantic's ValidationError says what is wrong. A replay needs no
-Kafka and no clock: the same input gives the same records, and those of `inorder replay`.
+carry their units (`max_wait_ns`). What is wrong is a ValueError: pydantic's ValidationError of a
+section made in code, TopologyError of a file or of a whole, QueryRefused of a pattern's text. What
+is no topology or no event at all is a TypeError. A replay needs no Kafka and no clock: the same
+input gives the same records, and those of `inorder replay`.
 
 Proved by: tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from inorder.records import ClockOffset, ClockSample, RawEvent, Record, record_of
 
@@ -41,9 +43,11 @@ try:
         Topology,
         TopologyError,
         Window,
-        parse,
+        parse_with,
         pattern,
     )
+    from topology.config import parse as parse_file
+    from topology.config.user_functions import given_functions
     from topology.flow.instants import whole_instants
     from topology.flow.replay import Replay, batches
     from topology.model.outcome import Step
@@ -89,19 +93,58 @@ __all__ = [
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
 """A mapping is a line of `inorder replay`, read as the command reads it."""
 
+INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
 
-def replay(topology: Topology, inputs: Iterable[Input], *, to_end: bool = True) -> Iterator[Record]:
+
+def parse(
+    source: str | bytes | Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    aggregates: Mapping[str, Function] | None = None,
+) -> Topology:
+    """The topology that YAML text stands for, or the mapping of such a text. Functions of your own
+    are given here; a file that the text names behind `functions:` is for workers, and not run.
+
+    Raises TopologyError with every problem, its line and its remedy.
+    """
+    if not isinstance(source, str | bytes | Mapping):
+        raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
+    if functions is None and aggregates is None:
+        return parse_file(source)
+    return parse_with(source, given_functions(functions, aggregates))
+
+
+def runnable(
+    topology: Topology | str,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    aggregates: Mapping[str, Function] | None = None,
+) -> Topology:
+    """The topology, or the one that the text stands for; with these functions, if any are given.
+    TopologyError if it asks for others."""
+    if not isinstance(topology, Topology):
+        topology = parse(topology, functions, aggregates)
+    elif functions is not None or aggregates is not None:
+        topology = topology.with_functions(functions, aggregates)
+    topology.check_functions()
+    return topology
+
+
+def replay(
+    topology: Topology | str, inputs: Iterable[Input], *, to_end: bool = True
+) -> Iterator[Record]:
     """The records that follow from the inputs, in the order they happen.
 
-    Inputs come in the order of their arrival; they are read as the records are asked for, so an
-    endless input is fine. What cannot be used is a `DeadRecord`, never an exception. `to_end`: the
-    input is over after the last one, and what is held leaves in order; without it the replay ends
-    with what had been said by then.
+    `topology` may be the text of a file. Inputs come in the order of their arrival; they are read
+    as the records are asked for, so an endless input is fine. An input that cannot be used is a
+    `DeadRecord`; what is none at all (a text, a list) is a TypeError when its turn comes. `to_end`:
+    the input is over after the last one, and what is held leaves in order; without it the replay
+    ends with what had been said by then.
 
     Raises TopologyError where the topology names functions of a user's that it does not have.
     """
-    topology.check_functions()
-    steps = whole_instants(_steps(topology, inputs, to_end=to_end), topology)
+    whole = runnable(topology)
+    if isinstance(inputs, Mapping | str | bytes) or not isinstance(inputs, Iterable):
+        raise TypeError(f"inputs is of type {type(inputs).__name__}; give a list of {INPUTS}")
+    steps = whole_instants(_steps(whole, inputs, to_end=to_end), whole)
     return (record for step in steps for record in records_of(step))
 
 
@@ -123,12 +166,16 @@ class Reader:
         self._number = 0
 
     def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
+        each: Any
         for each in inputs:
             self._number += 1
             if isinstance(each, Mapping):
                 row = Row(self._number, each)
-            else:
+            elif isinstance(each, RawEvent | ClockSample | ClockOffset):
                 row = Row(self._number, each.line(), ts_is_instant=True)
+            else:
+                wrong = f"input {self._number} is of type {type(each).__name__}"
+                raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
             yield self._lines.read(row)
 
 

@@ -16,6 +16,9 @@ order.
 Needs the distribution `inorder-engine`. The engine's own tests of single operators are another
 matter: they have slow references beside them.
 
+A worker goes on where a function of yours raises: the value is left out, or NULL. Here it is told:
+`FunctionFailed` names the function, what it was given, and comes from what it raised.
+
 Proved by: tests/inorder/test_testing.py
 """
 
@@ -23,14 +26,26 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from inorder.contract import DATA
-from inorder.engine import Input, Reader, records_of, replay
+from inorder.engine import (
+    Function,
+    Input,
+    QueryConfig,
+    Reader,
+    Topology,
+    records_of,
+    replay,
+    runnable,
+)
 from inorder.records import (
+    ClockOffset,
+    ClockSample,
     DeadRecord,
     DuplicateRecord,
     EventPlace,
@@ -47,10 +62,11 @@ from inorder.records import (
     WindowRecord,
     current,
 )
-from topology.config import Topology, parse
 from topology.flow.replay import Replay
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
+from topology.pattern.tree.syntax import Expr, Test
+from topology.pattern.tree.walk import rewritten, with_expressions
 
 __all__ = [
     "Balance",
@@ -58,6 +74,7 @@ __all__ = [
     "DeadRecord",
     "DuplicateRecord",
     "EventPlace",
+    "FunctionFailed",
     "GapRecord",
     "JoinRecord",
     "LateRecord",
@@ -80,6 +97,7 @@ R = TypeVar("R", bound=Record)
 FIRST_NS: Final = 1_700_000_000_000_000_000
 """A driver's time at the start, where the test names none."""
 SHUFFLES: Final = 20
+FAILURES_KEPT: Final = 100
 
 
 def seconds(amount: float) -> int:
@@ -90,6 +108,20 @@ def seconds(amount: float) -> int:
 def milliseconds(amount: float) -> int:
     """As nanoseconds."""
     return round(amount * 1_000_000)
+
+
+def _checked_ns(name: str, given: Any) -> int:
+    if type(given) is not int:
+        raise TypeError(f"{name} is {given!r}, no whole number of ns; write milliseconds(500)")
+    return given
+
+
+class BrokenLaw(AssertionError):
+    """A law does not hold; the text says which, in which order of arrival, and what was seen."""
+
+
+class FunctionFailed(BrokenLaw):
+    """A function of one's own has raised; it comes from what was raised."""
 
 
 class Balance(NamedTuple):
@@ -109,17 +141,30 @@ class Balance(NamedTuple):
 
 
 class TopologyDriver:
-    """`topology` may be the text of a file. `start_ns`: the time at which the test begins.
+    """`topology` may be the text of a file. `functions` and `aggregates`: one's own, in place of
+    those it has. `start_ns`: the time at which the test begins. `raise_failures`: what these
+    functions raise is raised, as FunctionFailed, by the call that led to it; else it is in
+    `failures` alone (the first `FAILURES_KEPT`), and all goes on as in a worker.
 
     Raises TopologyError for a topology that cannot run.
     """
 
-    def __init__(self, topology: Topology | str, *, start_ns: int = FIRST_NS) -> None:
-        self.topology = parse(topology) if isinstance(topology, str) else topology
-        self.topology.check_functions()
-        self._run = Replay(self.topology)
+    def __init__(
+        self,
+        topology: Topology | str,
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        aggregates: Mapping[str, Function] | None = None,
+        start_ns: int = FIRST_NS,
+        raise_failures: bool = True,
+    ) -> None:
+        self.topology = runnable(topology, functions, aggregates)
+        self.failures: list[FunctionFailed] = []
+        self._raises = raise_failures
+        self._raised = 0
+        self._run = Replay(_watched(self.topology, self.failures))
         self._reader = Reader(self.topology)
-        self._now_ns = start_ns
+        self._now_ns = _checked_ns("start_ns", start_ns)
         self._unread: list[Record] = []
         self._found: list[Record] = []
         self._counts: Counter[str] = Counter()
@@ -133,6 +178,8 @@ class TopologyDriver:
         before now. Without `ts_ns` an event happened when it arrived."""
         for each in inputs:
             (content,) = self._reader.contents([self._arriving(each)])
+            if isinstance(content, Malformed):  # its own arrival may be what cannot be read
+                content = replace(content, at_ns=max(content.at_ns, self._now_ns))
             if isinstance(content, Event | Malformed):
                 self._now_ns = content.at_ns
                 self._counts["sent"] += isinstance(content, Malformed) or content.kind == DATA
@@ -142,11 +189,11 @@ class TopologyDriver:
 
     def advance(self, by_ns: int) -> None:
         """Time goes on, and nothing comes. What is due on the way happens at its instant."""
-        self.advance_to(self._now_ns + by_ns)
+        self.advance_to(self._now_ns + _checked_ns("by_ns", by_ns))
 
     def advance_to(self, now_ns: int) -> None:
         """As `advance`. ValueError for a time that is over."""
-        if now_ns < self._now_ns:
+        if _checked_ns("now_ns", now_ns) < self._now_ns:
             raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
         self._now_ns = now_ns
         self._take(self._run.on_time(now_ns))
@@ -186,14 +233,18 @@ class TopologyDriver:
         kinds = (told["event"], told["late"], told["duplicate"], told["dead"])
         return Balance(told["sent"], *kinds, len(self.held()))
 
-    def _arriving(self, each: Input) -> Mapping[str, Any] | Input:
+    def _arriving(self, each: Any) -> Any:
+        """Its own arrival stays where it is not before now, and where it is none: that is dead."""
         if isinstance(each, Mapping):
-            arrival_ns = each.get("arrival")
-            known = isinstance(arrival_ns, int) and arrival_ns >= self._now_ns
-            return each if known else {**each, "arrival": self._now_ns}
-        if each.arrival_ns is not None and each.arrival_ns >= self._now_ns:
-            return each
-        return replace(each, arrival_ns=self._now_ns)
+            is_early = self._is_early(each.get("arrival"))
+            return {**each, "arrival": self._now_ns} if is_early else each
+        if isinstance(each, RawEvent | ClockSample | ClockOffset):
+            is_early = self._is_early(each.arrival_ns)
+            return replace(each, arrival_ns=self._now_ns) if is_early else each
+        return each
+
+    def _is_early(self, arrival_ns: Any) -> bool:
+        return arrival_ns is None or (type(arrival_ns) is int and arrival_ns < self._now_ns)
 
     def _take(self, step: Step) -> None:
         for record in records_of(step):
@@ -211,13 +262,57 @@ class TopologyDriver:
             if isinstance(report, Malformed):
                 self._counts["dead"] += 1
                 self._counts["sent"] += report.kind != DATA  # it has not been counted yet
+        fresh = self.failures[self._raised :]
+        self._raised = len(self.failures)
+        if fresh and self._raises:
+            raise fresh[0]
+
+
+# -- functions of a user's own ---------------------------------------------------------------------
+
+
+def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
+    """The same, whose functions note there what they raise."""
+
+    def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def noting(*arguments: Any) -> Any:
+            try:
+                return call(*arguments)
+            except Exception as raised:
+                if len(failures) < FAILURES_KEPT:
+                    given = ", ".join(map(repr, arguments))
+                    failed = FunctionFailed(f"{name}({given}) raised {raised!r}")
+                    failed.__cause__ = raised
+                    failures.append(failed)
+                raise
+
+        return noting
+
+    def of_aggregate(name: str, own: Function) -> Function:
+        parts = own._asdict()
+        return Function(**{part: watched(f"{name}.{part}", call) for part, call in parts.items()})
+
+    def of_test(expr: Expr) -> Expr:
+        if isinstance(expr, Test):
+            return replace(expr, function=watched(expr.name, expr.function))
+        return expr
+
+    def of_query(query: QueryConfig) -> QueryConfig:
+        if query.pattern is None:
+            return query
+        looked = with_expressions(query.pattern, lambda expr: rewritten(expr, of_test))
+        return query.model_copy(update={"pattern": looked})
+
+    own = topology.user_functions
+    queries = {name: of_query(query) for name, query in topology.queries.items()}
+    return topology.model_copy(update={"queries": queries}).with_functions(
+        {name: watched(name, call) for name, call in own.functions.items()},
+        {name: of_aggregate(name, each) for name, each in own.aggregates.items()},
+    )
 
 
 # -- laws ------------------------------------------------------------------------------------------
-
-
-class BrokenLaw(AssertionError):
-    """A law does not hold; the text says which, in which order of arrival, and what was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,23 +329,35 @@ class LawsReport:
 def shuffled(events: Iterable[RawEvent], *, max_delay_ns: int, seed: int = 0) -> list[RawEvent]:
     """The same events, each up to `max_delay_ns` later on its way, in the order in which they
     arrive then. Every event needs a `ts_ns` or an `arrival_ns`."""
+    if _checked_ns("max_delay_ns", max_delay_ns) < 0:
+        raise ValueError(f"max_delay_ns is {max_delay_ns}; nothing arrives before it was sent")
     dice = random.Random(seed)
-    delayed = []
-    for event in events:
-        sent_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
-        if sent_ns is None:
-            raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
-        delayed.append(replace(event, arrival_ns=sent_ns + dice.randint(0, max_delay_ns)))
+    delayed = [
+        replace(event, arrival_ns=_sent_ns(event) + dice.randint(0, max_delay_ns))
+        for event in events
+    ]
     return sorted(delayed, key=lambda event: event.arrival_ns or 0)
+
+
+def _sent_ns(event: RawEvent) -> int:
+    if not isinstance(event, RawEvent):
+        raise TypeError(f"an event is of type {type(event).__name__}; give RawEvents")
+    sent_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
+    if sent_ns is None:
+        raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+    return _checked_ns(f"the time of {event}", sent_ns)
 
 
 def check_laws(
     topology: Topology | str,
-    events: Sequence[RawEvent],
+    events: Iterable[RawEvent],
     *,
     max_delay_ns: int,
     orders: int = SHUFFLES,
     seed: int = 0,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    aggregates: Mapping[str, Function] | None = None,
+    raise_failures: bool = True,
 ) -> LawsReport:
     """Check what must hold of any topology, for the events as they are and in shuffled orders.
 
@@ -258,18 +365,20 @@ def check_laws(
     * each source is in sequence, and its stream in the order of time, but for late events;
     * it does not matter in which pieces the events are handed in;
     * where the same events were emitted with the same times, the results that stand after the
-      last correction are the same, whatever the order of arrival.
+      last correction are the same, whatever the order of arrival;
+    * no function of one's own raises (`raise_failures`).
 
-    Raises BrokenLaw. The last law finds an aggregate or a function that depends on the order.
+    Raises BrokenLaw. The last but one finds an aggregate or a function that depends on the order.
+    `topology`, `functions` and `aggregates` are those of TopologyDriver.
     Clocks that are `unsynced: estimate` are known by arrivals: times differ then, and nothing is
     compared.
     """
-    topology = parse(topology) if isinstance(topology, str) else topology
-    plain = _Run(topology, list(_with_arrivals(events)), "as given")
+    whole, given = runnable(topology, functions, aggregates), list(events)
+    plain = _Run(whole, list(_with_arrivals(given)), "as given", raise_failures)
     compared, late = 0, plain.balance.late
     for number in range(orders):
-        order = shuffled(events, max_delay_ns=max_delay_ns, seed=seed + number)
-        run = _Run(topology, order, f"shuffled with seed {seed + number}")
+        order = shuffled(given, max_delay_ns=max_delay_ns, seed=seed + number)
+        run = _Run(whole, order, f"shuffled with seed {seed + number}", raise_failures)
         late += run.balance.late
         if run.emitted == plain.emitted:
             compared += 1
@@ -280,10 +389,13 @@ def check_laws(
 class _Run:
     """The events in one order of arrival, sent one at a time, to the end; its laws are checked."""
 
-    def __init__(self, topology: Topology, events: Sequence[RawEvent], name: str) -> None:
+    def __init__(
+        self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
+    ) -> None:
         self._name = name
         first_ns = events[0].arrival_ns if events else None
-        driver = TopologyDriver(topology, start_ns=FIRST_NS if first_ns is None else first_ns)
+        start_ns = FIRST_NS if first_ns is None else first_ns
+        driver = TopologyDriver(topology, start_ns=start_ns, raise_failures=raise_failures)
         driver.send(*events)
         driver.end()
         self.balance = driver.balance()
@@ -335,9 +447,7 @@ def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
     """Each arrives at its arrival or its time, but not before the one before it."""
     newest_ns = None
     for event in events:
-        at_ns = event.ts_ns if event.arrival_ns is None else event.arrival_ns
-        if at_ns is None:
-            raise ValueError(f"{event} has neither ts_ns nor arrival_ns; give one")
+        at_ns = _sent_ns(event)
         newest_ns = at_ns if newest_ns is None else max(newest_ns, at_ns)
         yield replace(event, arrival_ns=newest_ns)
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cli.user_functions.load import check_name
+from topology.config.user_functions import name_faults
 from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
 from topology.window.aggregates.built_in import BUILT_IN
@@ -60,9 +60,9 @@ def read(path: Path) -> UserFunctions:
             "write functions = {'distance': distance}",
         )
     for name in found["aggregates"]:
-        check_name(path, name, BUILT_IN)
+        _check_name(path, name, BUILT_IN)
     for name, value in found["functions"].items():
-        check_name(path, name, FUNCTIONS)
+        _check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
             raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
     nothing = Unread(None)
@@ -70,6 +70,11 @@ def read(path: Path) -> UserFunctions:
         dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
         {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
     )
+
+
+def _check_name(path: Path, name: Any, taken: Collection[str]) -> None:
+    for message, remedy in name_faults(name, taken):
+        raise BadFunctions(f"{path}: {message}", remedy)
 
 
 def _tree(path: Path) -> ast.Module:
@@ -142,7 +147,7 @@ def _written(path: Path, name: str, value: ast.expr) -> dict[str, ast.expr]:
 
 def _key(path: Path, name: str, key: ast.expr | None) -> str:
     if isinstance(key, ast.Constant):
-        check_name(path, key.value, ())
+        _check_name(path, key.value, ())
         return str(key.value)
     raise _unwritten(path, name)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from inorder.engine import (
     Function,
     HeaderConfig,
     QueryConfig,
+    QueryRefused,
     RawEvent,
     ReorderConfig,
     StreamConfig,
@@ -28,7 +31,6 @@ from inorder.engine import (
 )
 from inorder.records import DeadRecord, MatchRecord, OrderedEvent, WindowRecord, record_of
 from tests.cli.invoking import inorder
-from topology.pattern.tree.errors import QueryRefused
 
 SECOND_NS = 1_000_000_000
 FILE = """\
@@ -165,3 +167,82 @@ def test_where_the_engine_is_missing_it_is_said_what_to_install(asked: str) -> N
     assert last == (
         "ImportError: topologies in code are a part of the engine; pip install inorder-engine"
     )
+
+
+OWN_FILE = """\
+streams: {default: {clock: {unsynced: trust}, reorder: {max_wait: 300ms}}}
+functions: formulas.py
+queries:
+  span: {window: tumbling 1s, aggregate: {wide: spread(payload.x)}}
+  pair: {pattern: "PATTERN SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 9 s"}
+"""
+NEAR = {"near": lambda a, b: abs(a - b) < 3}
+
+
+@pytest.mark.parametrize("text", [OWN_FILE, OWN_FILE.replace("functions: formulas.py\n", "")])
+def test_a_file_with_functions_is_used_in_python(text: str) -> None:
+    told = list(replay(parse(text, NEAR, {"spread": spread()}), events()))
+    assert any(isinstance(each, MatchRecord) for each in told)
+    assert any(isinstance(each, WindowRecord) and each.values == {"wide": 9} for each in told)
+
+
+def test_without_its_functions_a_file_is_refused_with_the_way_to_give_them() -> None:
+    with pytest.raises(TopologyError, match=r"functions \(line 2\).*parse\(text, functions="):
+        replay(OWN_FILE, [])
+    with pytest.raises(TopologyError, match="`spread` is not an aggregate.*bring it along"):
+        replay(OWN_FILE.replace("functions: formulas.py\n", ""), [])
+
+
+def broken_init() -> None:
+    raise ValueError("no state")
+
+
+@pytest.mark.parametrize(
+    ("functions", "aggregates", "said"),
+    [
+        ({"near": 5}, None, "'near' cannot be called; give a function"),
+        ({"abs": abs}, None, "'abs' is built in; choose another name"),
+        ({"a b": abs}, None, "'a b' is no name"),
+        ([abs], None, "`functions` is no mapping"),
+        (None, {"x": 5}, "the aggregate 'x' is no inorder.engine.Function; write Function("),
+        (None, {"x": Function}, "the aggregate 'x' is no inorder.engine.Function"),
+        (None, {"sum": spread()}, "'sum' is built in"),
+        (None, {"x": spread()._replace(add=None)}, "add of 'x' cannot be called"),  # type: ignore[arg-type]
+        (None, {"x": spread()._replace(init=broken_init)}, "init() of 'x' fails with ValueError"),
+    ],
+)
+def test_functions_that_are_none_are_refused_as_in_a_file(
+    functions: Any, aggregates: Any, said: str
+) -> None:
+    for give in (IN_CODE.with_functions, lambda one, other: parse(FILE, one, other)):
+        with pytest.raises(TopologyError) as refused:
+            give(functions, aggregates)
+        assert said in str(refused.value)
+
+
+def test_a_file_is_replayed_by_its_text() -> None:
+    assert list(replay(FILE, events())) == list(replay(IN_CODE, events()))
+
+
+@pytest.mark.parametrize(
+    ("topology", "inputs", "said"),
+    [
+        (IN_CODE, None, "inputs is of type NoneType; give a list of RawEvent"),
+        (IN_CODE, {"source": "s"}, "inputs is of type dict; give a list of"),
+        (IN_CODE, "line", "inputs is of type str"),
+        (IN_CODE, ["x"], "input 1 is of type str; give RawEvent"),
+        (IN_CODE, [RawEvent(source="s", seq=0), [1]], "input 2 is of type list"),
+        (3, [], "3 is no topology; give a Topology, or the text of a file"),
+        (None, [], "None is no topology"),
+    ],
+)
+def test_what_is_no_input_at_all_is_told_in_a_sentence(
+    topology: Any, inputs: Any, said: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        list(replay(topology, inputs))
+
+
+def test_whatever_is_refused_is_a_value_error() -> None:
+    assert issubclass(TopologyError, ValueError)
+    assert issubclass(QueryRefused, ValueError)

@@ -16,11 +16,14 @@ from inorder.engine import (
     StreamConfig,
     Topology,
     Window,
+    pattern,
 )
 from inorder.testing import (
     Balance,
     BrokenLaw,
+    DeadRecord,
     EventPlace,
+    FunctionFailed,
     GapRecord,
     LateRecord,
     OrderedEvent,
@@ -33,6 +36,7 @@ from inorder.testing import (
     shuffled,
 )
 from topology.config import TopologyError
+from topology.pattern.language import builder
 
 START_NS = seconds(1_700_000_000)
 
@@ -98,6 +102,9 @@ def test_time_does_not_go_back() -> None:
     driver.advance(seconds(1))
     with pytest.raises(ValueError, match="time cannot go back"):
         driver.advance_to(driver.now_ns - 1)
+    with pytest.raises(TypeError, match="no whole number of ns"):
+        driver.advance(1e9)  # type: ignore[arg-type]
+    driver.send(RawEvent(source="s", seq=0))
 
 
 def test_lines_are_taken_too_and_dead_ones_are_counted() -> None:
@@ -170,3 +177,98 @@ def test_what_came_too_late_is_told() -> None:
     driver.advance(seconds(20))
     driver.send(RawEvent(source="s", seq=1, ts_ns=driver.now_ns - seconds(20)))
     assert [each.reason for each in driver.read(LateRecord)] == ["gap"]
+
+
+def failing() -> Topology:
+    """One aggregate's `add` raises at 13, a pattern's function takes one value too few."""
+    near = pattern("PATTERN SEQ(A a, A b) WHERE near(a.x, b.x) WITHIN 1 s", functions=["near"])
+    wide = {"odd": Aggregate("odd", ("payload", "x"))}
+    stream = StreamConfig(clock=ClockConfig(unsynced="trust"))
+    queries = {
+        "load": QueryConfig(window=Window("tumbling", seconds(1)), aggregate=wide),
+        "pair": QueryConfig(pattern=near),
+    }
+    return Topology(streams={"default": stream}, queries=queries)
+
+
+def add(state: int, value: int) -> int:
+    if value == 13:
+        raise ValueError("unlucky")
+    return state + value
+
+
+ODD = {"odd": Function(init=lambda: 0, add=add, combine=lambda one, other: one + other)}
+RIGHT = {"near": lambda a, b: abs(a - b) < 3}
+WRONG = {"near": lambda a: a < 3}
+
+
+def test_a_function_that_raises_is_told_by_the_call_that_led_to_it() -> None:
+    driver = TopologyDriver(failing(), functions=RIGHT, aggregates=ODD)
+    driver.send(*(RawEvent(source="s", seq=at, payload={"x": 12 + at}) for at in range(2)))
+    with pytest.raises(FunctionFailed, match=r"odd\.add\(12, 13\) raised ValueError") as failed:
+        driver.end()
+    assert isinstance(failed.value.__cause__, ValueError)
+    driver.end()  # it is told once
+    with pytest.raises(FunctionFailed, match=r"near\(0, 1\) raised TypeError.*takes 1"):
+        check_laws(failing(), typed(), max_delay_ns=0, functions=WRONG, aggregates=ODD)
+
+
+def typed() -> list[RawEvent]:
+    return [replace(event, type="A") for event in events(10)]
+
+
+def test_a_worker_goes_on_where_a_function_raises_and_so_may_a_test() -> None:
+    driver = TopologyDriver(failing(), functions=WRONG, aggregates=ODD, raise_failures=False)
+    driver.send(*typed())
+    driver.end()
+    assert {str(each).partition("(")[0] for each in driver.failures} == {"near"}
+    assert [each.values for each in driver.current()] == [{"odd": 45}]
+    report = check_laws(
+        failing().with_functions(WRONG, ODD),
+        typed(),
+        max_delay_ns=0,
+        orders=1,
+        raise_failures=False,
+    )
+    assert report.compared == 1
+
+
+def test_a_condition_in_python_that_raises_is_told_too() -> None:
+    a = builder.event("A").named("a")
+    halved = builder.test(lambda one: one.x / 0, a, name="halved")
+    query = builder.query("", a).where(halved).within(seconds(1)).build()
+    stream = StreamConfig(clock=ClockConfig(unsynced="trust"))
+    topology = Topology(streams={"default": stream}, queries={"q": QueryConfig(pattern=query)})
+    driver = TopologyDriver(topology)
+    driver.send(*typed())
+    with pytest.raises(FunctionFailed, match="ZeroDivisionError"):
+        driver.end()
+
+
+def test_what_is_no_input_or_no_time_is_told_in_a_sentence() -> None:
+    driver = TopologyDriver(topology())
+    with pytest.raises(TypeError, match="input 1 is of type list; give RawEvent"):
+        driver.send(events())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="an event is of type dict; give RawEvents"):
+        check_laws(topology(), [{"source": "s"}], max_delay_ns=1)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="max_delay_ns is -5"):
+        check_laws(topology(), events(), max_delay_ns=-5)
+    with pytest.raises(TypeError, match=r"max_delay_ns is 0\.5"):
+        check_laws(topology(), events(), max_delay_ns=0.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the time of RawEvent.* no whole number of ns"):
+        check_laws(topology(), [RawEvent(source="s", ts_ns="x")], max_delay_ns=0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="3 is no topology"):
+        TopologyDriver(3)  # type: ignore[arg-type]
+
+
+def test_an_arrival_that_is_none_is_dead_and_time_goes_on() -> None:
+    driver = TopologyDriver("streams: {default: {clock: {unsynced: trust}}}")
+    driver.advance(seconds(1))
+    driver.send({"source": "s", "seq": 0, "arrival": "x"})
+    driver.send(RawEvent(source="s", seq=1, arrival_ns=10**30), RawEvent(source="s", seq=2))
+    driver.end()
+    assert [(each.reason, each.at_ns) for each in driver.read(DeadRecord)] == [
+        ("arrival_not_integer", driver.now_ns),
+        ("arrival_huge", driver.now_ns),
+    ]
+    assert driver.balance() == Balance(sent=3, event=1, late=0, duplicate=0, dead=2, held=0)

@@ -16,7 +16,7 @@ from topology.config.file import TopicsConfig
 from topology.config.join import JoinCondition, JoinedValue, SideConfig
 from topology.config.problem import Problem, TopologyError
 from topology.config.query import QualityConfig, QueryConfig, pattern
-from topology.config.reading import parse, query_of
+from topology.config.reading import parse, parse_with, query_of
 from topology.config.stages import StageConfig
 from topology.config.stream import (
     ClockConfig,
@@ -47,6 +47,7 @@ __all__ = [
     "TopologyError",
     "Window",
     "parse",
+    "parse_with",
     "pattern",
     "query_of",
 ]

@@ -68,10 +68,19 @@ def sections() -> Mapping[Path, type[Section]]:
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
     """The topology that `source` spells: YAML text, or the mapping it stands for. `bring` loads
-    what its user brings along (`topology.model.user_functions`).
+    the file of functions that it names (`topology.model.user_functions`).
 
     Raises `TopologyError` with all problems found, in the order of the file.
     """
+    return _parsed(source, lambda wanted: _brought(wanted, bring) if wanted else NOTHING)
+
+
+def parse_with(source: str | bytes | Mapping[str, Any], own: UserFunctions) -> Topology:
+    """As `parse`, with these functions, whether or not it names a file of such."""
+    return _parsed(source, lambda _: own)
+
+
+def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
     if isinstance(source, Mapping):
         return _checked(source, {}, [], bring)
     if isinstance(source, bytes):
@@ -117,16 +126,14 @@ def _decoded(source: bytes) -> str:
 
 
 def _checked(
-    value: Any, lines: Mapping[Path, int], problems: list[Problem], bring: Bring | None
+    value: Any, lines: Mapping[Path, int], problems: list[Problem], bring: Bring
 ) -> Topology:
-    own = NOTHING
     wanted = value.get(OWN) if isinstance(value, Mapping) else None
-    if isinstance(wanted, str):
-        try:
-            own = _brought(wanted, bring)
-        except BadFunctions as refusal:
-            fault = Fault((OWN,), str(refusal), refusal.remedy)
-            raise TopologyError([*problems, _problem(fault, lines)]) from None
+    try:
+        own = bring(wanted if isinstance(wanted, str) else "")
+    except BadFunctions as refusal:
+        fault = Fault((OWN,), str(refusal), refusal.remedy)
+        raise TopologyError([*problems, _problem(fault, lines)]) from None
     try:
         context = FromFile(own)
         topology = Topology.model_validate(value, context=context, by_alias=True, by_name=False)
@@ -141,7 +148,8 @@ def _checked(
 
 def _brought(wanted: str, bring: Bring | None) -> UserFunctions:
     if bring is None:
-        raise BadFunctions("nothing of a user's own is run here", "leave it out")
+        remedy = "give them in its place: parse(text, functions={...}, aggregates={...})"
+        raise BadFunctions("no file of functions is run here", remedy)
     return bring(wanted)
 
 

@@ -14,10 +14,10 @@ from topology.config.agreement import faults
 from topology.config.file import TopologyFile
 from topology.config.problem import Problem, TopologyError, refused_at
 from topology.config.spelling import user_functions_of
-from topology.model.user_functions import UserFunctions
-from topology.pattern.compile.values import FUNCTIONS
+from topology.config.user_functions import given_functions
 from topology.pattern.tree.syntax import Query
 from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.custom import Function
 
 
 class Topology(TopologyFile):
@@ -33,13 +33,13 @@ class Topology(TopologyFile):
     def with_functions(
         self,
         functions: Mapping[str, Callable[..., Any]] | None = None,
-        aggregates: Mapping[str, Any] | None = None,
+        aggregates: Mapping[str, Function] | None = None,
     ) -> Topology:
-        """The same with functions of values for patterns, and aggregates for windows
-        (`topology.window.aggregates.custom.Function`), in place of a file that `functions` names.
-        Raises TopologyError for a query that asks for others."""
+        """The same with functions of values for patterns, and aggregates for windows, in place of
+        a file that `functions` names. Raises TopologyError for what is none, as the file's reader
+        does, and for a query that asks for others. `init` of each aggregate is called once."""
         topology = self.model_copy()
-        topology._user_functions = UserFunctions(aggregates or {}, functions or {})
+        topology._user_functions = given_functions(functions, aggregates)
         topology.check_functions()
         return topology
 
@@ -49,17 +49,13 @@ class Topology(TopologyFile):
             raise TopologyError(problems)
 
     def _unknown_functions(self) -> Iterator[Problem]:
-        of_users = self.user_functions
-        for name in sorted(
-            {*BUILT_IN} & {*of_users.aggregates} | {*FUNCTIONS} & {*of_users.functions}
-        ):
-            yield Problem("functions", f"`{name}` is built in", "choose another name")
+        own = self.user_functions.aggregates
         remedy = "give it by with_functions"
         for name, query in self.queries.items():
             path = f"queries.{name}"
             for shown, aggregate in (query.aggregate or {}).items():
                 function = aggregate.function
-                if function not in BUILT_IN and function not in of_users.aggregates:
+                if function not in BUILT_IN and function not in own:
                     message = f"`{function}` is not an aggregate"
                     yield Problem(f"{path}.aggregate.{shown}", message, remedy)
             if query.pattern is not None:

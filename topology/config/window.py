@@ -170,8 +170,8 @@ def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:
         return Fault((), message, remedy, 'write Aggregate("avg", ("payload", "v"))')
     function, inner = call.groups()
     if function not in BUILT_IN and function not in own:
-        remedy = meant(function, (*BUILT_IN, *own))
-        in_code = f"{remedy}; one of your own is given by with_functions, or to parse"
+        remedy = f"{meant(function, (*BUILT_IN, *own))}, or bring it along (`functions`)"
+        in_code = f'write Aggregate("{function}", ("payload", "v")), and give it by with_functions'
         return Fault((), f"`{function}` is not an aggregate", remedy, in_code)
     known = BUILT_IN.get(function)
     example = known.example if known else f"{function}(payload.v)"

@@ -2,7 +2,7 @@
 
 `functions: formulas.py` in the topology file names a file beside it. It defines one or both of
 
-    aggregates = {"spread": Function(init, add, combine, value)}  # window.aggregates.custom
+    aggregates = {"spread": Function(init, add, combine, value)}  # of inorder.engine
     functions = {"distance": distance}                     # of values, giving a value
 
 Whoever reads the file loads it (`cli.user_functions.load`): nothing here imports what a user wrote.

@@ -12,7 +12,7 @@ from tests import ROOT
 from tests.cli.invoking import Answer, inorder
 
 FORMULAS = """\
-from topology.window import Function
+from inorder.engine import Function
 
 def spread():
     def add(state, value):
@@ -74,7 +74,7 @@ def test_they_are_called_by_their_names(tmp_path: Path) -> None:
         ("functions = {'abs': abs}", "'abs' is built in"),
         ("functions = {'a b': abs}", "'a b' is no name"),
         ("functions = {'x': 3}", "'x' cannot be called"),
-        ("aggregates = {'x': max}", "is no topology.window.Function"),
+        ("aggregates = {'x': max}", "is no inorder.engine.Function"),
         ("raise SystemExit(3)", "fails with SystemExit: 3"),
         (f"{AGGREGATE}lambda: 1 // 0, max, max)}}", "init() of 'x' fails with ZeroDivisionError"),
         (f"{AGGREGATE}None, max, max)}}", "init of 'x' cannot be called"),

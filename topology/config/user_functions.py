@@ -1,0 +1,74 @@
+"""What a user brings along (`topology.model.user_functions`), looked at before anything runs.
+
+Whether it came from a file, by `Topology.with_functions` or with `parse`: the same is refused.
+
+Proved by: tests/cli/user_functions/test_load.py, tests/inorder/test_engine.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from topology.config.problem import Problem, TopologyError
+from topology.model.user_functions import UserFunctions
+from topology.pattern.compile.values import FUNCTIONS
+from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.custom import Function
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
+
+Wrong = tuple[str, str]
+"""What is wrong, and what to write instead."""
+
+
+def given_functions(
+    functions: Mapping[str, Callable[..., Any]] | None, aggregates: Mapping[str, Function] | None
+) -> UserFunctions:
+    """As code gives them. TopologyError names all that cannot be used."""
+    given = UserFunctions(aggregates or {}, functions or {})
+    if wrong := list(faults(given)):
+        raise TopologyError([Problem("functions", message, remedy) for message, remedy in wrong])
+    return given
+
+
+def faults(brought: UserFunctions) -> Iterator[Wrong]:
+    """`init` of an aggregate is called once."""
+    given: dict[str, Any] = brought._asdict()  # whatever it is
+    unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
+    for kind in unfit:
+        yield f"`{kind}` is no mapping", f"write {kind} = {{'name': ...}}"
+    if unfit:
+        return
+    for name, aggregate in given["aggregates"].items():
+        yield from name_faults(name, BUILT_IN)
+        if isinstance(aggregate, Function):
+            yield from _aggregate_faults(name, aggregate)
+        else:
+            remedy = "write Function(init, add, combine, value)"
+            yield f"the aggregate {name!r} is no inorder.engine.Function", remedy
+    for name, function in given["functions"].items():
+        yield from name_faults(name, FUNCTIONS)
+        if not callable(function):
+            yield f"{name!r} cannot be called", "give a function"
+
+
+def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        yield f"{name!r} is no name", "use letters, digits and _"
+    elif name in taken:
+        yield f"{name!r} is built in", "choose another name"
+
+
+def _aggregate_faults(name: str, aggregate: Function) -> Iterator[Wrong]:
+    parts = aggregate._asdict()
+    for word, part in parts.items():
+        if not callable(part):
+            yield f"{word} of {name!r} cannot be called", "give a function"
+    if callable(aggregate.init):
+        try:
+            aggregate.init()
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            told = f"{type(wrong).__name__}: {wrong}"
+            yield f"init() of {name!r} fails with {told}", "return the state of nothing"
