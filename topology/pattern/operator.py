@@ -38,7 +38,7 @@ from topology.model.instant import InstantOperator
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
-from topology.model.ramp import pieces
+from topology.model.ramp import climb, is_ramp, pieces
 from topology.pattern.run.admission import (
     CONFLICT,
     DUPLICATE,
@@ -49,6 +49,7 @@ from topology.pattern.run.admission import (
 )
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import BEFORE_ALL, Engine
+from topology.pattern.run.partitions import MAX_TYPES
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import QualityTargets
 from topology.query.frontier import Frontier
@@ -85,6 +86,7 @@ class Pattern(InstantOperator):
         self._position = position
         self._decode = decode
         self._max_ahead_ns = max_ahead_ns
+        self._asked: dict[str, bool] = {}  # by type of event, at most MAX_TYPES
         self._ahead = 0
         self._unreadable = 0
         self._given_up = 0
@@ -94,9 +96,35 @@ class Pattern(InstantOperator):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
+        if self._engine.is_plain and not self._targets:
+            self._take_all(events, now_ns, step)
+            return step
         for piece, until_ns in pieces(events, now_ns, self._is_due):
             step.results += super().on_batch(piece, until_ns).results
         return step
+
+    def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
+        """The plain way: no query waits, so nothing is done when an instant is over."""
+        for event in events:
+            if event.at_ns > self._now_ns:
+                self._now_ns = event.at_ns
+                self._instant_open = False
+            if event.kind == DATA:
+                word = self._word_of(event)
+                if word == STORED:
+                    event.held_by = self._position
+                    self._instant_open = True
+                elif word and (self._max_ahead_ns is not None or not event.late):
+                    self._instant_open = True
+            elif is_ramp(event):
+                for watermarks in climb([event], self._is_due):
+                    self._take_all(watermarks, watermarks[0].at_ns, step)
+            else:
+                self._take(event, step)
+        if now_ns > self._now_ns:
+            self._now_ns = now_ns
+            self._instant_open = False
+        self._finish(step)
 
     def _take(self, event: Event, step: Step) -> None:
         if event.kind == DATA:
@@ -133,23 +161,52 @@ class Pattern(InstantOperator):
         return self._frontier.heard_ns
 
     def _accept(self, event: Event) -> None:
+        word = self._word_of(event)
         speaks = self._max_ahead_ns is not None or not event.late
-        if self._max_ahead_ns is None:
-            if speaks:
-                self._frontier.hear(event)
-        else:
-            if event.ref_time_ns > event.at_ns + self._max_ahead_ns:
-                self._ahead += 1
-                return
-            newest_ns = max(self._engine.clock_ns, event.ref_time_ns)
-            self._engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
-        if self._engine.accept(self._entry(event), event.at_ns) == STORED:
+        if word == STORED:
             event.held_by = self._position
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
             self._targets.hear(event, speaks=speaks, margin_ns=margin_ns)
-        elif speaks:
+        elif word and speaks:
             self._hear_of(event)
+
+    def _word_of(self, event: Event) -> str:
+        """What becomes of it, by the engine; empty if its clock is too far ahead for that."""
+        engine = self._engine
+        if self._max_ahead_ns is None:
+            if not event.late:
+                self._frontier.hear(event)
+        else:
+            newest_ns = event.ref_time_ns
+            if newest_ns > event.at_ns + self._max_ahead_ns:
+                self._ahead += 1
+                return ""
+            if newest_ns < engine.clock_ns:
+                newest_ns = engine.clock_ns
+            if newest_ns - self._correct_for_ns > engine.frontier_ns:
+                engine.advance(newest_ns - self._correct_for_ns, event.at_ns)
+        if event.epoch < 0:
+            event.epoch = 0  # on the raw topic nobody has settled it
+        asks = self._asked.get(event.type)
+        if asks is None:
+            asks = self._ask(event.type)
+        if not asks:  # before anything else is looked at, the payload too
+            return engine.pass_by(event)
+        return engine.accept(Entry(event, self._payload_of(event)), event.at_ns)
+
+    def _payload_of(self, event: Event) -> Any:
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            self._unreadable += 1
+            return None
+        return payload
+
+    def _ask(self, type_: str) -> bool:
+        asks = self._engine.asks_for(type_)
+        if len(self._asked) < MAX_TYPES:
+            self._asked[type_] = asks
+        return asks
 
     def _hear_of(self, event: Event) -> None:
         """No query looks at it, but it says how far its source is."""
@@ -174,14 +231,6 @@ class Pattern(InstantOperator):
         return self._targets.next_due_ns()
 
     # -- the rest of the contract ------------------------------------------------------------------
-
-    def _entry(self, event: Event) -> Entry:
-        event.epoch = max(event.epoch, 0)  # on the raw topic nobody has settled it
-        payload = self._decode(event.value)
-        if payload is UNREADABLE:
-            self._unreadable += 1
-            payload = None
-        return Entry(event, payload)
 
     def on_time(self, now_ns: int) -> Step:
         step = super().on_time(now_ns)
@@ -229,6 +278,7 @@ class Pattern(InstantOperator):
         self._emitted_when_heard = self._gaps_of(engine, qualities or {})
         engine.restore(before.snapshot(), entries)
         self._engine = engine
+        self._asked = {}
         if self._targets and not qualities:
             self._ended[TARGETS] = None
         self._wait_as(qualities or {})
@@ -272,7 +322,10 @@ class Pattern(InstantOperator):
             self._now_ns, self._instant_open, frontier, kept = waiting
             self._frontier.restore(frontier)
             self._targets.restore(kept)
-        entries = [self._entry(event) for event in held]
+        entries = []
+        for event in held:
+            event.epoch = max(event.epoch, 0)
+            entries.append(Entry(event, self._payload_of(event)))
         self._engine.restore(own, entries)
         self._finish(Step(0))
 

@@ -28,7 +28,7 @@ from typing import Any
 from topology.pattern.compile.closures import Binding, Compiler
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
-from topology.pattern.compile.view import attribute
+from topology.pattern.compile.view import Get, attribute, field_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
 
@@ -211,6 +211,9 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     """The key on which events of a match agree; None if one of its values is NULL or has no
     equality. Equal keys are equal values by `=`, and alike in print: 1 and 1.0 are one (the
     int), 1 and TRUE two."""
+    if len(paths) == 1:
+        name = field_of(paths[0])
+        return _by_field(name) if name else _by_one(attribute(paths[0]))
     gets = [attribute(path) for path in paths]
 
     def key(entry: Entry) -> tuple[Any, ...] | None:
@@ -223,5 +226,38 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
             whole = type(part) is float and part.is_integer()
             found += (value_type, int(part) if whole else part)
         return tuple(found)
+
+    return key
+
+
+def _by_field(name: str) -> Callable[[Entry], tuple[Any, ...] | None]:
+    """By one field of the payload, as mostly; straight from the entry."""
+
+    def key(entry: Entry) -> tuple[Any, ...] | None:
+        payload = entry.payload
+        if type(payload) is not dict:
+            return None
+        part = payload.get(name)
+        value_type = VALUE_TYPES.get(type(part))
+        if value_type is None or part != part:  # noqa: PLR0124 - NaN
+            return None
+        if type(part) is float and part.is_integer():
+            part = int(part)
+        return (value_type, part)
+
+    return key
+
+
+def _by_one(get: Get) -> Callable[[Entry], tuple[Any, ...] | None]:
+    """By one path."""
+
+    def key(entry: Entry) -> tuple[Any, ...] | None:
+        part = get(entry)
+        value_type = VALUE_TYPES.get(type(part))
+        if value_type is None:
+            return None
+        if type(part) is float and part.is_integer():
+            part = int(part)
+        return (value_type, part)
 
     return key

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from topology.model.event import Event
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.store.entry import Entry, Identity
 
@@ -36,10 +37,10 @@ class Admission:
     """`retained`: entries that some index holds, by identity, at most `max_retained` of them.
     `gone`: those that nothing holds any more; whoever drives the engine empties it."""
 
-    __slots__ = ("_doubt", "_max_retained", "counts", "gone", "retained")
+    __slots__ = ("_doubt", "counts", "gone", "max_retained", "retained")
 
     def __init__(self, max_retained: int, doubt: Doubt) -> None:
-        self._max_retained = max_retained
+        self.max_retained = max_retained
         self._doubt = doubt
         self.counts = dict.fromkeys(WORDS, 0)
         self.retained: dict[Identity, Entry] = {}
@@ -48,20 +49,26 @@ class Admission:
     @property
     def is_crowded(self) -> bool:
         """At most an eighth of the room for entries is left."""
-        return 8 * len(self.retained) > 7 * self._max_retained
+        return 8 * len(self.retained) > 7 * self.max_retained
 
-    def refusal(self, entry: Entry, floor_ns: int) -> str:
-        """Why it is not taken; empty if it is. What is earlier than `floor_ns` is late."""
-        known = self.retained.get(entry.identity)
-        if known is not None:
-            return DUPLICATE if known.is_copy_of(entry) else CONFLICT
-        if entry.time_ns < floor_ns:
+    def refusal(self, event: Event, identity: Identity, floor_ns: int) -> str:
+        """Why it is not taken; empty if it is. What is earlier than `floor_ns` is late.
+        CONFLICT says no more than that one of its identity is retained (`of_known`)."""
+        if identity in self.retained:
+            return CONFLICT
+        time_ns = event.ref_time_ns
+        if time_ns < floor_ns:
             return LATE
-        if not -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS:
+        if not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
             return FAR
-        if self._doubt is not NO_DOUBT and not self._doubt.admits(entry.event.error_ns):
+        if self._doubt is not NO_DOUBT and not self._doubt.admits(event.error_ns):
             return UNSURE
-        return REFUSED if len(self.retained) >= self._max_retained else ""
+        return REFUSED if len(self.retained) >= self.max_retained else ""
+
+    def of_known(self, entry: Entry) -> str:
+        """What an entry is of which one of its identity is retained."""
+        is_copy = self.retained[entry.identity].is_copy_of(entry)
+        return DUPLICATE if is_copy else CONFLICT
 
     def keep(self, entry: Entry) -> bool:
         """Whether any index holds it."""

@@ -24,6 +24,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.ranges import Ranges
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.greedy import goes_on
+from topology.pattern.match.tactics.line import line_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
@@ -76,7 +77,7 @@ class Shape:
 class Compiled:
     """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
     of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
-    for exact times.
+    for exact times. `line`: its walks can be followed event by event.
 
     `ranges` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
@@ -93,6 +94,7 @@ class Compiled:
         "form",
         "grading",
         "ids",
+        "line",
         "name",
         "possible",
         "query",
@@ -113,6 +115,7 @@ class Compiled:
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
         self.ranges = Ranges(layouts[0]) if query.sets else None
+        self.line = line_of(layouts)
         self.grading = Grading(layouts) if heeds_errors else None
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns

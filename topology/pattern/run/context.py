@@ -16,9 +16,12 @@ from topology.pattern.store.index import EntryIndex
 class RunContext:
     """`emitter` takes what runs have to say. `clock` and `frontier`: the timers of those lines of
     time. `everything`: all entries, where a STRICT step looks at those of every partition.
-    `emits_final`: names of queries that say once more what has become final."""
+    `emits_final`: names of queries that say once more what has become final. `is_plain`: runs take
+    the plain way where they can (`run.automaton`)."""
 
-    __slots__ = ("clock", "doubt", "emits_final", "emitter", "everything", "frontier")
+    __slots__ = (
+        "clock", "doubt", "emits_final", "emitter", "everything", "frontier", "is_plain",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -26,10 +29,13 @@ class RunContext:
         doubt: Doubt,
         everything: EntryIndex | None,
         emits_final: Collection[str],
+        *,
+        is_plain: bool,
     ) -> None:
         self.emitter = emitter
         self.doubt = doubt
         self.everything = everything
         self.emits_final = emits_final
+        self.is_plain = is_plain
         self.clock = UnitTimers()
         self.frontier = UnitTimers()

@@ -23,15 +23,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from topology.model.event import Event
 from topology.model.operator import NEVER, Changes, State
 from topology.model.result import Finding
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
-from topology.pattern.run.admission import IRRELEVANT, STORED, Admission
+from topology.pattern.run.admission import CONFLICT, FARTHEST_NS, IRRELEVANT, STORED, Admission
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.context import RunContext
 from topology.pattern.run.engine_state import restore_wirings, wiring_rows
 from topology.pattern.run.ledger import Now
-from topology.pattern.run.partitions import PartitionGroup, alike
+from topology.pattern.run.partitions import PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.results import MatchEmitter
 from topology.pattern.run.run import Run
 from topology.pattern.run.timers import Asker
@@ -63,7 +64,8 @@ class PatienceDiffers(ValueError):
 class Engine:
     """`emits_final`: names of queries of which a result shown before it was final is updated
     once more when it is. `max_error_ns`: the largest error an event may have, where a query does
-    not ignore it (see `uncertain.doubt`).
+    not ignore it (see `uncertain.doubt`). `is_plain`: what is in order and sure takes the plain way
+    (`run.automaton`); without, all goes the general way, and the answers are the same.
 
     `findings` is what there is to emit, and `gone` the entries that nothing holds any more; the
     driver empties both. `counts`: how many events there were, by what became of them."""
@@ -76,6 +78,8 @@ class Engine:
         max_partitions: int = MAX_PARTITIONS,
         max_retained: int = MAX_RETAINED,
         max_error_ns: int | None = None,
+        *,
+        is_plain: bool = True,
     ) -> None:
         if len({query.query.amend_ns for query in queries}) > 1:
             raise PatienceDiffers
@@ -88,23 +92,31 @@ class Engine:
         self._everything = EntryIndex() if any(q.shape.everywhere for q in queries) else None
         self._emitter = MatchEmitter(stream)
         self.findings: list[Finding] = self._emitter.findings
-        self._context = RunContext(self._emitter, self._doubt, self._everything, emits_final)
+        self._context = RunContext(
+            self._emitter, self._doubt, self._everything, emits_final, is_plain=is_plain
+        )
         self._groups = [
             PartitionGroup(group, self._context, max_partitions) for group in alike(queries)
         ]
+        self._all_wirings = [wiring for group in self._groups for wiring in group.wirings]
         self._newest: Key | None = None
+        self._quiet_ns = BEFORE_ALL  # nothing happens before the frontier passes it
         self._gathering: dict[Run, None] = {}
+        self._now_kept = Now(BEFORE_ALL, BEFORE_ALL)  # nobody keeps it beyond a call
+        self.is_plain = is_plain
+        alone = is_plain and len(self._groups) == 1 and self._everything is None
+        self._plain_group = self._groups[0] if alone else None
         self._stale: dict[str, None] = {}  # keys of a restored state that mean nothing any more
         self.clock_ns = BEFORE_ALL
         self.frontier_ns = BEFORE_ALL
 
     @property
     def compiled(self) -> dict[str, Compiled]:
-        return {wiring.query.name: wiring.query for wiring in self._wirings()}
+        return {wiring.query.name: wiring.query for wiring in self._all_wirings}
 
     @property
     def names(self) -> list[str]:
-        return [wiring.query.name for wiring in self._wirings()]
+        return [wiring.query.name for wiring in self._all_wirings]
 
     @property
     def retained(self) -> int:
@@ -128,28 +140,89 @@ class Engine:
 
     def accept(self, entry: Entry, at_ns: int) -> str:
         """Take an event; says what became of it: one of `admission.WORDS`."""
-        word = self._accept(entry, at_ns)
+        if self._plain_group is not None and self._accepts_plain(self._plain_group, entry, at_ns):
+            self.counts[STORED] += 1
+            return STORED
+        if self._gathering:
+            self._gather_until(at_ns - 1)
+        floor_ns = self.frontier_ns - self._amend_ns
+        word = self._admission.refusal(entry.event, entry.identity, floor_ns)
+        if not word:
+            word = self._take(entry, at_ns)
+        elif word == CONFLICT:
+            word = self._admission.of_known(entry)
         self.counts[word] += 1
         return word
 
-    def _accept(self, entry: Entry, at_ns: int) -> str:
+    def _accepts_plain(self, group: PartitionGroup, entry: Entry, at_ns: int) -> bool:
+        """The plain case, at one go; False where something is not plain, and nothing has been done.
+
+        Plain is an event of a sure time, neither late nor known, that some filter takes, in a
+        partition that is there, of queries that all partition alike; nothing is gathered."""
+        time_ns, floor_ns = entry.time_ns, self.frontier_ns - self._amend_ns
+        if entry.event.error_ns or time_ns < floor_ns or not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
+            return False
+        admission, identity, filters = self._admission, entry.identity, group.filters_of(entry)
+        retained = admission.retained
+        if not filters or identity in retained or len(retained) >= admission.max_retained:
+            return False
+        partition = group.known_partition_of(entry)
+        if partition is None or self._gathering:
+            return False
+        if time_ns > self.clock_ns:
+            self.clock_ns = time_ns
+        retained[identity] = entry
+        in_order, now = partition.take(entry, filters), self._now_kept
+        now.clock_ns, now.floor_ns = self.clock_ns, floor_ns
+        for run in partition.runs:
+            if not run.moved(entry, filters, now, in_order=in_order):
+                self._look(run, entry, filters, at_ns, in_order=in_order)
+        if self._emitter.has_news or self._context.clock.next_ns < self.clock_ns:
+            self._tell(at_ns)
+        return True
+
+    def pass_by(self, event: Event) -> str:
+        """The same of an event of a type that no query asks for: it needs no entry then, and is no
+        copy of any that is retained."""
         if self._gathering:
-            self._gather_until(at_ns - 1)
-        refusal = self._admission.refusal(entry, self.frontier_ns - self._amend_ns)
-        if refusal:
-            return refusal
-        if self._heeds_errors and entry.event.error_ns:
-            self._widen(entry.event.error_ns)
-        self.clock_ns = max(self.clock_ns, entry.time_ns)
+            self._gather_until(event.at_ns - 1)
+        identity = (event.source, event.epoch, event.seq)
+        word = self._admission.refusal(event, identity, self.frontier_ns - self._amend_ns)
+        if not word:
+            word = IRRELEVANT
+            if event.error_ns and self._heeds_errors:
+                self._widen(event.error_ns)
+            if event.ref_time_ns > self.clock_ns:
+                self.clock_ns = event.ref_time_ns
+                if self._context.clock.next_ns < self.clock_ns:
+                    self._tell(event.at_ns)
+        self.counts[word] += 1
+        return word
+
+    def asks_for(self, type_: str) -> bool:
+        """Whether any query does, of events of this type."""
+        return any(group.asks_for(type_) for group in self._groups)
+
+    def _take(self, entry: Entry, at_ns: int) -> str:
+        event = entry.event
+        if event.error_ns and self._heeds_errors:
+            self._widen(event.error_ns)
+        if entry.time_ns > self.clock_ns:
+            self.clock_ns = entry.time_ns
         in_order = self._newest is None or entry.key > self._newest
         for group in self._groups:
             self._offer(group, entry, at_ns, in_order=in_order)
-        # now, so that what it puts in doubt is emitted once, with that
-        self._look_again(self._context.clock.due(self.clock_ns))
         if in_order:
             self._newest = entry.key
-        self._emitter.flush(at_ns, self.frontier_ns)
+        self._tell(at_ns)
         return STORED if self._admission.keep(entry) else IRRELEVANT
+
+    def _tell(self, at_ns: int) -> None:
+        """With what waited for this time, so that what is in doubt now is emitted once."""
+        clock = self._context.clock
+        if clock.is_due(self.clock_ns):
+            self._look_again(clock.due(self.clock_ns))
+        self._emitter.flush(at_ns, self.frontier_ns)
 
     def _widen(self, error_ns: int) -> None:
         by_ns = self._doubt.widen(error_ns, self.frontier_ns)
@@ -159,30 +232,43 @@ class Engine:
 
     def _offer(self, group: PartitionGroup, entry: Entry, at_ns: int, *, in_order: bool) -> None:
         filters = group.filters_of(entry)
-        newest, partition = group.put(entry, filters)
-        now = self._now()
+        partition = group.put(entry, filters)
         if partition is not None:
-            in_partition = newest is None or entry.key > newest
+            now = self._now()
             for run in partition.runs:
-                ordered = in_order if run.query.shape.everywhere else in_partition
-                anchors = run.affected.by(entry, filters, in_order=ordered)
-                if run.query.query.emit == "slack":
-                    late_by_ns = 0 if ordered else max(1, self.clock_ns - entry.time_ns)
-                    wait_ns = run.gathers_ns(filters, late_by_ns)
-                    if anchors and wait_ns > 0 and not ordered:
-                        run.gather(anchors, at_ns + wait_ns)
-                        self._gathering[run] = None
-                        continue
-                if anchors:
-                    run.look(anchors, now)
+                ordered = in_order if run.query.shape.everywhere else partition.in_order
+                if not run.moved(entry, filters, now, in_order=ordered):
+                    self._look(run, entry, filters, at_ns, in_order=ordered)
+            self._quiet_ns = min(self._quiet_ns, group.purge_ns + self._amend_ns)
         if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
             for other in group.partitions.values():
-                for run in other.runs if other is not partition else ():
-                    if not run.query.shape.everywhere:
-                        continue
-                    anchors = run.affected.by(entry, (), in_order=False)
-                    if anchors:
-                        run.look(anchors, now)
+                if other is not partition:
+                    self._disturb(other, entry)
+
+    def _look(
+        self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
+    ) -> None:
+        """The general way: the units that the entry can change are evaluated anew."""
+        self._quiet_ns = BEFORE_ALL  # timers may be set
+        anchors = run.affected.by(entry, filters, in_order=in_order)
+        if run.query.query.emit == "slack":
+            late_by_ns = 0 if in_order else max(1, self.clock_ns - entry.time_ns)
+            wait_ns = run.gathers_ns(filters, late_by_ns)
+            if anchors and wait_ns > 0 and not in_order:
+                run.gather(anchors, at_ns + wait_ns)
+                self._gathering[run] = None
+                return
+        if anchors:
+            run.look(anchors, self._now())
+
+    def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
+        """Where a STRICT step looks at all partitions: the entry may come between in that one."""
+        for run in other.runs:
+            if run.query.shape.everywhere and not run.moved(entry, (), self._now(), in_order=False):
+                self._quiet_ns = BEFORE_ALL
+                anchors = run.affected.by(entry, (), in_order=False)
+                if anchors:
+                    run.look(anchors, self._now())
 
     # -- corrections that are gathered (EMIT SLACK) -------------------------------------------
 
@@ -211,6 +297,11 @@ class Engine:
         """Every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self.frontier_ns:
             return
+        if frontier_ns <= self._quiet_ns:
+            self.frontier_ns = frontier_ns
+            if frontier_ns > self.clock_ns:
+                self.clock_ns = frontier_ns
+            return
         if self._gathering:
             self._gather_until(at_ns - 1)
             for run in list(self._gathering):
@@ -218,14 +309,31 @@ class Engine:
                     self._correct(run)  # it would be decided without
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
-        self._look_again(self._context.clock.due(self.clock_ns))
-        self._look_again(self._context.frontier.due(frontier_ns))
-        for wiring in self._wirings():
+        for timers, until_ns in (
+            (self._context.clock, self.clock_ns),
+            (self._context.frontier, frontier_ns),
+        ):
+            if timers.is_due(until_ns):
+                self._look_again(timers.due(until_ns))
+        for wiring in self._all_wirings:
             if wiring.target_ns is not None and wiring.target_ns < frontier_ns:
                 self._raise_target(wiring, frontier_ns)
         self._emitter.flush(at_ns, frontier_ns)
         for group in self._groups:
             self._let_go(group)
+        self._quiet_ns = self._next_due_ns()
+
+    def _next_due_ns(self) -> int:
+        """Up to there the frontier may go and nothing happens, if no event is taken meanwhile."""
+        if self._gathering or self._everything is not None:
+            return BEFORE_ALL
+        due_ns = min(self._context.clock.next_ns, self._context.frontier.next_ns)
+        for wiring in self._all_wirings:
+            if wiring.target_ns is not None:
+                due_ns = min(due_ns, wiring.target_ns)
+        for group in self._groups:
+            due_ns = min(due_ns, group.purge_ns + self._amend_ns)
+        return due_ns
 
     def is_due(self, frontier_ns: int, target_ns: int) -> bool:
         """With the frontier, or what queries may emit, there, would anything be emitted?"""
@@ -233,18 +341,23 @@ class Engine:
         if self._gathering or context.frontier.is_due(frontier_ns):
             return True
         return context.clock.is_due(frontier_ns) or any(
-            wiring.at_target.is_due(target_ns) for wiring in self._wirings()
+            wiring.at_target.is_due(target_ns) for wiring in self._all_wirings
         )
 
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query emits what is decided before `until_ns`; called with the earliest instant
         before its first event, and never with less."""
-        for wiring in self._wirings():
+        self._quiet_ns = BEFORE_ALL
+        for wiring in self._all_wirings:
             if wiring.query.name == query:
                 self._raise_target(wiring, until_ns)
         self._emitter.flush(at_ns, self.frontier_ns)
 
     def _raise_target(self, wiring: Wiring, until_ns: int) -> None:
+        if wiring.target_ns is None:
+            for run in self._runs():
+                if run.query is wiring.query:
+                    run.give_up()
         self._look_again(wiring.at_target.due(wiring.raise_target(until_ns)))
 
     def end(self, at_ns: int) -> None:
@@ -257,7 +370,7 @@ class Engine:
 
     def _let_go(self, group: PartitionGroup) -> None:
         floor_ns = self._floor_ns
-        if not group.strict_everywhere and not group.is_due(floor_ns):
+        if not group.strict_everywhere and group.purge_ns >= floor_ns:
             return
         gone = group.purge(floor_ns, self._now())
         if group.strict_everywhere and self._everything is not None:
@@ -271,7 +384,9 @@ class Engine:
         return self.frontier_ns - self._amend_ns
 
     def _now(self) -> Now:
-        return Now(self.clock_ns, self._floor_ns)
+        now = self._now_kept
+        now.clock_ns, now.floor_ns = self.clock_ns, self.frontier_ns - self._amend_ns
+        return now
 
     @property
     def margin_ns(self) -> int:
@@ -281,16 +396,13 @@ class Engine:
     @property
     def reaches(self) -> dict[str, int]:
         """How long an event may matter to a query, by its name."""
-        return {each.query.name: each.query.reach_ns for each in self._wirings()}
+        return {each.query.name: each.query.reach_ns for each in self._all_wirings}
 
     @property
     def emitted_when_heard(self) -> list[str]:
         """The queries that wait for the end of a gap in which nothing may happen, by name."""
-        queries = [wiring.query.query for wiring in self._wirings()]
+        queries = [wiring.query.query for wiring in self._all_wirings]
         return [q.name for q in queries if q.emit == "final" and ends_in_negation(q.node)]
-
-    def _wirings(self) -> Iterator[Wiring]:
-        return (wiring for group in self._groups for wiring in group.wirings)
 
     def _runs(self) -> Iterator[Run]:
         return (run for group in self._groups for run in group.runs())
@@ -304,7 +416,7 @@ class Engine:
         return {ENGINE: self._own_state(), **self._unit_states(everything=False)}
 
     def _own_state(self) -> Any:
-        since = wiring_rows(self._wirings())
+        since = wiring_rows(self._all_wirings)
         return [self.clock_ns, self.frontier_ns, self.counts, since, self._doubt.snapshot()]
 
     def _unit_states(self, *, everything: bool) -> dict[str, Any]:
@@ -323,12 +435,13 @@ class Engine:
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
         not know counts from now on; what it says of one that is no more is left."""
+        self._quiet_ns = BEFORE_ALL
         own = state.get(ENGINE, self._own_state())
         self.clock_ns, self.frontier_ns, counts, since, doubt = own
         if self._heeds_errors:
             self._doubt.restore(doubt)
         self.counts.update(counts)
-        released = restore_wirings(self._wirings(), since, self._from_now_on)
+        released = restore_wirings(self._all_wirings, since, self._from_now_on)
         rest = dict(state)
         rest.pop(ENGINE, None)
         for entry in sorted(entries, key=attrgetter("key")):

@@ -50,15 +50,17 @@ class Unit:
 
     `found` is what is current, by id; `emitted` what readers have, retracted ones too. `hi_ns` and
     `waits` as in `evaluation.Evaluation`. `overflowed`: it has been said that there is more.
-    `timers`: those it has set, each with its instant."""
+    `timers`: those it has set, each with its instant; None as long as there was none. `taken`: how
+    far its walk is, where an automaton follows it."""
 
-    __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "timers", "waits")
+    __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "taken", "timers", "waits")
 
     def __init__(self, anchor: Entry) -> None:
         self.anchor = anchor
         self.found: dict[str, FoundMatch] = {}
         self.emitted: dict[str, CurrentMatch] = {}
-        self.timers: set[tuple[int, object]] = set()
+        self.timers: set[tuple[int, object]] | None = None
+        self.taken: list[Entry] = []
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
         self.overflowed = False
@@ -82,10 +84,12 @@ class Unit:
 
     def forget(self, before_ns: int) -> None:
         """What was decided before that instant needs no memory: nothing changes it."""
-        for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
-            del self.found[id_]
-        for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
-            del self.emitted[id_]
+        if self.found:
+            for id_ in [i for i, found in self.found.items() if found.decided_ns < before_ns]:
+                del self.found[id_]
+        if self.emitted:
+            for id_ in [i for i, old in self.emitted.items() if old.content.decided_ns < before_ns]:
+                del self.emitted[id_]
 
 
 class Change:
@@ -118,7 +122,7 @@ def changes(
     for id_, found in visible.items():
         current = unit.emitted.get(id_)
         if current is None:
-            current = unit.emitted[id_] = CurrentMatch(found)
+            current = unit.emitted[id_] = CurrentResult(found)
         is_final = found.decided_ns < floor_ns
         becomes_final = emits_final and is_final and not current.final
         before = current.content

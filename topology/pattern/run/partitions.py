@@ -13,7 +13,7 @@ tests/topology/pattern/test_published_cases.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.timers import Timers
@@ -24,6 +24,7 @@ from topology.pattern.run.compiled import EVERYTHING, Compiled, EntryFilter, ent
 from topology.pattern.run.context import RunContext
 from topology.pattern.run.ledger import Now
 from topology.pattern.run.run import Run
+from topology.pattern.run.timers import FAR_OFF_NS
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import EntryIndex
@@ -37,19 +38,47 @@ MAX_TYPES: Final = 10_000
 """Event types whose filters are remembered; those beyond are looked up each time."""
 
 
-class PartitionIndex:
-    """The entries of one partition. `newest` is the largest key that was ever put into it."""
+class FiltersOfType:
+    """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
+    it says."""
 
-    __slots__ = ("indexes", "key", "newest", "runs")
+    __slots__ = ("is_tested", "numbers")
+
+    def __init__(self, numbers: list[int], is_tested: bool) -> None:
+        self.numbers = numbers
+        self.is_tested = is_tested
+
+
+class PartitionIndex:
+    """The entries of one partition. `newest` is the largest key that was ever put into it, None as
+    long as there was none: one without entries is let go of. `in_order`: the last one had it."""
+
+    __slots__ = ("in_order", "indexes", "key", "newest", "runs")
 
     def __init__(self, key: Partition, group: PartitionGroup) -> None:
         self.key = key
         self.indexes = [EntryIndex() for _ in group.filters]
         self.newest: Key | None = None
+        self.in_order = True
         self.runs = [
             Run(wiring, self._place(wiring, group), self.indexes, key, group.context)
             for wiring in group.wirings
         ]
+
+    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
+        """Into the indexes of these filters; whether it is newer than all others."""
+        indexes, newest = self.indexes, self.newest
+        in_order = newest is None or entry.key > newest
+        if in_order:
+            self.newest = entry.key
+            for number in filters:
+                indexes[number].append(entry)
+        else:
+            for number in filters:
+                indexes[number].add(entry)
+        entry.places += len(filters)
+        self.in_order = in_order
+        return in_order
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
@@ -101,7 +130,7 @@ class PartitionGroup:
         self.filters = list(asked)
         self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
         self._tests = [entry_test(each, query.environment) for each, query in asked.items()]
-        self._by_type: dict[str, list[tuple[int, Any]]] = {}
+        self._by_type: dict[str, FiltersOfType] = {}
         self._timers: Timers[PartitionIndex] = Timers()
 
     @property
@@ -112,42 +141,57 @@ class PartitionGroup:
 
     def filters_of(self, entry: Entry) -> list[int]:
         """The filters the entry passes, by number."""
-        tests = self._by_type.get(entry.type)
-        if tests is None:
-            tests = self._remember(entry.type)
-        return [number for number, test in tests if test is None or test(entry)]
+        known = self._by_type.get(entry.type)
+        if known is None:
+            known = self._remember(entry.type)
+        if not known.is_tested:
+            return known.numbers
+        tests = self._tests
+        return [n for n in known.numbers if (test := tests[n]) is None or test(entry)]
 
-    def _remember(self, type_: str) -> list[tuple[int, Callable[[Entry], bool | None] | None]]:
-        tests = [
-            (number, self._tests[number])
-            for number, each in enumerate(self.filters)
-            if not each.types or type_ in each.types
+    def asks_for(self, type_: str) -> bool:
+        """Whether any filter may take an event of this type."""
+        known = self._by_type.get(type_)
+        if known is None:
+            known = self._remember(type_)
+        return self.strict_everywhere or bool(known.numbers)
+
+    def _remember(self, type_: str) -> FiltersOfType:
+        numbers = [
+            n for n, each in enumerate(self.filters) if not each.types or type_ in each.types
         ]
+        known = FiltersOfType(numbers, any(self._tests[n] is not None for n in numbers))
         if len(self._by_type) < MAX_TYPES:
-            self._by_type[type_] = tests
-        return tests
+            self._by_type[type_] = known
+        return known
 
-    def put(self, entry: Entry, filters: Sequence[int]) -> tuple[Key | None, PartitionIndex | None]:
-        """Put it where it belongs; the newest key there before it, and where that is."""
+    def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
+        """Put it where it belongs, and say where that is."""
+        if self.strict_everywhere:
+            self._put_everywhere(entry)
+        if not filters:
+            return None
+        partition = self._partition_of(entry)
+        if partition is None:
+            return None
+        if partition.newest is None:
+            self._schedule(partition, entry.time_ns)
+        partition.take(entry, filters)
+        return partition
+
+    def known_partition_of(self, entry: Entry) -> PartitionIndex | None:
+        """None if it has none, or would be the first there."""
+        if self._partition is None:
+            return self.partitions.get(())
+        key = self._partition(entry)
+        return None if key is None else self.partitions.get(key)
+
+    def _put_everywhere(self, entry: Entry) -> None:
         everything = self.context.everything
-        if self.strict_everywhere and everything is not None and not entry.everywhere:
+        if everything is not None and not entry.everywhere:
             everything.add(entry)
             entry.everywhere = True
             entry.places += 1
-        if not filters:
-            return None, None
-        partition = self._partition_of(entry)
-        if partition is None:
-            return None, None
-        newest = partition.newest
-        if all(not index.times for index in partition.indexes):
-            self._schedule(partition, entry.time_ns)
-        for number in filters:
-            partition.indexes[number].add(entry)
-        entry.places += len(filters)
-        if newest is None or entry.key > newest:
-            partition.newest = entry.key
-        return newest, partition
 
     def _partition_of(self, entry: Entry) -> PartitionIndex | None:
         """None if it has no value for the key, or there is room for no other key."""
@@ -169,22 +213,27 @@ class PartitionGroup:
     def _schedule(self, partition: PartitionIndex, oldest_ns: int) -> None:
         self._timers.arm(partition, oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE)
 
-    def is_due(self, floor_ns: int) -> bool:
-        """A partition index has enough to let go of."""
-        return self._timers.next_ns < floor_ns
+    @property
+    def purge_ns(self) -> int:
+        """When all before it is decided a partition index has enough to let go of."""
+        return self._timers.next_ns
 
     def purge(self, floor_ns: int, now: Now) -> list[Entry]:
         """Let go of what is beyond all reach, now that all before `floor_ns` is decided: the
         entries, each once for every index that it left."""
         gone: list[Entry] = []
+        since_ns = floor_ns - self.reach_ns
         for partition in self._timers.due(floor_ns):
+            oldest_ns = FAR_OFF_NS
             for index in partition.indexes:
-                gone += index.purge(floor_ns - self.reach_ns)
+                if index.times and index.times[0] < since_ns:
+                    gone += index.purge(since_ns)
+                if index.times:
+                    oldest_ns = min(oldest_ns, index.times[0])
             for run in partition.runs:
                 self._closed.update(run.forget(now))
-            times = [index.times[0] for index in partition.indexes if index.times]
-            if times:
-                self._schedule(partition, max(min(times), floor_ns - self.reach_ns))
+            if oldest_ns < FAR_OFF_NS:
+                self._schedule(partition, max(oldest_ns, since_ns))
             else:
                 del self.partitions[partition.key]
                 for run in partition.runs:

@@ -40,12 +40,22 @@ ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
 
 class MatchEmitter:
-    """`findings` is what there is to emit; whoever drives the engine empties it."""
+    """`findings` is what there is to emit; whoever drives the engine empties it. `has_news`: of
+    what was taken something is no finding yet."""
 
-    __slots__ = ("_changes", "_members", "_overflowed", "_payloads", "_stream", "findings")
+    __slots__ = (
+        "_changes",
+        "_members",
+        "_overflowed",
+        "_payloads",
+        "_stream",
+        "findings",
+        "has_news",
+    )
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        self.has_news = False
         self._changes: list[tuple[int, Compiled, Sequence[Any], Change]] = []
         self._overflowed: list[tuple[Compiled, Unit]] = []
         self._members: dict[tuple[int, str], list[Member]] = {}
@@ -56,19 +66,24 @@ class MatchEmitter:
         self, number: int, query: Compiled, partition: Sequence[Any], changes: Iterable[Change]
     ) -> None:
         """Changes of the query with this place among all, in one partition."""
-        self._changes += [(number, query, partition, change) for change in changes]
+        for change in changes:
+            self._changes.append((number, query, partition, change))
+        self.has_news = True
 
     def overflowed(self, query: Compiled, unit: Unit) -> None:
         """There are more results of the unit than are shown."""
         self._overflowed.append((query, unit))
+        self.has_news = True
 
     def forget_overflows(self) -> None:
         self._overflowed.clear()
+        self.has_news = bool(self._changes)
 
     def flush(self, at_ns: int, frontier_ns: int) -> None:
         """All that was taken since the last time."""
-        if not self._changes and not self._overflowed:
+        if not self.has_news:
             return
+        self.has_news = False
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
@@ -157,7 +172,11 @@ class MatchEmitter:
             if type(entries) is Stretch:
                 members += self._members_of_whole(entries, alias)[entries.low : entries.high]
             else:
-                members += [member(entry, alias) for entry in entries]
+                for entry in entries:
+                    found = entry.member
+                    if found is None or found.alias != alias:
+                        found = member(entry, alias)
+                    members.append(found)
         if not in_order:
             members.sort(key=BY_TIME)
         return members
@@ -183,9 +202,8 @@ def member(entry: Entry, alias: str) -> Member:
     """Made once for an entry, as long as it is emitted under one alias."""
     found = entry.member
     if found is None or found.alias != alias:
-        event = entry.event
-        found = Member(alias, event.source, event.epoch, event.seq, entry.time_ns)
-        entry.member = found
+        source, epoch, seq = entry.identity
+        found = entry.member = Member(alias, source, epoch, seq, entry.time_ns)
     return found
 
 

@@ -13,17 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.model.result import result_id
+from topology.model.result import EMIT, digest_of, framed
 from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import BEFORE_ALL
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
 from topology.pattern.run.affected import Affected
+from topology.pattern.run.automaton import Automaton
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.context import RunContext
 from topology.pattern.run.gathering import Gathered
-from topology.pattern.run.ledger import FoundMatch, Now, Unit, changes
+from topology.pattern.run.ledger import Change, FoundMatch, Now, Unit, changes
 from topology.pattern.run.run_state import RunState
 from topology.pattern.run.selection import Selection, Visible
 from topology.pattern.run.unit_state import take_back, waiting_unit
@@ -31,11 +32,13 @@ from topology.pattern.run.visible import Visibility
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Identity, Key
 from topology.pattern.store.index import EntryIndex
+from topology.query.results import CurrentResult
 
 
 class Run:
     """`units` by the key of their anchor, those only that have emitted something or may yet.
-    `gathered`: those that wait to be looked at (EMIT SLACK)."""
+    `gathered`: those that wait to be looked at (EMIT SLACK). `automaton`: follows the walks of the
+    units, as long as all is plain."""
 
     __slots__ = (
         "_doubt",
@@ -49,6 +52,7 @@ class Run:
         "_visibility",
         "_wiring",
         "affected",
+        "automaton",
         "gathered",
         "query",
         "units",
@@ -63,6 +67,7 @@ class Run:
         context: RunContext,
     ) -> None:
         key = spelled_key(partition)
+        prefix = b"%d:" % len(key) + key + wiring.query.form.fingerprint.encode()
         self._wiring = wiring
         self.query: Compiled = wiring.query
         self._place = place
@@ -70,7 +75,7 @@ class Run:
         self._has_starts_that_wait = (
             wiring.query.query.matches == "one" and not wiring.query.shape.by_end
         )
-        self._prefix = b"%d:" % len(key) + key + wiring.query.form.fingerprint.encode()
+        self._prefix = framed(prefix)
         self._doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self._emitter = context.emitter
         self.units: dict[Key, Unit] = {}
@@ -79,12 +84,47 @@ class Run:
         self._visibility = Visibility(wiring, context, self)
         self._selection = Selection(wiring.query)
         self._state = RunState(wiring.query, partition)
+        self.automaton: Automaton | None = None
+        line = wiring.query.line if context.is_plain else None
+        is_told_again = self._visibility.emits_final or wiring.target_ns is not None
+        if line is not None and not is_told_again and not self._doubt.margin_ns:
+            self.automaton = Automaton(line, wiring, place, self.units)
 
     # -- events and time ----------------------------------------------------------------------
 
     def look(self, anchors: Iterable[Entry], now: Now) -> None:
         """Evaluate these units anew, and emit what has changed."""
         self._emit([self._evaluate(anchor, now) for anchor in anchors], now)
+
+    def moved(self, entry: Entry, filters: Sequence[int], now: Now, *, in_order: bool) -> bool:
+        """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
+        if it is not open, or no more."""
+        automaton = self.automaton
+        if automaton is None:
+            return False
+        if automaton.is_beyond:
+            self.give_up()
+            return False
+        if in_order:
+            units = automaton.follow(entry, filters)
+        else:
+            units = automaton.put_right(entry, filters)
+        for unit in units:
+            if in_order and not unit.emitted:
+                self._tell_first(automaton, unit)
+            else:
+                self._settle(automaton, unit, now)
+                self._emit_of(unit, unit.found, now)
+        return True
+
+    def give_up(self) -> None:
+        """From now on the general way: the units await what their walks did."""
+        automaton, self.automaton = self.automaton, None
+        if automaton is not None:
+            for unit in self.units.values():
+                unit.hi_ns, waits = automaton.evaluated(unit)
+                if self._has_starts_that_wait:
+                    self.affected.wait(unit, waits)
 
     def ask_again(self, anchor: Key, now: Now) -> None:
         unit = self.units.get(anchor)
@@ -115,12 +155,35 @@ class Run:
     def put_off(self, by_ns: int, floor_ns: int) -> None:
         """Errors are larger than it seemed."""
         if self._doubt.margin_ns:
+            self.give_up()
             for unit in self.units.values():
                 unit.put_off(by_ns, floor_ns)
                 if unit.emitted:
                     self._state.touch(unit.anchor)
 
     # -- what units say -----------------------------------------------------------------------
+
+    def _settle(self, automaton: Automaton, unit: Unit, now: Now) -> None:
+        """Take what the walk of the unit comes to."""
+        found = {}
+        if len(unit.taken) == automaton.line.count:
+            match = automaton.line.match(unit.taken)
+            found[self._id_of(match)] = FoundMatch(match, self.query.decided_ns(match))
+        unit.replace(found, now.floor_ns)
+
+    def _tell_first(self, automaton: Automaton, unit: Unit) -> None:
+        """The plain case of the ledger: nothing of the unit was ever emitted, and its match ends
+        with the newest event, so that it is not decided."""
+        match = automaton.line.match(unit.taken)
+        id_, found = self._id_of(match), FoundMatch(match, self.query.decided_ns(match))
+        unit.found[id_] = found
+        unit.emitted[id_] = CurrentResult(found, 0, live=True)
+        change = Change(EMIT, id_, 0, found, found, final=False)
+        self._emitter.take(self._wiring.number, self.query, self._partition, [change])
+        self._state.touch(unit.anchor)
+
+    def _id_of(self, match: Match) -> str:
+        return digest_of(self._prefix + framed(self.query.ids.of(match)))
 
     def _evaluate(self, anchor: Entry, now: Now) -> Unit:
         evaluation = self._matches_of(anchor)
@@ -137,7 +200,7 @@ class Run:
         for match in evaluation.matches:
             if match.first.time_ns < self._wiring.since_ns:
                 continue
-            found[result_id(self._prefix, self.query.ids.of(match))] = self._found(match, now)
+            found[self._id_of(match)] = self._found(match, now)
         unit.replace(found, now.floor_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self.units[anchor.key] = unit
@@ -196,10 +259,13 @@ class Run:
         open_ns = self.affected.span_ns if opens else self._doubt.margin_ns
         for key, unit in list(self.units.items()):
             if unit.anchor.time_ns + open_ns < now.floor_ns:
-                self.affected.wait(unit, frozenset())
+                if self.automaton is not None:
+                    self.automaton.forget(unit)
+                else:
+                    self.affected.wait(unit, frozenset())
                 del self.units[key]
                 self._state.forget(unit.anchor)
-            else:
+            elif unit.anchor.time_ns < now.floor_ns:
                 unit.forget(now.floor_ns)
         return self._state.take_closed()
 
@@ -226,11 +292,12 @@ class Run:
         for anchor in self.affected.anchors(BEFORE_ALL[0], -BEFORE_ALL[0]):
             due_ns, rows = self._state.take_row(anchor, state)
             if due_ns is not None:
+                self.give_up()
                 self.gathered.add([anchor], due_ns)
                 if rows is not None:
                     self._visibility.of(self._revive_waiting(anchor, rows, entries), now)
                 continue
-            unit = self._evaluate(anchor, now)
+            unit = self._walked(anchor, now) or self._evaluate(anchor, now)
             for row in rows:
                 take_back(unit, row, now.floor_ns)
             if unit.emitted:
@@ -238,6 +305,18 @@ class Run:
             self._visibility.of(unit, now)
             if self._state.key_of(anchor) in self._state.written and anchor.key not in self.units:
                 self._state.touch(anchor)  # decided since it was written
+
+    def _walked(self, anchor: Entry, now: Now) -> Unit | None:
+        """The unit as its automaton has it; None if there is none."""
+        automaton = self.automaton
+        if automaton is None:
+            return None
+        unit = automaton.walk(anchor) or Unit(anchor)
+        self._settle(automaton, unit, now)
+        is_over = self._has_starts_that_wait and not automaton.waits(unit)
+        if is_over and not unit.found:
+            self.units.pop(anchor.key, None)
+        return unit
 
     def _revive_waiting(self, anchor: Entry, state: Any, entries: Mapping[Identity, Entry]) -> Unit:
         """As it was when it was evaluated last, not as it would be now."""

@@ -64,6 +64,8 @@ class Visibility:
 
     def _look_again(self, unit: Unit, ns: int, timers: UnitTimers) -> None:
         timer = (ns, timers)
+        if unit.timers is None:
+            unit.timers = set()
         if timer not in unit.timers:
             unit.timers.add(timer)
             timers.set(ns, self._asker, unit.anchor.key)

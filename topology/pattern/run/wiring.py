@@ -19,6 +19,8 @@ class Wiring:
     `blockers`: filters of what may forbid a match, negations and greedy groups at its end. Matches
     that start before `since_ns` are not the query's: it was added after.
 
+    `components`: of a line (`match.tactics.line`), the filter of each component.
+
     `target_ns`: the query emits only what is decided before that instant (`quality`), and
     `at_target` are the timers of what waits for it; None: it does not wait."""
 
@@ -26,6 +28,7 @@ class Wiring:
         "anchors",
         "at_target",
         "blockers",
+        "components",
         "enders",
         "filters",
         "lateness",
@@ -43,6 +46,8 @@ class Wiring:
         self.target_ns: int | None = None
         self.at_target = UnitTimers()
         self.lateness = Lateness()
+        count = 0 if query.line is None else query.line.count
+        self.components = [filters.index(query.filters[0, j]) for j in range(count)]
         self.slots_of: dict[int, list[Slot]] = {}
         for slot, each in query.filters.items():
             self.slots_of.setdefault(filters.index(each), []).append(slot)

@@ -21,16 +21,14 @@ Identity = tuple[str, int, int]
 
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
-    none. `low_ns` and `high_ns` bound the true time. `places`: how many indexes hold it,
-    that of all events (`everywhere`) among them. `spelled`: see `match.anchors`; `member`:
-    see `run.results`."""
+    none. `places`: how many indexes hold it, that of all events (`everywhere`) among them.
+    `spelled`: see `match.anchors`; `member`: see `run.results`."""
 
     __slots__ = (
         "event",
         "everywhere",
-        "high_ns",
+        "identity",
         "key",
-        "low_ns",
         "member",
         "payload",
         "places",
@@ -45,16 +43,21 @@ class Entry:
         self.type = event.type
         self.time_ns = event.ref_time_ns
         self.key: Key = (event.ref_time_ns, event.source, event.epoch, event.seq)
-        self.low_ns = event.ref_time_ns - event.error_ns
-        self.high_ns = event.ref_time_ns + event.error_ns
+        self.identity: Identity = (event.source, event.epoch, event.seq)
         self.places = 0
         self.spelled = b""
         self.everywhere = False
         self.member: Member | None = None
 
     @property
-    def identity(self) -> Identity:
-        return (self.event.source, self.event.epoch, self.event.seq)
+    def low_ns(self) -> int:
+        """The true time is not before."""
+        return self.time_ns - self.event.error_ns
+
+    @property
+    def high_ns(self) -> int:
+        """Nor behind this."""
+        return self.time_ns + self.event.error_ns
 
     def is_copy_of(self, other: Entry) -> bool:
         """Whether an entry of the same identity says the same."""

@@ -44,6 +44,11 @@ class EntryIndex:
         times.insert(at, entry.time_ns)
         self.entries.insert(at, entry)
 
+    def append(self, entry: Entry) -> None:
+        """One that is newer than all others."""
+        self.times.append(entry.time_ns)
+        self.entries.append(entry)
+
     def position(self, key: Key) -> int:
         """Where the first entry with this key or a larger one is."""
         low = bisect_left(self.times, key[0])

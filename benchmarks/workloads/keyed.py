@@ -1,0 +1,45 @@
+"""Events of many keys and types, some of them delayed: a keyed pattern over a plant or a market.
+
+`RATE` events a second, drawn alike from `TYPES` types and `KEYS` keys, of `SOURCES` sources that
+number theirs. A share is delayed, exponentially with a mean of `MEAN_DELAY_NS`, at most `SLACK_NS`;
+the order is that of arrival. Payloads are decoded already: `{"k": key}`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from topology.model.event import Event
+
+MS: Final = 1_000_000
+RATE: Final = 10_000
+TYPES: Final = "ABCDEFGHIJ"
+KEYS: Final = 100
+SOURCES: Final = 20
+MEAN_DELAY_NS: Final = 50 * MS
+SLACK_NS: Final = 600 * MS
+"""No event is later than this."""
+
+BEGIN_NS: Final = 1_700_000_000_000 * MS
+
+
+def keyed(n: int, *, delayed: float, seed: int = 1) -> list[Event]:
+    rng = Random(seed)
+    numbers = [0] * SOURCES
+    events = []
+    for at in range(n):
+        time_ns = BEGIN_NS + at * 1_000_000_000 // RATE
+        delay_ns = 0
+        if rng.random() < delayed:
+            delay_ns = min(SLACK_NS, int(rng.expovariate(1 / MEAN_DELAY_NS)))
+        source = rng.randrange(SOURCES)
+        value = {"k": rng.randrange(KEYS)}
+        seq = numbers[source]
+        numbers[source] += 1
+        event = Event("default", f"s{source}", 0, seq, time_ns, time_ns + delay_ns, at,
+                      value=value, type=rng.choice(TYPES))  # fmt: skip
+        event.at_ns = event.arrival_ns
+        events.append(event)
+    events.sort(key=lambda event: event.arrival_ns)
+    return events
