@@ -11,7 +11,6 @@ tests/topology/pattern/test_engine_laws.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from topology.pattern.match.match import Match
@@ -33,6 +32,9 @@ class Barrier:
         start = match.first.key
         return start < self.key or (self.includes and start == self.key)
 
+    def is_like(self, other: Barrier) -> bool:
+        return self.key == other.key and self.includes == other.includes
+
     def behind(self, other: Barrier) -> Barrier:
         """The one of the two that drops more."""
         return self if (self.key, self.includes) >= (other.key, other.includes) else other
@@ -50,9 +52,6 @@ def after(match: Match, mode: str, component: int | None) -> Barrier:
     return Barrier((entries[0] if mode == "first" else entries[-1]).key)
 
 
-def by_start(matches: Iterable[Match]) -> list[Match]:
-    return sorted(matches, key=_start)
-
-
-def _start(match: Match) -> Any:
+def place(match: Match) -> Any:
+    """Where it stands among all matches of a run, in the order in which they are looked at."""
     return (match.first.key, match.last.key, match.content)

@@ -26,7 +26,7 @@ from topology.pattern.run.context import RunContext
 from topology.pattern.run.gathering import Gathered
 from topology.pattern.run.ledger import Change, FoundMatch, Now, Unit, changes
 from topology.pattern.run.run_state import RunState
-from topology.pattern.run.selection import Selection, Visible
+from topology.pattern.run.selection import Selection
 from topology.pattern.run.unit_state import take_back, waiting_unit
 from topology.pattern.run.visible import Visibility
 from topology.pattern.run.wiring import Wiring
@@ -229,9 +229,11 @@ class Run:
             for unit in units:
                 self._emit_of(unit, self._visibility.of(unit, now), now)
             return
-        kept = self._selection.kept(self._visible(now))
-        for unit in list(self.units.values()):
-            self._emit_of(unit, kept.get(unit.anchor.key, {}), now)
+        self._show(units, now)
+        for key in self._selection.settle():
+            shown = self.units.get(key)
+            if shown is not None:
+                self._emit_of(shown, self._selection.kept(key), now)
 
     def _emit_of(self, unit: Unit, visible: dict[str, FoundMatch], now: Now) -> None:
         if not visible and not unit.emitted:
@@ -240,13 +242,19 @@ class Run:
         if changed:
             self._emitter.take(self._wiring.number, self.query, self._partition, changed)
             self._state.touch(unit.anchor)
+            self._visibility.emitted(unit)
 
-    def _visible(self, now: Now) -> list[Visible]:
-        return [
-            (key, id_, found)
-            for key, unit in self.units.items()
-            for id_, found in self._visibility.of(unit, now).items()
-        ]
+    def _show(self, units: Iterable[Unit], now: Now) -> None:
+        """Tell SKIP what is visible of these units, and of those of which time has shown more."""
+        selection, visibility = self._selection, self._visibility
+        if selection.is_stale:
+            selection.is_stale = False
+            units = list(self.units.values())
+        else:
+            found = (self.units.get(key) for key in visibility.uncovered(now))
+            units = [*units, *(unit for unit in found if unit is not None)]
+        for unit in units:
+            selection.replace(unit.anchor.key, visibility.of(unit, now))
 
     # -- forgetting ---------------------------------------------------------------------------
 
@@ -254,7 +262,9 @@ class Run:
         """Let go of units that nothing can change any more; their keys in the state."""
         shape = self.query.shape
         if self._selection.chooses:
-            self._selection.barrier = self._selection.decided(self._visible(now), now.floor_ns)
+            self._show((), now)
+            self._selection.barrier = self._selection.decided(now.floor_ns)
+            self._selection.clear()  # what is decided is let go of
         opens = not shape.by_end or shape.looks_ahead or self._selection.chooses
         open_ns = self.affected.span_ns if opens else self._doubt.margin_ns
         for key, unit in list(self.units.items()):
@@ -279,13 +289,15 @@ class Run:
         """All units, or those that changed since it was asked last."""
         barrier = self._selection.barrier
         if self._selection.chooses:
-            barrier = self._selection.decided(self._visible(now), now.floor_ns)
+            self._show((), now)
+            barrier = self._selection.decided(now.floor_ns)
         return self._state.rows(
             self.units, self.gathered, barrier, now.floor_ns, everything=everything
         )
 
     def revive(self, state: dict[str, Any], now: Now, entries: Mapping[Identity, Entry]) -> None:
         """Find again what was found, and take out of the state what was emitted of it."""
+        self._selection.clear()
         barrier = self._state.take_barrier(state)
         if barrier is not None:
             self._selection.barrier = barrier
