@@ -142,10 +142,15 @@ def replay(
     Raises TopologyError where the topology names functions of a user's that it does not have.
     """
     whole = runnable(topology)
-    if isinstance(inputs, Mapping | str | bytes) or not isinstance(inputs, Iterable):
-        raise TypeError(f"inputs is of type {type(inputs).__name__}; give a list of {INPUTS}")
+    check_many("inputs", inputs, INPUTS)
     steps = whole_instants(_steps(whole, inputs, to_end=to_end), whole)
     return (record for step in steps for record in records_of(step))
+
+
+def check_many(name: str, given: Any, of: str) -> None:
+    """TypeError for what is not many: one alone, or nothing."""
+    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
 
 
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:

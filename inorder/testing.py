@@ -39,6 +39,7 @@ from inorder.engine import (
     QueryConfig,
     Reader,
     Topology,
+    check_many,
     records_of,
     replay,
     runnable,
@@ -373,6 +374,7 @@ def check_laws(
     Clocks that are `unsynced: estimate` are known by arrivals: times differ then, and nothing is
     compared.
     """
+    check_many("events", events, "RawEvents")
     whole, given = runnable(topology, functions, aggregates), list(events)
     plain = _Run(whole, list(_with_arrivals(given)), "as given", raise_failures)
     compared, late = 0, plain.balance.late

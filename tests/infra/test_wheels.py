@@ -58,6 +58,28 @@ print(numbers)
 """
 
 
+TYPED = """\
+from inorder import Topology
+from inorder.engine import Aggregate, ClockConfig, QueryConfig, RawEvent, Record, StreamConfig
+from inorder.engine import Window, pattern, replay
+from inorder.testing import OrderedEvent, TopologyDriver
+
+topology = Topology(
+    streams={"default": StreamConfig(clock=ClockConfig(unsynced="trust"))},
+    queries={
+        "load": QueryConfig(window=Window("tumbling", 10**9), aggregate={"n": Aggregate("count")}),
+        "jam": QueryConfig(pattern=pattern("PATTERN SEQ(A a, B b) WITHIN 1 s")),
+    },
+)
+records: list[Record] = list(replay(topology, [RawEvent(source="s", seq=0)]))
+ordered: list[OrderedEvent] = TopologyDriver(topology).read(OrderedEvent)
+error_ns: int = topology.streams["default"].clock.max_error_ns
+StreamConfig(clock=3)  # type: ignore[arg-type]
+topology.nothing  # type: ignore[attr-defined]
+"""
+"""An `ignore` that is not needed is an error: so it is one where all of this is Any."""
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By the name of the distribution."""
@@ -112,9 +134,14 @@ def test_the_client_lives_beside_another_package_named_agents(
     there.install(wheels["inorder"], tmp_path / "others")
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
-    missing = there.run("python", "-c", "from inorder import Topology")
-    assert missing.returncode == 1
-    assert "pip install inorder-engine" in missing.stderr
+    for asked in (
+        "from inorder import Topology",
+        "import inorder.engine",
+        "import inorder.testing",
+    ):
+        missing = there.run("python", "-c", asked)
+        assert missing.returncode == 1
+        assert "pip install inorder-engine" in missing.stderr
 
 
 @pytest.mark.slow
@@ -138,3 +165,17 @@ def test_the_engine_runs_its_commands(wheels: dict[str, Path], tmp_path: Path) -
     assert done.stdout.count('"kind":"match"') == 1
     demo = there.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
+    user = tmp_path / "typed.py"
+    user.write_text(TYPED)
+    python = there.folder / "bin" / "python"
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python))
+    cache = ("--cache-dir", str(tmp_path / "mypy"))
+    checked = subprocess.run(
+        [*mypy, *cache, str(user)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr

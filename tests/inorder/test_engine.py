@@ -152,6 +152,8 @@ def test_functions_of_ones_own() -> None:
 def test_a_bad_pattern_is_refused_with_its_place() -> None:
     with pytest.raises(QueryRefused, match="line 1"):
         pattern("PATTERN SEQ(A a, B b")
+    with pytest.raises(TypeError, match="3 is no text; write it like PATTERN SEQ"):
+        pattern(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,8 @@ def test_what_is_no_input_or_no_time_is_told_in_a_sentence() -> None:
         driver.send(events())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="an event is of type dict; give RawEvents"):
         check_laws(topology(), [{"source": "s"}], max_delay_ns=1)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="events is of type RawEvent; give a list of RawEvents"):
+        check_laws(topology(), events()[0], max_delay_ns=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_delay_ns is -5"):
         check_laws(topology(), events(), max_delay_ns=-5)
     with pytest.raises(TypeError, match=r"max_delay_ns is 0\.5"):

@@ -71,6 +71,9 @@ def pattern(text: str, functions: Collection[str] = ()) -> Query:
     from topology.pattern.language.check import check
     from topology.pattern.language.parse import parse_query
 
+    given: Any = text
+    if not isinstance(given, str):
+        raise TypeError(f"{given!r} is no text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
     query = parse_query(text)
     check(query, text, functions=functions)
     return query
