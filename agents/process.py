@@ -35,6 +35,7 @@ from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.clock_feed import ClockFeed
+from agents.stage.cut_change import refuse_another_cut
 from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
 from agents.stage.partition import Surroundings
@@ -93,6 +94,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     gc.set_threshold(*GC_THRESHOLDS)
     brokers, partitions = await described(settings, topics_of(topology, stage))
     arrangement = arrange(topology, stage, partitions)
+    await asyncio.to_thread(refuse_another_cut, brokers, arrangement)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
     process = StageProcess(arrangement, brokers, topic_ids, settings)
     await process.run()
@@ -157,6 +159,7 @@ class StageProcess:
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
         log.info("codec: %s", codec.AT_WORK)
+        log.info("%s", arrangement.topology.cut.why)
         app = build_app(
             arrangement.group,
             self._brokers.servers,

@@ -76,6 +76,7 @@ def found(path: str, trust: bool) -> dict[str, Any]:
         "sound": True,
         "streams": {name: [each.input, each.output] for name, each in topology.streams.items()},
         "stages": [stage.name for stage in topology.stages],
+        "cut": topology.cut.why,
         "queries": {
             name: {"kind": query.kind, "warnings": warnings(query, topology)}
             for name, query in topology.queries.items()
@@ -91,7 +92,7 @@ def drawn(path: str, topology: Topology) -> Tree:
     for name, stream in topology.streams.items():
         waits = f"rule {stream.reorder.rule}, late {stream.reorder.late}"
         streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
-    stages = tree.add("stages")
+    stages = tree.add(f"stages: {topology.cut.why}")
     for stage in topology.stages:
         stages.add(stage.name)
     if topology.queries:

@@ -74,7 +74,14 @@ def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
             f" end {part['high_watermark']}"
         )
         lines += about
-    return lines + _rest(empty, len(partitions), source) + _remedies(partitions)
+    return lines + _rest(empty, len(partitions), source) + _remedies(partitions) + _cut(partitions)
+
+
+def _cut(partitions: list[dict[str, Any]]) -> list[str]:
+    """Which stages there are, and why these."""
+    return [
+        f"stages: {why}" for why in sorted({part["cut"] for part in partitions if "cut" in part})
+    ]
 
 
 def _rest(empty: int, whole: int, source: str | None) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.security import PLAINTEXT, Security
@@ -89,6 +90,17 @@ class Brokers:
         with _Asking(self.servers, self.security, may_create=self.is_embedded) as ask:
             found = {topic: ask.describe(topic, TIMEOUT_S).topics[topic] for topic in topics}
         return {topic: len(described.partitions) for topic, described in found.items()}
+
+    def written(self, topics: Iterable[str]) -> list[str]:
+        """Those that exist and in which anything was ever written. Blocks."""
+        with _Asking(self.servers, self.security, may_create=False) as ask:
+            known = ask.describe(None, TIMEOUT_S).topics
+            return [
+                topic
+                for topic in topics
+                if topic in known
+                and any(ask.end_of(topic, number) for number in known[topic].partitions)
+            ]
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """What tells a topic from one of the same name made later; of the embedded broker,
@@ -169,6 +181,16 @@ class _Asking:
             raise BrokersUnavailable(
                 f"no broker answers at {self._servers} within {timeout_s:.0f} s; check --brokers"
                 f"{self._trouble}"
+            ) from error
+
+    def end_of(self, topic: str, partition: int) -> int:
+        try:
+            place = KafkaPartition(topic, partition)
+            return int(self._client.get_watermark_offsets(place, timeout=TIMEOUT_S)[1])
+        except KafkaException as error:
+            told = error.args[0].str()
+            raise BrokersUnavailable(
+                f"{self._servers} does not say how long {topic} is: {told}"
             ) from error
 
     def _note(self, error: KafkaError) -> None:

@@ -252,7 +252,9 @@ def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> Arrangement:
-    """ArrangementError where a changelog does not have its input's partitions."""
+    """ArrangementError where a changelog does not have its input's partitions, or an input more
+    than the cut of the stages rests on."""
+    _look_at_cut(topology, stage, partitions)
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)
         if partitions[changelog] < partitions[topic]:
@@ -265,3 +267,17 @@ def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int
     if reads(topology, stage) == SEQUENCED:
         lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
     return Arrangement(topology, stage, partitions, lanes)
+
+
+def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> None:
+    if not (topology.cut.rests_on_one and REORDER in stage.operators):
+        return
+    for topic in inputs_of(topology, stage):
+        if partitions[topic] > 1:
+            raise ArrangementError(
+                f"{topic} has {partitions[topic]} partitions and the topology file says"
+                " `topics: {partitions: 1}`, by which reorder and merge are one stage: a stream"
+                " that lies in several would not be put in order; write"
+                f" `partitions: {partitions[topic]}` there, with `keyed_by: stream` in the stream"
+                " if its records are keyed so"
+            )

@@ -176,8 +176,9 @@ class StageHandler:
 
     def explain(self) -> list[dict[str, Any]]:
         stage = self._arrangement.stage.name
+        cut = self._arrangement.topology.cut.why
         return [
-            {"stage": stage, **partition.explain()}
+            {"stage": stage, "cut": cut, **partition.explain()}
             for _, partition in sorted(self._partitions.items())
             if partition.is_open
         ]

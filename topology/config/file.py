@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 
+from topology.config.cut import Cut, default_cut, written
 from topology.config.problem import refused, shown
 from topology.config.query import QueryConfig
 from topology.config.spelling import (
@@ -33,7 +34,6 @@ from topology.config.stages import (
     REORDER,
     WINDOW,
     StageConfig,
-    default_stages,
     link_of,
     operators,
     read_stages,
@@ -137,7 +137,9 @@ class TopologyFile(Section):
         Mapping[Name, StreamConfig],
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
-    stages: Annotated[tuple[StageConfig, ...], given(read_stages, _STAGES)] = default_stages()
+    stages_written: Annotated[tuple[StageConfig, ...], given(read_stages, _STAGES)] | None = Field(
+        default=None, validation_alias="stages"
+    )
     queries: Annotated[
         Mapping[Name, QueryConfig],
         BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
@@ -173,6 +175,23 @@ class TopologyFile(Section):
         default=10_000_000_000, validation_alias="transaction_timeout"
     )
     stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
+
+    @property
+    def cut(self) -> Cut:
+        """The stages that run, and why these."""
+        if self.stages_written is not None:
+            return written(self.stages_written)
+        reads = {
+            "windows_read: sequenced": self.windows_read,
+            "patterns_read: sequenced": self.patterns_read,
+            "joins_read: sequenced": self.joins_read,
+        }
+        between = [key for key, topic in reads.items() if topic == "sequenced"]
+        return default_cut(self.streams, self.topics.partitions, between, self.joined_streams)
+
+    @property
+    def stages(self) -> tuple[StageConfig, ...]:
+        return self.cut.stages
 
     def stream(self, name: str) -> StreamConfig:
         """KeyError for a stream the file does not name."""
@@ -267,7 +286,7 @@ class TopologyFile(Section):
     @property
     def fused(self) -> bool:
         """Reorder and merge share a stage: no topic between, raw keyed by stream."""
-        return any({REORDER, MERGE} <= set(stage.operators) for stage in self.stages)
+        return self.cut.is_one
 
     @property
     def user_functions(self) -> UserFunctions:

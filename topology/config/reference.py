@@ -119,8 +119,9 @@ def _describe(described: Document, section: type[Section]) -> None:
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
     """The file that `document` is, with every key written that may stand beside what it says.
     Raises `TopologyError` where it is refused itself."""
-    parse(document, bring)
+    stages = [stage.name for stage in parse(document, bring).stages]
     whole = _filled(document, ())
+    whole = {"streams": whole["streams"], "stages": stages, **whole}
     for _ in range(MAX_ROUNDS):
         try:
             parse(whole, bring)

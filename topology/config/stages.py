@@ -66,7 +66,8 @@ def link_of(operator: str) -> Link:
     return next(link for link in CHAIN if link.name == operator)
 
 
-def default_stages() -> tuple[StageConfig, ...]:
+def each_alone() -> tuple[StageConfig, ...]:
+    """Every operator a stage of its own, but those that work only where a stage names them."""
     return tuple(
         StageConfig(link.name, (link.name,)) for link in CHAIN if link.is_needed or link.is_asked
     )

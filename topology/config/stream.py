@@ -10,7 +10,7 @@ Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -250,6 +250,9 @@ _Name = Annotated[
 ]
 
 
+KeyedBy = Literal["source", "stream"]
+
+
 class HeaderConfig(Section):
     """The header contract: a preset, and names that differ from it."""
 
@@ -291,6 +294,7 @@ class StreamConfig(Section):
 
     input: TopicName = "events.raw"
     output: TopicName = "events.ordered"
+    keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()

@@ -14,8 +14,9 @@ from typing import Final
 WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Topology": {
         "streams": "The streams by name; the name is their `streamId`.",
-        "stages": "Where the chain is cut into processes; `reorder+merge` shares one, without a"
-        " topic between, and has its input keyed by stream.",
+        "stages": "Where the chain is cut into processes. Left out, each operator is a stage, but"
+        " `reorder+merge` share one, without a topic between, where each stream lies in one"
+        " partition of its input: `keyed_by: stream`, or `topics.partitions: 1`.",
         "queries": "Windows, joins and patterns by name.",
         "functions": "A Python file beside this one with functions of your own.",
         "delivery": "`at_least_once` is seen sooner, and some of it twice after a crash.",
@@ -57,6 +58,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "StreamConfig": {
         "input": "The topic that producers write to.",
         "output": "The topic of events in order.",
+        "keyed_by": "What producers key the input's records by. With `stream` each stream lies in"
+        " one partition, and reorder and merge are one stage.",
         "headers": "What the headers of records are called, and the unit of `ts`.",
         "reorder": "Order within one source.",
         "clock": "How the clocks of sources are measured, and how far they are believed.",

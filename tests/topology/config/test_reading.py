@@ -100,8 +100,9 @@ def test_defaults() -> None:
         "expected_sources": (),
         "newcomers_ns": None,
     }
+    assert topology.stages == tuple(StageConfig(name, (name,)) for name in DEFAULT)
     assert topology.model_dump(exclude={"streams"}) == {
-        "stages": tuple(StageConfig(name, (name,)) for name in DEFAULT),
+        "stages_written": None,
         "queries": {},
         "functions": "",
         "delivery": "exactly_once",

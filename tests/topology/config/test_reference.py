@@ -75,7 +75,8 @@ WRONG = [
 def test_a_file_with_everything_filled_in_says_the_same(text: str) -> None:
     document = yaml.safe_load(text)
     whole = reference.filled(document)
-    assert parse(whole) == parse(text)
+    found = parse(text)
+    assert parse(whole) == found.model_copy(update={"stages_written": found.stages})
     assert reference.filled(yaml.safe_load(whole)) == whole
 
 

@@ -49,7 +49,7 @@ def joined(*value: Any) -> Callable[[], QueryConfig]:
 
 
 def stages(*value: Any) -> Callable[[], Topology]:
-    return lambda: Topology(streams={"default": StreamConfig()}, stages=value)
+    return lambda: Topology(streams={"default": StreamConfig()}, stages_written=value)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ queries:
     condition = JoinCondition("tumbling", size_ns=2 * S_NS)
     assert parse(said) == Topology(
         streams={"default": StreamConfig()},
-        stages=[  # type: ignore[arg-type]
+        stages_written=[  # type: ignore[arg-type]
             StageConfig("reorder+merge", ("reorder", "merge")),
             StageConfig("window", ("window",)),
             "join",

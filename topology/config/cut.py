@@ -1,0 +1,79 @@
+"""CUT: the stages that run where the topology file names none, and why these.
+
+Reorder and merge are one stage wherever that can be: no topic lies between, and no event is read,
+stamped and written twice. It can be where each stream lies in one partition of its input, for a
+merge sees one partition: the records are keyed by stream (`keyed_by: stream`), or there is one
+partition alone (`topics.partitions: 1`). It cannot where something reads the topic between, or
+where streams that are joined would not meet in one partition of one topic.
+
+The file alone decides, and not what the brokers say today: all workers of a group, and each after a
+restart, have to cut alike, since groups, changelogs and their states belong to stages. A worker
+whose topics are not as the file says them refuses to start (agents.stage.arrangement). Stages that
+the file writes always win.
+
+Proved by: tests/topology/config/test_cut.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from topology.config.stages import MERGE, REORDER, StageConfig, each_alone
+from topology.config.stream import StreamConfig
+
+TOGETHER: Final = (REORDER, MERGE)
+
+
+class Cut(NamedTuple):
+    """`rests_on_one`: it is right only as long as each input has one partition."""
+
+    stages: tuple[StageConfig, ...]
+    why: str
+    rests_on_one: bool = False
+
+    @property
+    def is_one(self) -> bool:
+        """Reorder and merge share a stage: no topic between, each stream in one partition."""
+        return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
+
+
+def written(stages: tuple[StageConfig, ...]) -> Cut:
+    return Cut(stages, "the topology file names the stages")
+
+
+def default_cut(
+    streams: Mapping[str, StreamConfig],
+    partitions: int,
+    readers_between: Sequence[str],
+    joined: Collection[Collection[str]],
+) -> Cut:
+    """`readers_between`: keys of the file by which something reads the topic between reorder and
+    merge. `joined`: the streams of each join."""
+    apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
+    if readers_between:
+        return _two(f"`{readers_between[0]}` reads the topic between them")
+    for met in joined:
+        inputs = {streams[name].input for name in met if name in streams}
+        if len(met) > 1 and (partitions > 1 or len(inputs) > 1):
+            names = " and ".join(sorted(met))
+            return _two(f"streams {names} are joined, and meet behind the merge")
+    if apart and partitions > 1:
+        name = apart[0]
+        return _two(
+            f"the sources of stream `{name}` may lie in several partitions of"
+            f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)"
+        )
+    if apart:
+        return _one("`topics.partitions` is 1, so each stream lies in one partition", on_one=True)
+    return _one("`keyed_by: stream`: each stream lies in one partition of its input")
+
+
+def _one(why: str, *, on_one: bool = False) -> Cut:
+    first = StageConfig("+".join(TOGETHER), TOGETHER)
+    rest = [stage for stage in each_alone() if not {*stage.operators} & {*TOGETHER}]
+    return Cut((first, *rest), f"reorder and merge are one stage, as {why}", on_one)
+
+
+def _two(why: str) -> Cut:
+    return Cut(each_alone(), f"reorder and merge are two stages, as {why}")
