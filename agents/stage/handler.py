@@ -48,7 +48,7 @@ class StageHandler:
         self._log = stage_log
         self._partitions: dict[TopicPartition, Partition] = {}
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
-        self._stirred = asyncio.Event()  # records have come
+        self._stirred = asyncio.Event()  # records have come, or partitions
         watchdog.leaving(time.monotonic_ns())
 
     @property
@@ -78,6 +78,7 @@ class StageHandler:
         stage = self._arrangement.stage.name
         self._metrics.rebalances.labels(stage).inc()
         self._watchdog.joined(time.monotonic_ns())
+        self._stirred.set()
         for source in sorted(partitions):
             self._partitions[source] = Partition(source, self._arrangement, self._surroundings)
             if source not in self._in_doubt:
