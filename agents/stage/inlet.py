@@ -64,8 +64,9 @@ class Inlet(Protocol):
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         """A stretch of the log, in order; moves the clock."""
 
-    def read_again(self, record: Record) -> Event | None:
-        """A held record, without any clock; None if it no longer yields an event."""
+    def read_again(self, records: Sequence[Record]) -> list[Event]:
+        """Held records, in log order, as far as they still yield events. When they arrived is noted
+        elsewhere: these say nothing of it."""
 
 
 class RawInlet:
@@ -82,9 +83,8 @@ class RawInlet:
         self._events.read(records, clock, time.time_ns(), read.events, read.add)
         return read
 
-    def read_again(self, record: Record) -> Event | None:
-        item = self._one(record, NO_CLOCK)
-        return item if isinstance(item, Event) else placeholder(item)
+    def read_again(self, records: Sequence[Record]) -> list[Event]:
+        return self.read(records, ArrivalClock(0)).events
 
     def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
@@ -142,9 +142,8 @@ class SequencedInlet:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add)
         return read
 
-    def read_again(self, record: Record) -> Event | None:
-        item = self._one(record)
-        return item if isinstance(item, Event) else placeholder(item)
+    def read_again(self, records: Sequence[Record]) -> list[Event]:
+        return self.read(records, ArrivalClock(0)).events
 
     def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         item = self._reader.read_sequenced(
@@ -174,9 +173,8 @@ class OrderedInlet:
         self._events.read(records, clock, NO_CLOCK, read.events, read.add_without_place)
         return read
 
-    def read_again(self, record: Record) -> Event | None:
-        item = self._one(record)
-        return item if isinstance(item, Event) else None
+    def read_again(self, records: Sequence[Record]) -> list[Event]:
+        return self.read(records, ArrivalClock(0)).events
 
     def _one(self, record: Record, _: int = NO_CLOCK) -> Event | Malformed:
         return self._reader.read_ordered(

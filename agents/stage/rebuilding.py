@@ -5,7 +5,8 @@ operators. There may be millions, so all of it goes step by step, and every `TUR
 its turn: the process answers, and `tell` says how far it is. Every `LOG_EVERY_S` the log says
 so too.
 
-Cost: some 20 us per held event, of which the loop is not kept for longer than a step.
+Cost: some 6 us of CPU per held event beside its reading, 11 where it stands in the state whole; the
+loop is not kept for longer than a step.
 
 Proved by: tests/agents/stage/test_rebuilding.py
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ TURN_S: Final = 0.01
 """After so long others have their turn."""
 
 LOG_EVERY_S: Final = 5.0
+MADE_AT_ONCE: Final = 500
+"""Records made into events in one step."""
 
 
 @dataclass(slots=True)
@@ -86,11 +89,13 @@ class Rebuilding:
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
-            await self._has_done(1, "state")
+            if self._is_turn_over(1):
+                await self._pass_turn("state")
         events = await self._events(parts)
         self._end += len(events)
         for count in stage.restoring(parts.operators, events):
-            await self._has_done(count, "operators")
+            if self._is_turn_over(count):
+                await self._pass_turn("operators")
         held.restore(events, parts.spilled)
         # The pages of an older version are written anew with the places of this one.
         held.let_go([e for e in events if e.held_by != parts.notes[e.offset].place])
@@ -98,28 +103,31 @@ class Rebuilding:
     async def _events(self, parts: Parts) -> list[Event]:
         """All that are held, in log order."""
         found: dict[int, Event] = {}
-        self._end += len(parts.spilled)
-        for record in parts.spilled.values():
-            self._make([record], parts, found)
-            await self._has_done(1, "held events")
+        spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
+        self._end += len(spilled)
+        for first in range(0, len(spilled), MADE_AT_ONCE):
+            records = spilled[first : first + MADE_AT_ONCE]
+            self._make(records, parts, found)
+            if self._is_turn_over(len(records)):
+                await self._pass_turn("held events")
         wanted = parts.notes.keys() - parts.spilled.keys()
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
             async for records, reached in read_again(self._brokers, self._source, wanted):
                 self._make(records, parts, found)
-                await self._has_done(reached - position, "held events")
+                if self._is_turn_over(reached - position):
+                    await self._pass_turn("held events")
                 position = reached
         self._look_for_gone(parts.notes, found)
         return [found[offset] for offset in sorted(found)]
 
-    def _make(self, records: list[Any], parts: Parts, found: dict[int, Event]) -> None:
-        for record in records:
-            note = parts.notes.get(record.offset)
-            event = None if note is None else self._inlet.read_again(record)
-            if note is not None and event is not None:
-                apply_note(event, note)
-                found[record.offset] = event
+    def _make(self, records: Sequence[Any], parts: Parts, found: dict[int, Event]) -> None:
+        notes = parts.notes
+        noted = [record for record in records if record.offset in notes]
+        for event in self._inlet.read_again(noted):
+            apply_note(event, notes[event.offset])
+            found[event.offset] = event
 
     def _look_for_gone(self, notes: Collection[int], found: Collection[int]) -> None:
         gone = sorted(offset for offset in notes if offset not in found)
@@ -134,12 +142,13 @@ class Rebuilding:
                 gone[-1],
             )
 
-    async def _has_done(self, count: int, what: str) -> None:
-        self._done += count
-        now_s = time.monotonic()
-        if now_s - self._turn_s < TURN_S:
-            return
+    def _is_turn_over(self, done: int) -> bool:
+        self._done += done
+        return time.monotonic() - self._turn_s >= TURN_S
+
+    async def _pass_turn(self, what: str) -> None:
         self._tell(self._done, max(self._done, self._end))
+        now_s = time.monotonic()
         if now_s - self._told_s >= LOG_EVERY_S:
             self._told_s = now_s
             place = f"{self._source.topic}/{self._source.partition}"
