@@ -24,7 +24,8 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 import codec
-from agents.kafka.fetching import MAX_POLL_RECORDS, as_decoded
+from agents.kafka.fetching import MAX_POLL_RECORDS
+from agents.kafka.whole_batches import Fetched
 from agents.process import GC_THRESHOLDS
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
@@ -181,8 +182,7 @@ def _decoded(log: bytes) -> list[Any]:
     records = PartitionRecords(
         SOURCE, codec.memory_records(log), [], 0, None, None, check_crcs=False, isolation_level=1
     )
-    records._consumer_record = as_decoded
-    return list(records)
+    return Fetched(records).take(MAX_POLL_RECORDS)
 
 
 def measure(events: int, delayed: float) -> tuple[Stopwatch, int]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,7 @@ class Program:
     name: str
     command: Sequence[str]
     output: str
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,8 @@ class Outcome:
 def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s: float) -> Spent:
     """Start it, watch it reach `records` in its output, end it. NotReady if it does not."""
     outcome = Outcome(bootstrap, program.output)
-    process = Process(program.name, program.command, folder, {"PYTHONPATH": str(ROOT)})
+    environment = {"PYTHONPATH": str(ROOT), **program.environment}
+    process = Process(program.name, program.command, folder, environment)
     began_s = time.monotonic()
     process.start()
     try:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import aiokafka
-import aiokafka.consumer.fetcher
-from aiokafka.consumer.fetcher import Fetcher, FetchResult
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
     ConsumerStoppedError,
@@ -29,10 +28,10 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
-import codec
 from agents.kafka.membership import InstanceFenced, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import Record
+from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
@@ -123,31 +122,6 @@ class FetchTimes:
         return has_records
 
 
-class BareRecords:
-    """Records are handed on as the codec at work decoded them; from the first of these on all
-    consumers of the process read by it. The client would copy each record into a
-    `ConsumerRecord`, which costs as much again as decoding it and says nothing more that is
-    read here."""
-
-    def __init__(self, fetcher: Fetcher) -> None:
-        aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
-        self._fetched = fetcher._records
-        self._fetch = fetcher._proc_fetch_request
-        fetcher._proc_fetch_request = self._bare_fetch
-
-    async def _bare_fetch(self, assignment: Any, node_id: Any, request: Any) -> bool:
-        has_records = bool(await self._fetch(assignment, node_id, request))
-        for result in self._fetched.values():  # none of the new ones has been unpacked yet
-            if isinstance(result, FetchResult) and result.has_more():
-                result._partition_records._consumer_record = as_decoded
-        return has_records
-
-
-def as_decoded(_: TopicPartition, record: Record) -> Record:
-    """In the place of what would copy it."""
-    return record
-
-
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """See the module's docstring. Methods may be awaited from the main loop."""
 
@@ -161,7 +135,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         app = cast(Any, self.app)
         self._pacing = Pacing(fetcher, is_fixed=app.is_embedded)
         self._times = FetchTimes(fetcher, self._pacing.heard)
-        BareRecords(fetcher)
+        WholeBatches(fetcher)
         if app.instance is not None:
             self._membership = Membership(consumer, app.session_s, self._fenced)
 

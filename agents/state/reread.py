@@ -15,7 +15,7 @@ from typing import Any, Final
 from aiokafka import TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.fetching import BareRecords
+from agents.kafka.whole_batches import WholeBatches
 
 READ_TIMEOUT_MS: Final = 500
 MAX_EMPTY_READS: Final = 20
@@ -32,7 +32,7 @@ async def read_again(
     in order, each with the position that the reading has come to."""
     first, last = min(offsets), max(offsets)
     async with brokers.reader() as consumer:
-        BareRecords(consumer._fetcher)
+        WholeBatches(consumer._fetcher)
         consumer.assign([source])
         consumer.seek(source, first)
         empty = 0

@@ -54,7 +54,7 @@ def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> 
     course = prepare(tmp_path, kafka.bootstrap, 2_000)
     found = {CONTENDERS[key].name: course.spent(CONTENDERS[key]) for key in ("bare", "fused")}
     assert found[OURS][1].records >= 0.99 * course.records - 1
-    table = table_of(found)
+    table = table_of([found])
     assert [row[0] for row in table.rows] == [BARE, OURS]
     assert table.rows[0][-2] == "1.00"
 
@@ -67,4 +67,4 @@ def test_the_plain_agent_puts_its_part_in_order(kafka: SharedKafka, tmp_path: Pa
     start_up, spent = course.spent(CONTENDERS["faust"])
     assert start_up.cpu_s > 0
     assert spent.records >= 0.1 * course.records
-    assert FAUST in table_of({FAUST: (start_up, spent)}).rows[0]
+    assert FAUST in table_of([{FAUST: (start_up, spent)}]).rows[0]
