@@ -17,8 +17,18 @@ import pytest
 from tests import ROOT
 from tests.services import absent
 
-ROOMS = ("inorder", "topology", "agents", "producers", "sinks", "spark_analytics", "cli", "infra")
-PROVED = ("topology/", "agents/")
+ROOMS = (
+    "inorder",
+    "topology",
+    "codec",
+    "agents",
+    "producers",
+    "sinks",
+    "spark_analytics",
+    "cli",
+    "infra",
+)
+PROVED = ("topology/", "codec/", "agents/")
 MAX_LINES = 500
 LONGER_WITH_REASON: dict[str, str] = {}
 """File to reason, for source that is one room although it is longer than MAX_LINES."""

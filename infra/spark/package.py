@@ -23,7 +23,7 @@ from cli.spark.jars import jars, postgres_jars
 
 ROOT: Final = Path(__file__).parents[2]
 OUT: Final = Path("dist/spark")
-ROOMS: Final = ("inorder", "topology", "agents", "producers", "spark_analytics", "cli")
+ROOMS: Final = ("inorder", "topology", "codec", "agents", "producers", "spark_analytics", "cli")
 NOT_FILES: Final = {".pyc", ".so"}
 """Made on this machine, for it."""
 

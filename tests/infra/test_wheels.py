@@ -14,7 +14,7 @@ from tests import ROOT
 
 CLIENT = {"inorder"}
 ENGINE = {
-    *("agents", "cli", "producers", "sinks", "spark_analytics", "topology"),
+    *("agents", "cli", "codec", "producers", "sinks", "spark_analytics", "topology"),
     "inorder_engine.py",
 }
 BUILD_S = 200.0
