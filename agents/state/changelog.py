@@ -28,7 +28,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.fetching import BareRecords
+from agents.kafka.whole_batches import WholeBatches
 
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"
@@ -150,7 +150,7 @@ async def read_changelog(
 async def _read_to_end(
     consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None, tell: Tell
 ) -> LogRead:
-    BareRecords(consumer._fetcher)
+    WholeBatches(consumer._fetcher)
     consumer.assign([partition])
     first = (await consumer.beginning_offsets([partition]))[partition]
     end = (await consumer.end_offsets([partition]))[partition]
