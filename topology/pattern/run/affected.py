@@ -2,8 +2,9 @@
 
 Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit, if it can end a
 match; for MATCHES ONE one for each start that waits for such an event; for ALL by start events one
-for each start in the window, if it can end a match. A late event: one for each unit in a window.
-Where events have errors, one more for each match that is not decided yet: it may be in doubt now.
+for each start that may lead there (`earliest`), if it can end a match. A late event: one for each
+unit in a window. Where events have errors, one more for each match that is not decided yet: it may
+be in doubt now.
 
 Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/run/test_reach.py
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from topology.pattern.match.evaluation import Place
 from topology.pattern.match.skip import BEFORE_ALL
 from topology.pattern.match.uncertain.doubt import Doubt
 from topology.pattern.run.compiled import Slot
@@ -29,13 +31,19 @@ ANY_SLOT: Final[Slot] = (-1, -1)
 class Affected:
     """`units` are the run's, by the key of their anchor. `indexes` are those of its partition."""
 
-    __slots__ = ("_doubt", "_indexes", "_query", "_units", "_waiting", "_wiring")
+    __slots__ = ("_doubt", "_indexes", "_place", "_query", "_units", "_waiting", "_wiring")
 
     def __init__(
-        self, wiring: Wiring, indexes: Sequence[EntryIndex], units: Mapping[Key, Unit], doubt: Doubt
+        self,
+        wiring: Wiring,
+        place: Place,
+        indexes: Sequence[EntryIndex],
+        units: Mapping[Key, Unit],
+        doubt: Doubt,
     ) -> None:
         self._wiring = wiring
         self._query = wiring.query
+        self._place = place
         self._indexes = indexes
         self._units = units
         self._doubt = doubt
@@ -75,8 +83,15 @@ class Affected:
                 woken.append(entry)
             return woken
         if mine & wiring.enders or (shape.has_end_negation and mine & wiring.blockers):
-            return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
+            return self.anchors(self._earliest_ns(entry), entry.time_ns)
         return []
+
+    def _earliest_ns(self, entry: Entry) -> int:
+        """Starts before it have no match that ends with this entry, nor one that it forbids."""
+        since_ns, earliest = entry.time_ns - self.span_ns, self._query.earliest
+        if earliest is None or self._doubt.margin_ns:
+            return since_ns
+        return earliest.before(self._place, entry, since_ns)
 
     def _undecided(self, entry: Entry) -> list[Entry]:
         """Units with a match that an event of this time can still change."""

@@ -27,6 +27,7 @@ from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.line import line_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
+from topology.pattern.run.earliest import EarliestStart
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
@@ -89,6 +90,7 @@ class Compiled:
         "_slots",
         "aliases",
         "anchors",
+        "earliest",
         "environment",
         "filters",
         "form",
@@ -120,6 +122,10 @@ class Compiled:
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns
         self.shape = shape_of(self.form)
+        is_by_start = (
+            not self.shape.by_end and query.matches == "all" and not self.shape.looks_ahead
+        )
+        self.earliest = EarliestStart(layouts) if is_by_start else None
         self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}

@@ -79,7 +79,7 @@ class Run:
         self._doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self._emitter = context.emitter
         self.units: dict[Key, Unit] = {}
-        self.affected = Affected(wiring, indexes, self.units, self._doubt)
+        self.affected = Affected(wiring, place, indexes, self.units, self._doubt)
         self.gathered = Gathered()
         self._visibility = Visibility(wiring, context, self)
         self._selection = Selection(wiring.query)
