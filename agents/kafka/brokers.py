@@ -26,6 +26,10 @@ TIMEOUT_S: Final = 30.0
 TRY_S: Final = 5.0
 """For one answer while brokers are waited for; each try is logged."""
 
+REFUSED_S: Final = 1.0
+"""By then a client has tried the addresses of all servers, most of them twice: if none was up, a
+try ends here, and a mistyped address is told so much sooner."""
+
 PAUSE_S: Final = 1.0
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """Sixteen bytes of 0: what brokers say that know of no ids."""
@@ -126,13 +130,23 @@ def known_id(told: object) -> str:
     return "" if str(told) == NO_TOPIC_ID else str(told)
 
 
-def brokers_at(
-    servers: str, security: Security = PLAINTEXT, timeout_s: float | None = None
-) -> Brokers:
+def brokers_at(servers: str, security: Security = PLAINTEXT) -> Brokers:
     """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). Blocks."""
     with _Asking(servers, security, may_create=False) as ask:
-        cluster = ask.describe(None, TIMEOUT_S if timeout_s is None else timeout_s).cluster_id
-    return Brokers(servers, (cluster or "").startswith(EMBEDDED_CLUSTER), security)
+        return _brokers(servers, security, ask.describe(None, TIMEOUT_S))
+
+
+def _tried(servers: str, security: Security) -> Brokers:
+    """As `brokers_at`; where every server is known to be down, the try is a short one."""
+    with _Asking(servers, security, may_create=False) as ask:
+        short_s = min(REFUSED_S, TRY_S)
+        try:
+            found = ask.describe(None, short_s)
+        except BrokersUnavailable:
+            if ask.all_are_down or short_s == TRY_S:
+                raise
+            found = ask.describe(None, TRY_S - short_s)
+    return _brokers(servers, security, found)
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
@@ -141,7 +155,7 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
     deadline_s = time.monotonic() + wait_s
     while True:
         try:
-            return await asyncio.to_thread(brokers_at, servers, security, TRY_S)
+            return await asyncio.to_thread(_tried, servers, security)
         except BrokersUnavailable as absent:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
@@ -150,12 +164,18 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
             await asyncio.sleep(min(PAUSE_S, left_s))
 
 
+def _brokers(servers: str, security: Security, found: Any) -> Brokers:
+    return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
+
+
 class _Asking:
-    """A client for metadata. A consumer's request makes no topics, a producer's may."""
+    """A client for metadata. A consumer's request makes no topics, a producer's may.
+    `all_are_down` is known when an answer has failed to come."""
 
     def __init__(self, servers: str, security: Security, may_create: bool) -> None:
         self._servers = servers
         self._trouble = ""
+        self.all_are_down = False
         common = {
             **security.librdkafka(),
             "bootstrap.servers": servers,
@@ -194,5 +214,7 @@ class _Asking:
             ) from error
 
     def _note(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says nothing more
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # which does not say why
+            self.all_are_down = True
+        else:
             self._trouble = f" ({error.str()})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import time
 
 import pytest
 
@@ -39,6 +41,25 @@ def test_without_patience_there_is_one_try(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING), pytest.raises(BrokersUnavailable):
         asyncio.run(await_brokers(nobody, PLAINTEXT, 0.0))
     assert caplog.messages == []
+
+
+def test_a_try_is_short_where_all_servers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 60.0)
+    monkeypatch.setattr(agents.kafka.brokers, "REFUSED_S", 0.2)
+    began_s = time.monotonic()
+    with pytest.raises(BrokersUnavailable, match="Connection refused"):
+        asyncio.run(await_brokers(f"127.0.0.1:{free_ports(1)[0]}", PLAINTEXT, 0.0))
+    assert time.monotonic() - began_s < 30.0
+
+
+def test_a_server_that_is_slow_to_answer_has_the_whole_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents.kafka.brokers, "TRY_S", 1.0)
+    monkeypatch.setattr(agents.kafka.brokers, "REFUSED_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began_s = time.monotonic()
+        with pytest.raises(BrokersUnavailable):
+            asyncio.run(await_brokers(f"127.0.0.1:{silent.getsockname()[1]}", PLAINTEXT, 0.0))
+    assert time.monotonic() - began_s >= 1.0
 
 
 def test_brokers_that_answer_are_taken_at_once(embedded_broker: EmbeddedBroker) -> None:
