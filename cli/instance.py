@@ -52,5 +52,5 @@ session_option = click.option(
     default="6s",
     show_default=True,
     callback=seconds,
-    help="How long a worker may be silent before its partitions go to others.",
+    help="How long this process may be silent before its partitions go to others.",
 )

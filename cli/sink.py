@@ -20,6 +20,7 @@ from agents.kafka.brokers import BrokersUnavailable, await_brokers
 from agents.kafka.security import Security
 from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.as_json import json_option
+from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up
 from cli.serving import http_option, listening, turning
@@ -44,6 +45,7 @@ class Source(NamedTuple):
     dead_topic: str | None
     kafka_path: str | None
     brokers_wait_s: float
+    session_s: float
     batch: int
     http: str
     as_json: bool
@@ -76,6 +78,7 @@ def _source_options(function: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             help="Records written at once.",
         ),
+        session_option,
         brokers_wait_option,
         kafka_option,
         click.option(
@@ -225,7 +228,7 @@ async def _serve(
         if not count:
             raise Refused(f"{source.brokers} has no topic {topic}; make it first")
     limits = RunnerLimits(batch_records=source.batch)
-    consumer = consumer_of(source.brokers, group, access.librdkafka(), limits)
+    consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
     runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -48,6 +48,9 @@ POLL_S: Final = 0.2
 ASK_TIMEOUT_S: Final = 10.0
 BEGIN_TIMEOUT_S: Final = 60.0
 SESSION_TIMEOUT_S: Final = 6.0
+HEARTBEAT_S: Final = 3.0
+"""At most: two fit into a session."""
+
 
 FOR_GOOD: Final = frozenset(
     {
@@ -322,8 +325,10 @@ def consumer_of(
     group: str,
     settings: Mapping[str, Any] | None = None,
     limits: RunnerLimits | None = None,
+    session_s: float = SESSION_TIMEOUT_S,
 ) -> Consumer:
-    """A consumer as `Runner` needs it; `settings` are librdkafka's, for security."""
+    """A consumer as `Runner` needs it; `settings` are librdkafka's, for security. Silent for
+    `session_s`, it loses its partitions to others."""
     fetched_bytes = (limits or RunnerLimits()).fetched_bytes
     return Consumer(
         {
@@ -334,7 +339,8 @@ def consumer_of(
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": int(SESSION_TIMEOUT_S * 1000),
+            "session.timeout.ms": int(session_s * 1000),
+            "heartbeat.interval.ms": int(min(HEARTBEAT_S, session_s / 2) * 1000),
             "queued.max.messages.kbytes": fetched_bytes >> 10,
             "error_cb": _told,
         },

@@ -37,6 +37,7 @@ def test_each_kind_says_what_it_does(kind: str) -> None:
         (("files", *SOURCE, "--folder", "out", "--format", "csv"), "--format"),
         (("files", *SOURCE, "--folder", "out", "--roll-seconds", "0"), "--roll-seconds"),
         (("files", *SOURCE, "--folder", "out", "--http", "here"), "--http here"),
+        (("files", *SOURCE, "--folder", "out", "--session", "soon"), "--session"),
         (("files", "--brokers", "embedded", "--topic", "t", "--folder", "out"), "embedded"),
         (("files", *NOBODY, "--folder", "out"), "no broker answers at 127.0.0.1:1"),
     ],

@@ -11,6 +11,8 @@ from typing import Any
 from tests.command import Command
 
 READY_TIMEOUT_S = 60.0
+SESSION = "2s"
+"""A killed one's partitions come back with its next life only when this is over."""
 
 
 class SinkProcess(Command):
@@ -20,7 +22,8 @@ class SinkProcess(Command):
     def __init__(
         self, name: str, folder: Path, *arguments: str, env: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(name, folder, "sink", *arguments, env=env)
+        own = {"INORDER_SESSION": SESSION, **(env or {})}
+        super().__init__(name, folder, "sink", *arguments, env=own)
 
     @property
     def dead_letters(self) -> list[dict[str, Any]]:
