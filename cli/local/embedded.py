@@ -9,14 +9,20 @@ on disk. Its limits, which are not ours to lift:
 * About 5 MB are kept of each partition; older records vanish. Bound what you send
   before it is read.
 * Timestamps are the producer's (CreateTime); topics have no settings.
-* It lives as long as the client that hosts it, so keep the value returned.
+* It lives as long as the value returned, so keep that.
+
+librdkafka's own functions make it (rdkafka.h, rdkafka_mock.h; the Python client carries them
+along): no setting of a client takes off the three seconds that every group has to wait
+before its first rebalance.
 """
 
 from __future__ import annotations
 
-from typing import Self
+import ctypes
+import weakref
+from typing import Any, Final, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, cimpl
 
 PARTITIONS = 4
 MAX_BROKERS = 3
@@ -29,24 +35,21 @@ class EmbeddedBroker:
     def __init__(self, *, brokers: int = 1) -> None:
         if not 1 <= brokers <= MAX_BROKERS:
             raise ValueError(f"brokers={brokers}: write 1 to {MAX_BROKERS}")
-        self._host: Producer | None = Producer(
-            {
-                "bootstrap.servers": "embedded",  # replaced by the mock cluster's own
-                "test.mock.num.brokers": brokers,
-                "test.mock.broker.rtt": 0,
-                "log_level": 3,  # that it is a mock is known
-            }
-        )
-        found = self._host.list_topics(timeout=ASK_TIMEOUT_S).brokers.values()
-        self.bootstrap = ",".join(f"{broker.host}:{broker.port}" for broker in found)
+        host = _host(brokers)
+        self.close = weakref.finalize(self, _DESTROY, host)
+        """The broker is gone, with all its records."""
+
+        cluster = _CLUSTER_OF(host)
+        _FIRST_REBALANCE_AFTER_MS(cluster, 0)
+        self.bootstrap: str = _SERVERS_OF(cluster).decode()
+        self._asking = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        self._asking.list_topics(timeout=ASK_TIMEOUT_S)
 
     def make_topic(self, name: str) -> None:
         """Let the topic come to be, where it is not there yet."""
-        self._client.list_topics(name, timeout=ASK_TIMEOUT_S)
-
-    def close(self) -> None:
-        """The broker is gone, with all its records."""
-        self._host = None
+        if not self.close.alive:
+            raise RuntimeError("the embedded broker has been closed")
+        self._asking.list_topics(name, timeout=ASK_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
@@ -54,8 +57,43 @@ class EmbeddedBroker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _client(self) -> Producer:
-        if self._host is None:
-            raise RuntimeError("the embedded broker has been closed")
-        return self._host
+
+_LIBRARY: Final = ctypes.CDLL(cimpl.__file__)
+_POINTER, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+_PRODUCER: Final = 0
+_OK: Final = 0
+_LONGEST_REASON: Final = 512
+
+
+def _function(name: str, returns: Any, *takes: Any) -> Any:
+    function = getattr(_LIBRARY, f"rd_kafka_{name}")
+    function.restype, function.argtypes = returns, takes
+    return function
+
+
+_SETTINGS: Final = _function("conf_new", _POINTER)
+_SET: Final = _function("conf_set", ctypes.c_int, _POINTER, _TEXT, _TEXT, _TEXT, _SIZE)
+_NEW: Final = _function("new", _POINTER, ctypes.c_int, _POINTER, _TEXT, _SIZE)
+_DESTROY: Final = _function("destroy", None, _POINTER)
+_CLUSTER_OF: Final = _function("handle_mock_cluster", _POINTER, _POINTER)
+_SERVERS_OF: Final = _function("mock_cluster_bootstraps", _TEXT, _POINTER)
+_FIRST_REBALANCE_AFTER_MS: Final = _function(
+    "mock_group_initial_rebalance_delay_ms", None, _POINTER, ctypes.c_int32
+)
+
+
+def _host(brokers: int) -> int:
+    """A client that does nothing but host the brokers."""
+    settings, reason = _SETTINGS(), ctypes.create_string_buffer(_LONGEST_REASON)
+    for name, value in {
+        "bootstrap.servers": "embedded",  # replaced by the mock cluster's own
+        "test.mock.num.brokers": str(brokers),
+        "test.mock.broker.rtt": "0",
+        "log_level": "3",  # that it is a mock is known
+    }.items():
+        if _SET(settings, name.encode(), value.encode(), reason, len(reason)) != _OK:
+            raise RuntimeError(reason.value.decode())
+    host: int | None = _NEW(_PRODUCER, settings, reason, len(reason))
+    if host is None:
+        raise RuntimeError(reason.value.decode())
+    return host
