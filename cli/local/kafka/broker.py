@@ -145,7 +145,7 @@ class KafkaBroker(Server):
             node.kill()
 
 
-def _java(classpath: str, heap_mib: int) -> list[str]:
+def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
     return [
         "java",
         "-server",
@@ -155,6 +155,7 @@ def _java(classpath: str, heap_mib: int) -> list[str]:
         "-XX:+ExitOnOutOfMemoryError",
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={jars.LOG_SETTINGS}",
+        *options,
         "-cp",
         classpath,
     ]
@@ -170,7 +171,7 @@ def _format(classpath: str, cluster: str, properties: Path, options: Sequence[st
     ]
     done = subprocess.run(
         # The tool lives for a second: the first compiler will do.
-        [*_java(classpath, 128), *tool],
+        [*_java(classpath, 128, "-XX:TieredStopAtLevel=1"), *tool],
         capture_output=True,
         text=True,
         timeout=FORMAT_TIMEOUT_S,
