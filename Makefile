@@ -15,7 +15,8 @@ SPARK := $(VENV)/.spark
 CODEC := $(wildcard codec/native/*.pyx codec/native/*.pxd)
 # The first of these that is there and works.
 PYTHONS ?= python3.11 python3.12 python3.13 python3
-JOBS ?= 2
+# Two cores are meant: a test that waits for a process leaves its core to the third.
+JOBS ?= 3
 ARGS ?=
 
 .PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels lock audit clean distclean
@@ -81,7 +82,7 @@ spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR
 spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
 	@$(BIN)/inorder spark run $* $(ARGS)
 
-test: lint spark-setup ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=2)
+test: lint spark-setup ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-quick: lint ## style, types, and what a change in the core needs; below 90 seconds

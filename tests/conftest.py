@@ -28,11 +28,14 @@ from infra.kafka import ContainerBroker
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from tests import progress
+from tests.dealing import QUICK, SLOW, SPARK, dealt
 from tests.services import SharedKafka, UniqueName, require
 
 START_TIMEOUT_S = 240.0
 MAX_TOPIC_CHARS = 200
 IS_COMPILED = "INORDER_EXPECT_COMPILED"
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1"
+"""Brokers and Spark live for seconds here: the first compiler will do, and a start costs half."""
 
 # A busy machine is slow, and that is no fault; and what CI says of one commit it always says.
 settings.register_profile("here", deadline=None)
@@ -45,6 +48,7 @@ _outliving: list[KafkaBroker] = []
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
     if progress.wanted(config):
         config.pluginmanager.register(progress.Progress(config), "inorder-progress")
     if os.environ.get(IS_COMPILED) == "1":
@@ -54,10 +58,19 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark's tests go first. Each of two workers begins with a half, and the one that is done
-    takes from the end of the other's: so they fall to one, and one Java serves them all."""
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+@pytest.hookimpl(trylast=True)  # when what is not to run has been taken out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        items[:] = dealt(items, workers, kind_of, lambda item: item.nodeid.partition("::")[0])
+
+
+def kind_of(item: pytest.Item) -> str:
+    """For how tests are dealt out to the workers of a run."""
+    for kind in (SPARK, SLOW):
+        if item.get_closest_marker(kind) is not None:
+            return kind
+    return QUICK
 
 
 @pytest.hookimpl(trylast=True)

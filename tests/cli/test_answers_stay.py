@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -163,6 +164,7 @@ MATCHES: dict[tuple[str, str, str], str] = {
 }
 
 
+@cache  # to read a trace takes as long as to replay it
 def rows_of(trace: str) -> list[TraceRow]:
     try:
         return TRACES[trace]()[:ROWS]

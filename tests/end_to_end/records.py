@@ -23,6 +23,9 @@ from tests.end_to_end.setting import Setting
 FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 60.0
 POLL_S = 0.2
+AT_END_S = 0.1
+"""How long a broker, and a reader of what is there already, wait for more at the end of a topic."""
+
 CHUNK = 2_000
 
 Headers = list[tuple[str, bytes | None]]
@@ -181,7 +184,9 @@ def _produce(
 def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]]) -> None:
     """(source for the key, value, headers), in this order, and all of it confirmed."""
     failed: list[KafkaError] = []
-    producer = new_producer(setting.bootstrap, **{"message.max.bytes": 32 << 20})
+    # One request after the other keeps the order, too, and needs no id, which takes half a second.
+    one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+    producer = new_producer(setting.bootstrap, **one_by_one, **{"message.max.bytes": 32 << 20})
 
     def confirmed(error: KafkaError | None, _: Message) -> None:
         if error is not None:
@@ -197,7 +202,7 @@ def send(setting: Setting, records: Iterable[tuple[str, bytes | None, Headers]])
 class Reader:
     """Reads a topic from its beginning, committed records only; goes on where it was."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -208,6 +213,7 @@ class Reader:
                 "enable.partition.eof": True,
                 "fetch.message.max.bytes": 16 << 20,
                 "log_level": 0,
+                **settings,
             }
         )
         found = self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
@@ -238,7 +244,7 @@ class Reader:
         missing = set(self._partitions)
         while missing:
             assert time.monotonic() < deadline_s, f"partitions {missing} have no end in sight"
-            missing -= self.poll()
+            missing -= self.poll(AT_END_S)
         return self.records
 
     def close(self) -> None:
@@ -258,7 +264,7 @@ def _read(message: Any) -> Read:
 
 def read_all(bootstrap: str, topic: str) -> list[Read]:
     """All committed records that a topic holds now, each partition in log order."""
-    reader = Reader(bootstrap, topic)
+    reader = Reader(bootstrap, topic, **{"fetch.wait.max.ms": int(AT_END_S * 1000)})
     try:
         return reader.to_end()
     finally:

@@ -1,19 +1,15 @@
-"""`inorder dump` and `inorder replay` as processes, and their answers as values."""
+"""`inorder dump` and `inorder replay`, and their answers as values."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli.program import PROGRAM
-from tests import ROOT
+from tests.cli.invoking import inorder
 from tests.end_to_end.records import Read
 from tests.end_to_end.setting import Setting
-
-TIMEOUT_S = 120.0
 
 
 class Said(NamedTuple):
@@ -27,27 +23,13 @@ class Said(NamedTuple):
     is_late: bool
 
 
-def run_cli(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """`inorder …` to its end."""
-    return subprocess.run(
-        [*PROGRAM, *arguments],
-        cwd=ROOT,
-        input=stdin,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
 def dump(setting: Setting, path: Path) -> int:
     """The raw topic as replay lines in `path`; how many."""
-    done = run_cli(
-        "dump", "--topology", str(setting.path), "--brokers", setting.bootstrap, "--json"
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    path.write_bytes(done.stdout)
-    count = done.stdout.count(b"\n")
-    assert json.loads(done.stderr.splitlines()[-1]) == {"topic": setting.raw, "records": count}
+    done = inorder("dump", "--topology", setting.path, "--brokers", setting.bootstrap, "--json")
+    assert done.code == 0, done.err
+    path.write_text(done.out)
+    count = done.out.count("\n")
+    assert done.summary == {"topic": setting.raw, "records": count}
     return count
 
 
@@ -61,9 +43,8 @@ class Replayed(NamedTuple):
 
 
 def replay(setting: Setting, path: Path) -> Replayed:
-    done = run_cli("replay", "--topology", str(setting.path), "--json", str(path))
-    assert done.returncode == 0, done.stderr.decode()
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    done = inorder("replay", "--topology", setting.path, "--json", path)
+    assert done.code == 0, done.err
     events = [
         (
             Said(
@@ -76,11 +57,11 @@ def replay(setting: Setting, path: Path) -> Replayed:
             ),
             line["at"],
         )
-        for line in lines
+        for line in done.lines
         if line["kind"] == "event"
     ]
     end_ns = json.loads(path.read_bytes().splitlines()[-1])["arrival"]
-    return Replayed(events, json.loads(done.stderr.splitlines()[-1]), end_ns)
+    return Replayed(events, done.summary, end_ns)
 
 
 def said(records: Sequence[Read]) -> list[tuple[Said, int]]:

@@ -19,9 +19,9 @@ from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 
-EVENTS = 20_000
+EVENTS = 14_000
 SPEED = 0.25
-"""A share of 10,000 events a second: 8 s of sending."""
+"""A share of 10,000 events a second: 5.6 s of sending."""
 
 
 def test_split_with_rocksdb(kafka: SharedKafka, tmp_path: Path) -> None:

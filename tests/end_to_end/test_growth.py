@@ -13,9 +13,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
+from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
@@ -59,9 +59,9 @@ def test_partitions_that_are_added(kafka: SharedKafka, tmp_path: Path, stages: s
         assert worker.exit_code() == REFUSED
         assert "run `inorder topics create --grow`" in worker.log
         where = ("--topology", str(setting.path), "--brokers", setting.bootstrap)
-        done = run_cli("topics", "create", "--grow", *where)
-        assert done.returncode == 0, done.stderr.decode()
-        assert f"changelog to {AFTER} partitions" in done.stdout.decode()
+        done = inorder("topics", "create", "--grow", *where)
+        assert done.code == 0, done.err
+        assert f"changelog to {AFTER} partitions" in done.out
 
         worker.start()
         worker.wait_ready()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads import crowd
+from tests.cli.invoking import inorder
 from tests.end_to_end import windows
 from tests.end_to_end.matches import Members, Standing, in_one_go, in_time, matches_of
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import Sender
-from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.waiting import Emitted
@@ -141,10 +141,10 @@ def test_a_query_comes_and_goes_while_workers_run(
         emitted = Emitted(setting)
         Sender(setting, rows[:3_000]).start().finish()
         emitted.wait_for(len({(row.source, row.seq) for row in rows[:2_500]}), TIMEOUT_S)
-        added = run_cli("query", "add", "late_comer", *where, "--pattern", RISE)
-        assert added.returncode == 0, added.stderr.decode()
-        listed = run_cli("query", "list", *where)
-        assert b"late_comer" in listed.stdout, listed
+        added = inorder("query", "add", "late_comer", *where, "--pattern", RISE)
+        assert added.code == 0, added.err
+        listed = inorder("query", "list", *where)
+        assert "late_comer" in listed.out, listed
         await_query(worker, "late_comer")
         sender = Sender(setting, rows[3_000:], speed=SPEED).start()
         while sender.share < 0.5:
@@ -156,11 +156,11 @@ def test_a_query_comes_and_goes_while_workers_run(
         every = matches_of(in_time(setting), parse_query(RISE))
         since_ns = await_all_since_the_first(standing, every, worker)
         assert min(every.values()) < since_ns
-        removed = run_cli("query", "remove", "late_comer", *where)
-        assert removed.returncode == 0, removed.stderr.decode()
-        again = run_cli("query", "remove", "late_comer", *where)
-        assert again.returncode == 2
-        assert b"there are: none" in again.stderr
+        removed = inorder("query", "remove", "late_comer", *where)
+        assert removed.code == 0, removed.err
+        again = inorder("query", "remove", "late_comer", *where)
+        assert again.code == 2
+        assert "there are: none" in again.err
         stop_all([worker])
     assert len(standing.lines) > 50
     standing.close()

@@ -22,10 +22,10 @@ from tests.services import SharedKafka, without_trace
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SECONDS = 8
+SECONDS = 5
 """What a trace is compressed to."""
 
-RECORDS = 8_000
+RECORDS = 6_000
 CALM = "tick_lag: 3s\n"
 
 

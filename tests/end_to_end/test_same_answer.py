@@ -27,7 +27,7 @@ from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 
-EVENTS = 14_000
+EVENTS = 10_000
 SPEED = 0.2
 CALM = "tick_lag: 3s\n"
 TIMEOUT_S = 90.0

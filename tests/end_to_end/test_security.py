@@ -16,8 +16,8 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
+from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
-from tests.end_to_end.replaying import run_cli
 from tests.end_to_end.setting import SPLIT, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
@@ -126,8 +126,8 @@ def test_every_command_gets_in(
         (("topics", "create", "--topology", str(setting.path)), b""),
         (("produce", "--topic", setting.raw), EVENTS),
     ):
-        done = run_cli(*command, *there, stdin=stdin)
-        assert done.returncode == 0, done.stderr.decode()
+        done = inorder(*command, *there, stdin=stdin)
+        assert done.code == 0, done.err
     worker = Worker(
         "a", setting.path, secured.broker.address(listener), tmp_path, "--kafka", str(kafka)
     )
@@ -141,8 +141,8 @@ def test_every_command_gets_in(
         assert worker.stop() == 0, worker.log
     verdict = check(setting)
     assert not verdict.faults, verdict
-    done = run_cli("dump", "--topology", str(setting.path), *there)
-    assert (done.returncode, done.stdout.count(b"\n")) == (0, 3), done.stderr.decode()
+    done = inorder("dump", "--topology", str(setting.path), *there)
+    assert (done.code, done.out.count("\n")) == (0, 3), done.err
     assert SECRET not in worker.log
 
 
@@ -155,7 +155,7 @@ def test_who_is_not_let_in_is_told_why(
     monkeypatch.setenv("INORDER_SASL_PASSWORD", wrong)
     setting = settle(secured.broker.bootstrap, tmp_path, partitions=1, make=False)
     there = secured.broker.address("SCRAM")
-    options = ("--kafka", str(kafka), "--brokers-wait", "7s", "--stage", "reorder")
+    options = ("--kafka", str(kafka), "--brokers-wait", "2s", "--stage", "reorder")
     worker = Worker("a", setting.path, there, tmp_path, *options)
     with running(worker):
         code = worker.exit_code()

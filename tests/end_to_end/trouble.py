@@ -10,10 +10,10 @@ from benchmarks.workloads.rows import Row
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.waiting import Emitted
-from tests.end_to_end.worker import Worker, running
+from tests.end_to_end.worker import SESSION_S, Worker, running
 
-ZOMBIE_S = 9.0
-"""Longer than the group's session (6 s), so the sleeper's partitions go elsewhere."""
+ZOMBIE_S = SESSION_S + 3.0
+"""So the sleeper's partitions have gone elsewhere when it wakes."""
 
 TIMEOUT_S = 150.0
 

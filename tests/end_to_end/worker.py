@@ -14,6 +14,8 @@ from tests.command import Command
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 45.0
 ORPHAN_TIMEOUT_S = 30.0
+SESSION_S = 3.0
+"""Half the default: a killed one's partitions go to others when this is over."""
 
 
 class Worker(Command):
@@ -27,7 +29,8 @@ class Worker(Command):
             name,
             folder,
             *("worker", "--topology", str(topology), "--brokers", brokers),
-            *("--state-dir", str(folder / "state" / name), "--verbose", *options),
+            *("--state-dir", str(folder / "state" / name), "--verbose"),
+            *("--session", f"{SESSION_S:g}s", *options),
         )
         self._orphans: set[int] = set()
         self._paused: set[int] = set()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from cli.local.process import Process
 from tests import ROOT
 
 CLIENT = {"inorder"}
@@ -20,6 +24,7 @@ ENGINE = {
 BUILD_S = 200.0
 INSTALL_S = 300.0
 RUN_S = 120.0
+READY = re.compile(r"ready: embedded broker at (\S+), worker at")
 EVERY_COMMAND = """\
 from cli.main import COMMANDS, Commands
 for name in COMMANDS:
@@ -27,6 +32,8 @@ for name in COMMANDS:
         assert Commands().get_command(None, name)
     except ModuleNotFoundError as error:
         assert error.name in ("pyspark", "psycopg", "redis", "pyarrow"), error
+from cli.demo.recording import recorded
+assert recorded()
 """
 
 OTHERS = """\
@@ -144,10 +151,16 @@ def test_the_client_lives_beside_another_package_named_agents(
         assert "pip install inorder-engine" in missing.stderr
 
 
-@pytest.mark.slow
-def test_the_engine_runs_its_commands(wheels: dict[str, Path], tmp_path: Path) -> None:
-    there = Empty(tmp_path / "engine")
+@pytest.fixture(scope="module")
+def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Empty:
+    there = Empty(tmp_path_factory.mktemp("engine") / "there")
     there.install(wheels["inorder"], wheels["inorder_engine"])
+    return there
+
+
+@pytest.mark.slow
+def test_the_engine_runs_its_commands(engine: Empty, tmp_path: Path) -> None:
+    there = engine
     done = there.run("python", "-P", "-c", EVERY_COMMAND)
     assert done.returncode == 0, done.stderr
     topology = tmp_path / "t.yaml"
@@ -163,7 +176,34 @@ def test_the_engine_runs_its_commands(wheels: dict[str, Path], tmp_path: Path) -
     done = there.run("inorder", *replay)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count('"kind":"match"') == 1
-    demo = there.run("inorder", "demo", "--speed", "20")
+    with served(there, tmp_path) as brokers:
+        written = there.run(
+            "inorder", "produce", "--brokers", brokers, "--topic", "events.raw", str(events)
+        )
+        assert written.returncode == 0, written.stderr
+        reading = ("read", "--brokers", brokers, "--topic", "events.ordered", "--follow")
+        ordered = there.run("inorder", *reading, "--count", "2")
+        assert ordered.stdout.count('"kind":"event"') == 2, ordered.stdout + ordered.stderr
+
+
+@contextmanager
+def served(there: Empty, folder: Path) -> Iterator[str]:
+    """`inorder dev` as it was installed: a broker, which is told, and a worker with its stages."""
+    command = [str(there.folder / "bin" / "inorder"), "dev"]
+    dev = Process("dev", command, folder, {"PYTHONPATH": ""})
+    dev.start()
+    try:
+        dev.wait_until(lambda: READY.search(dev.log.read_text()) is not None, RUN_S)
+        found = READY.search(dev.log.read_text())
+        assert found is not None
+        yield found[1]
+    finally:
+        assert dev.stop() == 0, dev.tail()
+
+
+@pytest.mark.long
+def test_the_engine_shows_its_demo(engine: Empty) -> None:
+    demo = engine.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
     user = tmp_path / "typed.py"
     user.write_text(TYPED)

@@ -168,7 +168,11 @@ def test_a_conflict_is_seen_while_the_first_copy_is_held() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "late", "hold_ms"),
-    [(D1, 5, 7.66), (D2, 19, 7.75), pytest.param(D3, 17, 398.5, marks=pytest.mark.slow)],
+    [
+        pytest.param(D1, 5, 7.66, marks=pytest.mark.long),
+        (D2, 19, 7.75),
+        pytest.param(D3, 17, 398.5, marks=pytest.mark.long),
+    ],
     ids=["D1", "D2", "D3"],
 )
 def test_fixed_waits_on_the_soccer_streams(recipe: Recipe, late: int, hold_ms: float) -> None:

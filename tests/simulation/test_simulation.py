@@ -6,8 +6,8 @@ everything that arrived is accounted for once, each source leaves in sequence, t
 stream in order, a crash changes nothing, and the two cuts agree where one lane makes
 them comparable.
 
-1 000 worlds (a part of them cut in two); `INORDER_SEEDS=10` runs ten times as many. A
-failure prints the line that runs its world again:
+500 worlds (a part of them cut in two), and as many again in `make laws`; `INORDER_SEEDS=10` runs
+ten times as many. A failure prints the line that runs its world again:
 
     python -m tests.simulation.test_simulation SEED
 """
@@ -34,6 +34,7 @@ from topology.wire.header_writer import HeaderWriter
 
 WORLDS: Final = 1_000 * int(os.environ.get("INORDER_SEEDS", "1"))
 CHUNK: Final = 25
+CHUNKS: Final = range(WORLDS // CHUNK)
 SPLIT_EVERY: Final = 4
 """The two-stage cut costs more: one world of so many goes through it."""
 
@@ -43,7 +44,10 @@ FUSED_STAMPED_FROM: Final = 4
 BEAT_NS: Final = TOPOLOGY.heartbeat_ns
 
 
-@pytest.mark.parametrize("chunk", range(WORLDS // CHUNK))
+@pytest.mark.parametrize(
+    "chunk",
+    [*CHUNKS[::2], *(pytest.param(chunk, marks=pytest.mark.long) for chunk in CHUNKS[1::2])],
+)
 def test_worlds(chunk: int) -> None:
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         try:

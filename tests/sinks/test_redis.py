@@ -216,6 +216,7 @@ def test_after_a_failover_the_name_is_looked_up_again(
         sink.close()
         with redis.Redis.from_url(new.url) as client:
             assert client.hgetall(keys_of(name).latest) == {b"a": record("a", 1)}
+        old.kill()  # a master that is to end waits for its replicas
 
 
 def test_who_is_not_let_in_is_told_and_does_not_wait(own_redis: RedisServer, name: str) -> None:

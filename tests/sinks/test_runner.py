@@ -199,7 +199,7 @@ def test_written_then_committed() -> None:
 
 
 def test_a_batch_is_bounded() -> None:
-    limits = RunnerLimits(batch_records=2, batch_wait_s=1)
+    limits = RunnerLimits(batch_records=2, batch_wait_s=0.4)
     steps = Setting(updates(0, 1, 2), limits).run()
     assert steps == [
         ("write", [0, 1]),
@@ -207,7 +207,7 @@ def test_a_batch_is_bounded() -> None:
         ("write", [2]),
         ("commit", {0: 3}),
     ]
-    limits = RunnerLimits(batch_bytes=1, batch_wait_s=1)
+    limits = RunnerLimits(batch_bytes=1, batch_wait_s=0.4)
     steps = Setting(updates(*range(150)), limits).run()
     assert [len(what) for step, what in steps if step == "write"] == [100, 50]
 

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from benchmarks.workloads.rows import Row
+from tests.cli.invoking import inorder
 from tests.end_to_end.records import Headers, Read, contract, read_all, send
-from tests.end_to_end.replaying import dump, run_cli
+from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import Setting
 
 SPEED = 0.1
@@ -111,9 +112,9 @@ def replayed(setting: Setting, path: Path) -> list[Line]:
     """What the log comes to; the lines are those of all result topics."""
     dump(setting, path)
     shown = ("--show", "window,match,overflow")
-    done = run_cli("replay", "--topology", str(setting.path), *shown, str(path))
-    assert done.returncode == 0, done.stderr.decode()
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    done = inorder("replay", "--topology", setting.path, *shown, path)
+    assert done.code == 0, done.err
+    return done.lines
 
 
 def await_expected(setting: Setting, expected: dict[str, Line]) -> None:

@@ -99,7 +99,7 @@ def prepared(
 def test_a_stream_that_was_killed_says_what_batch_says(
     spark: SparkSession, kafka: SharedKafka, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
-    run_, events = prepared(kafka, tmp_path, postgres_server, 20_000)
+    run_, events = prepared(kafka, tmp_path, postgres_server, 8_000)
     stream = [*run_.stream, "--every", "100ms"]
     killed(run_.setting, tmp_path, *stream, until=run_.has_done(2))
     unfinished = len(from_parquet(spark, tmp_path))

@@ -37,7 +37,7 @@ from tests.services import SharedKafka, without_trace
 from tests.spark_analytics.marks import SPARK
 from topology.config import parse
 
-pytestmark = [*SPARK, pytest.mark.kafka]
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 RECORDS = 3_000
 MINUTES = 5

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
+import agents.stage.clock_feed
 from agents.kafka.brokers import Brokers
 from agents.stage.clock_feed import LOOKAHEAD_NS, STEP_BACK_NS, ClockFeed, FeedEnded, Share
 from agents.state.copy_writer import CopyWriter
@@ -110,8 +111,12 @@ def test_words_come_into_the_table_and_what_is_none_is_counted(
 
 
 def test_a_copy_remembers_what_the_topic_no_longer_has(
-    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+    kafka: SharedKafka,
+    unique_name: UniqueName,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(agents.stage.clock_feed, "COPY_EVERY_S", 0.1)
     topic = unique_name("clock")
     kafka.create_topic(topic, 1, LOG_APPEND)
 

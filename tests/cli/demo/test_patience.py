@@ -55,8 +55,8 @@ def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No broker is there, which the worker would wait for."""
-    monkeypatch.setattr(stage, "STILL_S", 4.0)
-    monkeypatch.setattr("cli.demo.patience.TELL_EVERY_S", 1.0)
+    monkeypatch.setattr(stage, "STILL_S", 1.5)
+    monkeypatch.setattr("cli.demo.patience.TELL_EVERY_S", 0.3)
     told: list[str] = []
     with (
         pytest.raises(DemoFailed, match="did not get ready"),
