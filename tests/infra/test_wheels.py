@@ -205,9 +205,13 @@ def served(there: Empty, folder: Path) -> Iterator[str]:
 def test_the_engine_shows_its_demo(engine: Empty) -> None:
     demo = engine.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
+
+
+@pytest.mark.slow
+def test_what_is_imported_has_types(engine: Empty, tmp_path: Path) -> None:
     user = tmp_path / "typed.py"
     user.write_text(TYPED)
-    python = there.folder / "bin" / "python"
+    python = engine.folder / "bin" / "python"
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python))
     cache = ("--cache-dir", str(tmp_path / "mypy"))
     checked = subprocess.run(
