@@ -23,6 +23,7 @@ from typing import Final
 import click
 
 from agents.process import GC_THRESHOLDS
+from agents.stage.cutting import uncollected
 from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
 from agents.state.held import HeldPages
@@ -91,10 +92,10 @@ class Checkpointing:
     def cut(self) -> Cut:
         gc.collect()
         began = time.process_time()
-        changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
-        changes.update(self._held.changes(self._now_ns))
-        encoded = changelog.encoded(changes)
-        self._tally.change(encoded)
+        with uncollected():
+            encoded = changelog.encoded(self._stage.changes(), changelog.STATE)
+            encoded |= changelog.encoded(dict(self._held.changes(self._now_ns)))
+            self._tally.change(encoded)
         seconds = time.process_time() - began
         size = sum(len(key) + len(value or b"") for key, value in encoded.items())
         return Cut(seconds, len(encoded), size)

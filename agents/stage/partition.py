@@ -367,11 +367,8 @@ class Partition:
         self._on_its_way = asyncio.create_task(self._commit(checkpoint))
 
     def _cut(self, now_ns: int, next_offset: int) -> Checkpoint:
-        changes: dict[str, Any] = {
-            changelog.STATE + key: value for key, value in self.stage.changes().items()
-        }
-        changes.update(self._held.changes(now_ns))
-        encoded = changelog.encoded(changes)
+        encoded = changelog.encoded(self.stage.changes(), changelog.STATE)
+        encoded |= changelog.encoded(dict(self._held.changes(now_ns)))
         self._tally.change(encoded)
         progress = Progress(
             next_offset,

@@ -119,9 +119,11 @@ def read_progress(value: bytes, whose: str) -> Progress:
     return msgspec.msgpack.decode(value, type=Progress)
 
 
-def encoded(changes: Mapping[str, Any]) -> dict[bytes, bytes | None]:
+def encoded(changes: Mapping[str, Any], prefix: str = "") -> dict[bytes, bytes | None]:
+    """`prefix` stands before each key."""
     return {
-        key.encode(): None if value is None else encode(value) for key, value in changes.items()
+        (prefix + key).encode(): None if value is None else encode(value)
+        for key, value in changes.items()
     }
 
 

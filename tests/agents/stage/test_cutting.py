@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from agents.stage.cutting import CUT_S, FEWEST, CutSize
@@ -41,3 +43,26 @@ def test_a_small_setting_is_kept() -> None:
     cutting = CutSize(500)
     cutting.took(3.0, 500)
     assert cutting.records == 500
+
+
+def test_no_garbage_is_looked_for_in_a_cut() -> None:
+    assert gc.isenabled()
+    with CutSize(10).timed(1):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
+    with pytest.raises(OverflowError), CutSize(10).timed(1):
+        raise OverflowError
+    assert gc.isenabled()
+
+
+def test_who_collects_nothing_collects_nothing_after_a_cut() -> None:
+    gc.disable()
+    try:
+        with CutSize(10).timed(1):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
