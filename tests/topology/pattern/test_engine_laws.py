@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.topology.pattern import generate
 from tests.topology.pattern.following import Reader, anew, contents, feed, taken
 from tests.topology.pattern.generate import (
     lateness_ns,
@@ -18,10 +19,11 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.oracle import oracle
+from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.run.admission import LATE
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import Engine
+from topology.pattern.run.engine import ENGINE, Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Matches, Query, Strategy
 
@@ -189,3 +191,23 @@ def test_queries_do_not_disturb_each_other(part: int) -> None:
             engine.end(0)
         mine = [finding for finding in together.findings if finding.query == "q"]
         assert mine == alone.findings, world
+
+
+def test_a_checkpoint_looks_at_what_moved_alone() -> None:
+    """And at nothing of a key that is gone, though it moved since the last one."""
+    query = Compiled(parse_query("PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 ns"))
+    engine = Engine([query])
+    for at in range(50):
+        engine.accept(generate.entry("A", at % 5, at, {"id": at}), 0)
+    engine.changes()
+    engine.accept(generate.entry("B", 6, 50, {"id": 7}), 0)
+    assert len(engine._context.moved.runs) == 1
+    changes = engine.changes()
+    assert len(changes) == 2  # the engine's own, and the unit's
+    assert engine.changes().keys() == {ENGINE}
+    engine.accept(generate.entry("B", 7, 51, {"id": 8}), 0)
+    engine.end(0)
+    assert engine.retained == 0
+    gone = engine.changes()
+    assert len(gone) == 2  # the unit of the first match; of the second nothing was ever written
+    assert all(value is None for key, value in gone.items() if key != ENGINE)

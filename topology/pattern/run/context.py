@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from topology.pattern.match.uncertain.doubt import Doubt
 from topology.pattern.run.results import MatchEmitter
+from topology.pattern.run.run_state import Moved
 from topology.pattern.run.timers import UnitTimers
 from topology.pattern.store.index import EntryIndex
 
@@ -17,10 +18,10 @@ class RunContext:
     """`emitter` takes what runs have to say. `clock` and `frontier`: the timers of those lines of
     time. `everything`: all entries, where a STRICT step looks at those of every partition.
     `emits_final`: names of queries that say once more what has become final. `is_plain`: runs take
-    the plain way where they can (`run.automaton`)."""
+    the plain way where they can (`run.automaton`). `moved`: those with something to be written."""
 
     __slots__ = (
-        "clock", "doubt", "emits_final", "emitter", "everything", "frontier", "is_plain",
+        "clock", "doubt", "emits_final", "emitter", "everything", "frontier", "is_plain", "moved",
     )  # fmt: skip
 
     def __init__(
@@ -37,5 +38,6 @@ class RunContext:
         self.everything = everything
         self.emits_final = emits_final
         self.is_plain = is_plain
+        self.moved = Moved()
         self.clock = UnitTimers()
         self.frontier = UnitTimers()

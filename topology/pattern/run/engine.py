@@ -35,6 +35,7 @@ from topology.pattern.run.ledger import Now
 from topology.pattern.run.partitions import PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.results import MatchEmitter
 from topology.pattern.run.run import Run
+from topology.pattern.run.run_state import Written
 from topology.pattern.run.timers import Asker
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
@@ -425,9 +426,17 @@ class Engine:
             states, self._stale = self._stale, {}
             for group in self._groups:
                 states.update(group.take_closed())
-        for run in self._runs():
-            states.update(run.state(self._now(), everything=everything))
+        now = self._now()
+        for run in self._runs() if everything else self._moved_runs():
+            states.update(run.state(now, everything=everything))
         return states
+
+    def _moved_runs(self) -> Iterator[Written]:
+        """Those that have something new to write; what SKIP has decided moves with time alone."""
+        yield from self._context.moved.take()
+        for group in self._groups:
+            if group.skips:
+                yield from (run for run in group.runs() if run.query.shape.skips)
 
     def entries(self) -> Iterable[Entry]:
         return self._admission.retained.values()

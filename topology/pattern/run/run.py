@@ -83,7 +83,7 @@ class Run:
         self.gathered = Gathered()
         self._visibility = Visibility(wiring, context, self)
         self._selection = Selection(wiring.query)
-        self._state = RunState(wiring.query, partition)
+        self._state = RunState(wiring.query, partition, self, context.moved)
         self.automaton: Automaton | None = None
         line = wiring.query.line if context.is_plain else None
         is_told_again = self._visibility.emits_final or wiring.target_ns is not None

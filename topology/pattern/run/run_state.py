@@ -1,6 +1,7 @@
 """What the state table has of a run: revisions of what is not decided, by unit.
 
-It writes all units, or those that changed since the last time. A unit that waits to be looked at
+It writes all units, or those that changed since the last time; a checkpoint looks at those runs
+only of which one has (`Moved`). A unit that waits to be looked at
 (EMIT SLACK) has also what was found: it is not what would be found now. What has been decided since
 it was written stays until the unit changes, or is forgotten.
 
@@ -10,14 +11,14 @@ Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/te
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from topology.model.result import result_id
 from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.skip import BEFORE_ALL, Barrier
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.gathering import Gathered
-from topology.pattern.run.ledger import Unit
+from topology.pattern.run.ledger import Now, Unit
 from topology.pattern.run.unit_state import emitted_rows, waiting_state
 from topology.pattern.store.entry import Entry, Key
 
@@ -25,12 +26,47 @@ KNOWN_BY: Final = 16
 """Digits of a query's fingerprint that its state is known by."""
 
 
+class Written(Protocol):
+    """What the state table has a part of: a run."""
+
+    def state(self, now: Now, *, everything: bool) -> dict[str, Any]:
+        """What to write of it."""
+        ...
+
+
+class Moved:
+    """The runs of an engine with something that is not as it was written, by their states."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self) -> None:
+        self.runs: dict[RunState, Written] = {}
+
+    def take(self) -> list[Written]:
+        runs, self.runs = self.runs, {}
+        return list(runs.values())
+
+
 class RunState:
-    """`written`: rows as the table has them, by their keys."""
+    """`run`: whose it is, to be noted in `moved`. `written`: rows as the table has them, by their
+    keys."""
 
-    __slots__ = ("_barrier", "_barrier_key", "_closed", "_known_by", "_touched", "written")
+    __slots__ = (
+        "_barrier",
+        "_barrier_key",
+        "_closed",
+        "_known_by",
+        "_moved",
+        "_run",
+        "_touched",
+        "written",
+    )
 
-    def __init__(self, query: Compiled, partition: Sequence[Any]) -> None:
+    def __init__(
+        self, query: Compiled, partition: Sequence[Any], run: Written, moved: Moved
+    ) -> None:
+        self._run = run
+        self._moved = moved
         self._known_by = f"{query.form.fingerprint[:KNOWN_BY]}/{query.name}"
         self._barrier_key = f"barrier/{self._known_by}/{result_id(spelled_key(partition))}"
         self._touched: dict[Key, Entry] = {}
@@ -44,6 +80,8 @@ class RunState:
 
     def touch(self, anchor: Entry) -> None:
         """Something of the unit is not as it was written."""
+        if not self._touched:
+            self._moved.runs[self] = self._run
         self._touched[anchor.key] = anchor
 
     def forget(self, anchor: Entry) -> None:
@@ -60,6 +98,7 @@ class RunState:
 
     def close(self) -> dict[str, None]:
         """The keys of all that is forgotten with the run."""
+        self._moved.runs.pop(self, None)
         if self._barrier != BEFORE_ALL:
             self._closed[self._barrier_key] = None
         return self._closed | dict.fromkeys(self.written)
