@@ -47,7 +47,11 @@ def create_command(
     except TopicsUnavailable as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        told = {"topics": [*map(asdict, outcomes)], "grown": [*map(asdict, grown)]}
+        told = {
+            "topics": [*map(asdict, outcomes)],
+            "grown": [*map(asdict, grown)],
+            "cut": topology.cut.why,
+        }
         click.echo(json.dumps(told))
         return
     for outcome in outcomes:
@@ -56,6 +60,7 @@ def create_command(
             click.echo(f"         differs: {difference}", err=True)
     for each in grown:
         click.echo(f"grown    {each.name} to {each.partitions} partitions")
+    click.echo(topology.cut.why, err=True)
     if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
         click.echo(thin, err=True)
 

@@ -1,6 +1,6 @@
 """All partitions that one process owns of its stage: the transport's `Handler`.
 
-Proved by: tests/end_to_end/test_exactly_once.py, tests/end_to_end/test_chaos.py
+Proved by: tests/agents/stage/test_handler.py, tests/end_to_end/test_exactly_once.py
 """
 
 from __future__ import annotations

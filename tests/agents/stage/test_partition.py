@@ -143,3 +143,24 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
 
     asyncio.run(scenario())
+
+
+def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        partition = partition_of(Delivery())
+        monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 0.0)
+        found = [partition.rests]  # nobody has looked yet
+        partition.observe()
+        found.append(partition.rests)
+        await partition.take(batch(0))
+        partition.observe()
+        found.append(partition.rests)  # its first event waits for its start to be known
+        monkeypatch.setattr("agents.stage.partition.RESTS_AFTER_S", 60.0)
+        partition._waits = False
+        found.append(partition.rests)
+        assert found == [False, True, False, False]
+        await partition.close()
+
+    asyncio.run(scenario())

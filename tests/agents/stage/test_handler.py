@@ -1,0 +1,74 @@
+"""Examples: when a process may look seldom, and what wakes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.partition_queue import Batch
+from agents.stage.arrangement import arrange, topics_of
+from agents.stage.handler import StageHandler
+from agents.watch.watchdog import Watchdog
+from topology.config import parse
+
+
+class FakePartition:
+    def __init__(self, rests: bool) -> None:
+        self.rests = rests
+
+    async def take(self, _: Batch) -> None:
+        return
+
+
+def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandler:
+    topology = parse(f"streams: {{default: {{}}}}\nstages: [{stages}]\n")
+    stage = topology.stages[0]
+    partitions = dict.fromkeys(topics_of(topology, stage), of)
+    around: Any = SimpleNamespace()
+    log: Any = None
+    found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
+    for number, each in enumerate(rests):
+        partition: Any = FakePartition(each)
+        found._partitions[TopicPartition("events.raw", number)] = partition
+    return found
+
+
+def test_it_rests_when_all_partitions_do() -> None:
+    assert handler("reorder+merge", [True, True]).rests
+    assert not handler("reorder+merge", [True, False]).rests
+
+
+def test_a_stage_whose_word_is_waited_for_rests_only_with_the_whole_input() -> None:
+    assert not handler("reorder, merge", [True], of=2).rests
+    assert handler("reorder, merge", [True, True], of=2).rests
+    assert handler("reorder+merge", [True], of=2).rests
+
+
+def test_only_a_first_stage_wants_ticks() -> None:
+    assert handler("reorder, merge").wants_ticks
+    topology = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
+    stage = topology.stages[1]
+    arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    around: Any = SimpleNamespace()
+    log: Any = None
+    assert not StageHandler(arranged, around, Watchdog(), log).wants_ticks
+
+
+def test_a_record_wakes_it() -> None:
+    async def scenario() -> None:
+        resting = handler("reorder+merge", [True], of=1)
+        beating = asyncio.create_task(resting.beat())
+        await asyncio.sleep(0)
+        source = TopicPartition("events.raw", 0)
+        await resting.on_batch(Batch(source, [], 1, 1, None))
+        await asyncio.sleep(0)
+        assert not beating.done()  # a tick is no record
+        await resting.on_batch(Batch(source, [object()], 1, 1, None))
+        async with asyncio.timeout(0.5):  # below REST_S
+            await beating
+
+    asyncio.run(scenario())
