@@ -16,7 +16,7 @@ tests/topology/window/test_plain.py
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE, read_payload
@@ -29,6 +29,9 @@ from topology.window.config import WindowConfig
 
 Values = tuple[Any, ...]
 
+NO_FIELDS: Final[dict[str, Any]] = {}
+"""What a payload has that is no object."""
+
 
 class Columns:
     """What one key has: `n` events, and for each field that is read the values that can be used."""
@@ -37,7 +40,7 @@ class Columns:
 
     def __init__(self, fields: int) -> None:
         self.n = 0
-        self.values: list[list[Any]] = [[] for _ in range(fields)]
+        self.values: list[list[Any]] = [[]] if fields == 1 else [[] for _ in range(fields)]
 
 
 class WindowReading:
@@ -61,6 +64,8 @@ class WindowReading:
             for (_, usable), uses in zip(self._fields, self._uses, strict=True)
             if usable is number
         ]
+        self._is_flat = all(len(path) == 1 for path in (self._key or ("",), *self._numbers))
+        """All that `columns` reads lies on the first level of the payload."""
         self._blind = config.key is None and all(usable is None for _, usable in wanted)
         self._ones: Values = (1,) * len(wanted)
         self.unreadable = 0
@@ -97,26 +102,32 @@ class WindowReading:
             columns.n = len(events)
             return {NO_KEY: columns}
         found: dict[str, Columns] = {}
-        key_path, text_of, fields = self._key, self._texts.text, self._numbers
+        paths, uses, text_of = self._numbers, self._number_uses, self._texts.text
+        key_path, is_flat, is_json = self._key, self._is_flat, self._is_json
         for event in events:
-            payload = self._payload(event.value)
+            payload = event.value
+            if type(payload) is not dict or not is_json:
+                payload = self._payload(payload)
+                if is_flat and not isinstance(payload, dict):
+                    payload = NO_FIELDS
             key = NO_KEY
             if key_path is not None:
-                text = text_of(at(payload, key_path))
+                named = payload.get(key_path[0]) if is_flat else at(payload, key_path)
+                text = text_of(named)
                 if text is None:
                     self.unkeyed += 1
                     continue
                 key = text
             own = found.get(key)
             if own is None:
-                own = found[key] = Columns(len(fields))
+                own = found[key] = Columns(len(paths))
             own.n += 1
-            for i, path in enumerate(fields):
-                value = number(at(payload, path))
+            for path, used, values in zip(paths, uses, own.values, strict=True):
+                value = number(payload.get(path[0]) if is_flat else at(payload, path))
                 if value is None:
-                    self.skipped += self._number_uses[i]
+                    self.skipped += used
                 else:
-                    own.values[i].append(value)
+                    values.append(value)
         return found
 
     def _payload(self, value: Any) -> Any:

@@ -116,8 +116,11 @@ class Tally(Row):
         self.total, self.shift = total, shift
         if 0 < wholes < len(values):
             values = sorted(values, key=is_float)  # of equals the first is found: the integer
-        self.lower(min(values))
-        self.raise_to(max(values))
+        if self.least is None and self.largest is None:
+            self.least, self.largest = min(values), max(values)
+        else:
+            self.lower(min(values))
+            self.raise_to(max(values))
 
     def lower(self, value: Any) -> None:
         """The least of some more values."""

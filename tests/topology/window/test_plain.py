@@ -28,13 +28,13 @@ SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
 BATCHES = (1, 7, 100, 1_000)
 EVENTS = 400
 
-SUMS = tuple(
-    Output(f"{function} {'/'.join(path)}", function, path)
-    for function in sorted(TALLIED)
-    for path in (("v",), ("in", "w"))
-    if function != "count" or path == ("v",)
+FLAT = tuple(Output(function, function, ("v",)) for function in sorted(TALLIED))
+NESTED = (
+    *FLAT,
+    *(Output(f"{function} of w", function, ("in", "w")) for function in sorted(TALLIED)),
+    Output("sum of payloads", "sum", ()),
 )
-ALL = (*SUMS[:3], Output("first", "first", ("v",)), Output("q", "quantile", ("v",), 500_000))
+ALL = (*FLAT[:3], Output("first", "first", ("v",)), Output("q", "quantile", ("v",), 500_000))
 
 KINDS: dict[str, dict[str, Any]] = {
     "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
@@ -91,7 +91,7 @@ def mixed(seed: int) -> list[Event]:
             if sort == "unsure":
                 made.error_ns = rng.choice((0, 2, 2, 9)) * MS
             if rng.random() < 0.02:
-                made.value = rng.choice((b'{"key": "j", "v": 2.5}', b"{", b"", [1], "text"))
+                made.value = rng.choice((7, 2.5, b'{"key": "j", "v": 2.5}', b"{", b"", [1], "text"))
             stream.append(made)
             if sort == "watermarks" and rng.random() < 0.5:
                 stream.append(said(rng, made))
@@ -124,11 +124,14 @@ def told(results: list[Finding]) -> list[str]:
     return [repr(result) for result in results]
 
 
-@pytest.mark.parametrize("outputs", [SUMS, ALL], ids=["sums", "all"])
-@pytest.mark.parametrize("keyed", [False, True], ids=["all keys", "keyed"])
+@pytest.mark.parametrize(
+    ("outputs", "keyed"),
+    [(FLAT, False), (FLAT, True), (NESTED, True), (ALL, True)],
+    ids=["flat, all keys", "flat", "nested", "all aggregates"],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_plain_case_says_what_the_general_one_says(
-    kind: str, keyed: bool, outputs: tuple[Output, ...]
+    kind: str, outputs: tuple[Output, ...], keyed: bool
 ) -> None:
     config = config_of(kind, outputs, keyed=keyed)
     for seed in SEEDS:
@@ -162,7 +165,7 @@ def test_the_plain_case_says_what_the_general_one_says(
 def test_a_plain_stretch_is_taken_as_one() -> None:
     """Else the law above would compare the general path with itself."""
     stream = [event("s", i, 100 + i, {"key": "k", "v": i}, at_ms=101 + i) for i in range(40)]
-    windows = Windows("default", config_of("tumbling", SUMS, keyed=True))
+    windows = Windows("default", config_of("tumbling", FLAT, keyed=True))
     windows.on_batch(stream[:1], stream[0].at_ns)
     windows._pass_time(stream[1].at_ns, windows._begin((), 0))
     assert windows._take_run(stream, 1) == 39
@@ -172,7 +175,7 @@ def test_a_tally_is_its_cells() -> None:
     values = (1, 2, 3, -4, 0, 0.1, 0.2, 0.3, 1e15, -1e-9, 7.5, 3.0, 3, 5e-324, 1e308, 10**300, None)
     for seed in range(200):
         rng = Random(seed)
-        outputs = SUMS if seed % 2 else tuple(each for each in SUMS if each.path == ("v",))
+        outputs = NESTED if seed % 2 else FLAT
         tallied, celled = Makers(outputs, {}), Makers(outputs, {}, plain=False)
         assert isinstance(tallied.row(), Tallies if seed % 2 else Tally)
         rows = [tallied.row(), tallied.row()]
