@@ -23,6 +23,7 @@ WHOLE_WEIGHT: Final = 1 << WEIGHT_BITS
 """The weight of an event that certainly belongs to a window."""
 
 _LIMIT: Final = 1 << 1_023
+_FLOAT_LIMIT: Final = float(_LIMIT)
 _FITS: Final = 1 << 63
 _ROOT_BITS: Final = 64
 _ESCAPE: Final = "\x00"
@@ -31,11 +32,9 @@ _ESCAPE: Final = "\x00"
 def number(value: Any) -> Any:
     """The value, or None if it is not a number that can be reckoned with."""
     kind = type(value)
-    if kind is int or kind is float:
-        if not -_LIMIT < value < _LIMIT:  # NaN neither
-            return None
-        return value if value or kind is int else 0.0  # and not -0.0
-    return None
+    if kind is float:
+        return (value or 0.0) if -_FLOAT_LIMIT < value < _FLOAT_LIMIT else None  # NaN, -0.0 neither
+    return value if kind is int and -_LIMIT < value < _LIMIT else None
 
 
 def scalar(value: Any) -> Any:

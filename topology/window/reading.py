@@ -102,18 +102,18 @@ class WindowReading:
             columns.n = len(events)
             return {NO_KEY: columns}
         found: dict[str, Columns] = {}
-        paths, uses, text_of = self._numbers, self._number_uses, self._texts.text
-        key_path, is_flat, is_json = self._key, self._is_flat, self._is_json
+        paths, text_of, key_path = self._numbers, self._texts.text, self._key
+        is_flat, is_json = self._is_flat, self._is_json
+        fields: dict[str, Any] = NO_FIELDS
         for event in events:
             payload = event.value
-            if type(payload) is not dict or not is_json:
+            if not is_json or not isinstance(payload, dict):
                 payload = self._payload(payload)
-                if is_flat and not isinstance(payload, dict):
-                    payload = NO_FIELDS
+            if is_flat:
+                fields = payload if isinstance(payload, dict) else NO_FIELDS
             key = NO_KEY
             if key_path is not None:
-                named = payload.get(key_path[0]) if is_flat else at(payload, key_path)
-                text = text_of(named)
+                text = text_of(fields.get(key_path[0]) if is_flat else at(payload, key_path))
                 if text is None:
                     self.unkeyed += 1
                     continue
@@ -122,16 +122,16 @@ class WindowReading:
             if own is None:
                 own = found[key] = Columns(len(paths))
             own.n += 1
-            for path, used, values in zip(paths, uses, own.values, strict=True):
-                value = number(payload.get(path[0]) if is_flat else at(payload, path))
+            for i, path in enumerate(paths):
+                value = number(fields.get(path[0]) if is_flat else at(payload, path))
                 if value is None:
-                    self.skipped += used
+                    self.skipped += self._number_uses[i]
                 else:
-                    values.append(value)
+                    own.values[i].append(value)
         return found
 
     def _payload(self, value: Any) -> Any:
-        if type(value) is dict and self._is_json:
+        if self._is_json and isinstance(value, dict):
             return value
         payload = self._decode(value)
         if payload is UNREADABLE:

@@ -79,7 +79,8 @@ class WindowEmitter(ResultEmitter):
         confidence = CONFIRMED if is_sure else UNCERTAIN
         number = framed(str(start_ns).encode())
         for key, row in zip(keys, rows, strict=True):
-            values = dict(zip(self._names, row.values(), strict=True))
+            said = row.values()
+            values = {name: said[i] for i, name in enumerate(self._names)}
             result = WindowResult(
                 self.now_ns,
                 self._stream,

@@ -11,6 +11,9 @@ are given up (`given_up`), as if `correct_for` were shorter; if there are none, 
 that would open one more is left out (`refused`): other keys and windows are not touched by
 one key too many. What comes for windows that are final is counted in `expired`.
 
+Plain events (`run`) are taken many at a time, and plain windows that close together are emitted in
+one loop; for what has been emitted of those nothing is kept as long as their panes stay the same.
+
 Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost per window
 emitted: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
 unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what

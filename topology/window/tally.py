@@ -35,8 +35,8 @@ LEAST: Final = "min"
 LARGEST: Final = "max"
 TALLIED: Final = frozenset({COUNT, SUM, AVERAGE, LEAST, LARGEST})
 
-LARGEST_SHIFT: Final = 1_023
-"""2 to the power of more than this is no double."""
+SCALES: Final = [2.0**shift for shift in range(1_024)]
+"""All that are doubles."""
 
 
 def is_tallied(outputs: Sequence[Output]) -> bool:
@@ -116,11 +116,8 @@ class Tally(Row):
         self.total, self.shift = total, shift
         if 0 < wholes < len(values):
             values = sorted(values, key=is_float)  # of equals the first is found: the integer
-        if self.least is None and self.largest is None:
-            self.least, self.largest = min(values), max(values)
-        else:
-            self.lower(min(values))
-            self.raise_to(max(values))
+        self.lower(min(values) if len(values) > 1 else values[0])
+        self.raise_to(max(values) if len(values) > 1 else values[0])
 
     def lower(self, value: Any) -> None:
         """The least of some more values."""
@@ -252,7 +249,7 @@ def columns_of(plan: TallyPlan, values: Values) -> list[list[Any]]:
 
 def scale_of(shift: int) -> float:
     """2^shift; beyond what doubles hold, a number by which nothing becomes whole."""
-    return float(1 << shift) if shift <= LARGEST_SHIFT else nan
+    return SCALES[shift] if shift < len(SCALES) else nan
 
 
 def is_float(value: Any) -> bool:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.laws.streams_between import merged
 from tests.laws.told import copies, over_the_wire
-from tests.topology.window.streams import MS, event, payload_of
+from tests.topology.window.streams import MS, START, event, payload_of, watermark
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.outcome import GAP
 from topology.model.result import Finding
@@ -40,8 +40,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
     "tumbling, finals": {
         "kind": "tumbling",
-        "size_ns": 200 * MS,
-        "every_ns": 200 * MS,
+        "size_ns": 50 * MS,
+        "every_ns": 50 * MS,
         "finals": True,
     },
     "tumbling, early": {
@@ -82,19 +82,20 @@ def mixed(seed: int) -> list[Event]:
     while len(stream) < EVENTS:
         sort = rng.choice(("plain", "plain", "plain", "late", "unsure", "watermarks"))
         for _ in range(rng.choice((1, 3, 20, 60))):
-            ref_ms += rng.choice((0, 0, 0.25, 1, 1, 4))
+            ref_ms += rng.choice((0, 0, 0.25, 1, 3, 9))
             at_ms = max(at_ms + rng.choice((0, 0, 0, 0.5, 1)), ref_ms)
             late = sort == "late" and rng.random() < 0.6
             when_ms = max(0.0, ref_ms - rng.randrange(400)) if late else ref_ms
             made = event(f"s{rng.randrange(3)}", len(stream), when_ms, nested(rng), at_ms=at_ms + 1)
-            made.late = GAP if late else ""
+            made.late = GAP if late and rng.random() < 0.9 else ""
             if sort == "unsure":
                 made.error_ns = rng.choice((0, 2, 2, 9)) * MS
             if rng.random() < 0.02:
                 made.value = rng.choice((7, 2.5, b'{"key": "j", "v": 2.5}', b"{", b"", [1], "text"))
             stream.append(made)
             if sort == "watermarks" and rng.random() < 0.5:
-                stream.append(said(rng, made))
+                at_ms += rng.choice((0, 0, 20))
+                stream.append(said(rng, made, at_ms + 1))
     for offset, one in enumerate(stream):
         one.offset = offset
     return stream
@@ -107,10 +108,11 @@ def nested(rng: Random) -> Any:
     return payload
 
 
-def said(rng: Random, after: Event) -> Event:
+def said(rng: Random, after: Event, at_ms: float) -> Event:
     kind = rng.choice((WATERMARK, WATERMARK, HEARTBEAT))
-    control = Event("default", "s0", 0, 0, after.ref_time_ns, after.at_ns, kind=kind)
-    control.complete_ns = control.ref_time_ns - rng.choice((0, 50, 200)) * MS
+    said_ns = after.ref_time_ns + rng.choice((0, 0, 0, 20)) * MS
+    control = Event("default", "s0", 0, 0, said_ns, START + round(at_ms * MS), kind=kind)
+    control.complete_ns = said_ns - rng.choice((0, 50, 200)) * MS
     control.error_ns = control.error_all_ns = rng.choice((0, 0, 2, 5)) * MS
     return control
 
@@ -169,6 +171,16 @@ def test_a_plain_stretch_is_taken_as_one() -> None:
     windows.on_batch(stream[:1], stream[0].at_ns)
     windows._pass_time(stream[1].at_ns, windows._begin((), 0))
     assert windows._take_run(stream, 1) == 39
+
+
+def test_what_was_told_early_is_not_told_as_new_when_it_closes() -> None:
+    stream = [event("s", 0, 10, {"key": "k", "v": 1}, at_ms=10), watermark(60, 55, 55)]
+    windows = Windows("default", config_of("tumbling, early", FLAT, keyed=True))
+    told_so_far = [
+        result for one in stream for result in windows.on_batch([one], one.at_ns).results
+    ]
+    told_so_far += windows.on_time(stream[-1].at_ns).results
+    assert [result.revision for result in told_so_far] == [0, 1]
 
 
 def test_a_tally_is_its_cells() -> None:
