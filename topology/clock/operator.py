@@ -55,6 +55,7 @@ from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable
+from topology.clock.plain import stamp_followers
 from topology.clock.settings import ClockSettings
 from topology.clock.source_clock import SourceClock, Tally
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
@@ -112,7 +113,12 @@ class Clock(Operator):
         sources = self._sources
         jump_min_ns = self._config.jump_min_ns
         max_behind_ns = self._config.max_behind_ns
-        for event in events:
+        takes_plain = self.takes_plain
+        batch = events if isinstance(events, list) else list(events)
+        at, end = 0, len(batch)
+        while at < end:
+            event = batch[at]
+            at += 1
             kind = event.kind
             if kind != DATA and kind in (BLOCKED, UNBLOCKED, DEAD):
                 released.append(event)
@@ -160,6 +166,10 @@ class Clock(Operator):
                 self._keep_monotone(clock, event)
             elif not event.late:
                 clock.ref_time_ns = ref_time_ns
+                if takes_plain and at < end and batch[at].source == event.source:
+                    behind = stamp_followers(clock, batch, at, jump_min_ns, max_behind_ns)
+                    released += batch[at:behind]
+                    at = behind
         return step
 
     def _keep_monotone(self, clock: SourceClock, event: Event) -> None:

@@ -123,6 +123,13 @@ class Stage(StepByStep):
     def _by_stream(
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
     ) -> dict[str, Sequence[Event]]:
+        first = inputs[0] if inputs else None
+        if isinstance(first, Event) and first.stream in self.chains:
+            alike = [
+                item for item in inputs if isinstance(item, Event) and item.stream == first.stream
+            ]
+            if len(alike) == len(inputs):
+                return {first.stream: alike}  # the plain case: all are events of one stream
         batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
         stream = ""
         batch: list[Event] | None = None

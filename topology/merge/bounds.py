@@ -71,6 +71,8 @@ class SourceBounds:
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
         self.gone = 0  # said bye, and have not been heard since
+        self.limiting = ""
+        """Only a word of this source can change what may leave; "": any, as far as is known."""
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 

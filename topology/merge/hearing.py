@@ -43,8 +43,11 @@ class Hearing:
         self._watermark = watermark
         self._pool = pool
 
-    def take(self, progress: SourceProgress, event: Event, now_ns: int, step: Step) -> bool:
-        """Whether it may change what leaves at this instant."""
+    def take(
+        self, progress: SourceProgress, event: Event, is_next: bool, now_ns: int, step: Step
+    ) -> bool:
+        """Whether it may change what leaves at this instant. `is_next`: it is a run of the plain
+        case (topology.merge.plain), of which a pause is not told."""
         # In one piece because it runs for every event that is not the plain next one.
         if event.kind != DATA:
             self._take_word(progress, event)
@@ -57,7 +60,7 @@ class Hearing:
             progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
             return False
-        if self._pause.since_ns != NEVER or progress.state == AWAITED:
+        if not is_next and (self._pause.since_ns != NEVER or progress.state == AWAITED):
             self._pause.hear(progress, event)
         self._hear(progress, event)
         ref_ns = event.ref_time_ns

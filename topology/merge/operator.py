@@ -48,7 +48,6 @@ Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py, test
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappush
 from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, SourceBounds
@@ -56,14 +55,15 @@ from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
 from topology.merge.hearing import Hearing
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
+from topology.merge.plain import PlainRuns
 from topology.merge.published.thesis import PacedBounds
 from topology.merge.queues import Queues, in_sequence
 from topology.merge.settings import MergeSettings, Wait
-from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
+from topology.merge.source import AWAITED, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
-from topology.model.event import DATA, DEAD, Event
+from topology.model.event import DEAD, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Step
@@ -101,7 +101,6 @@ class Merge(StepByStep):
         self._bounds = BOUNDS[config.wait](
             self._sources, self._dirty, self._pool, self._max_wait_ns, self._idle_after_ns
         )
-        self._is_plain = not self._bounds.sees_all
         self._queues = Queues(self._sources, self._dirty, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
@@ -122,12 +121,22 @@ class Merge(StepByStep):
         self._hearing = Hearing(
             self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
         )
+        self._plain = PlainRuns(
+            self._sources,
+            self._dirty,
+            self._bounds,
+            self._queues,
+            self._passage,
+            self._pause,
+            self._pool,
+            position,
+            numbered,
+        )
         self._status = MergeStatus(
             self._known, self._bounds, self._queues, self._passage, self._watermark
         )
         self._now_ns = 0
         self._instant_open = False
-        self._limiting = ""  # only a word of this source can change what may leave; "": any
         self._wake_ns = NEVER
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
@@ -136,20 +145,18 @@ class Merge(StepByStep):
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # In one piece because it runs for every event.
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
-        sources = self._sources
-        heads = self._heads
-        quick = self._is_plain
-        pool = self._pool
-        queues = self._queues
-        position = self._position
-        passage = self._passage
+        batch = events if isinstance(events, list) else list(events)
+        plain = self._plain
         pause = self._pause
+        takes_plain = self.takes_plain
         heard_ns = pause.heard_ns
-        has_gap = bool(events) and pause.has_gap(events[0].at_ns, events[-1].at_ns)
-        for event in events:
+        has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
+        is_after_gap = False
+        at, end = 0, len(batch)
+        while at < end:
+            event = batch[at]
             at_ns = event.at_ns
             if at_ns > self._now_ns:
                 if self._instant_open or self._due_ns < at_ns:
@@ -157,61 +164,21 @@ class Merge(StepByStep):
                 else:
                     self._now_ns = at_ns
             if has_gap:  # in the batch, or before it
-                before_ns, heard_ns = heard_ns, at_ns
-                if at_ns - before_ns > pause.longest_silence_ns:
-                    pause.begin(before_ns, at_ns)
-                    self._take(event, step)
+                is_after_gap = at_ns - heard_ns > pause.longest_silence_ns
+                if is_after_gap:
+                    pause.begin(heard_ns, at_ns)
+                heard_ns = at_ns
+            if takes_plain and not is_after_gap:
+                behind = plain.take(batch, at)
+                if behind > at:
+                    at = behind
+                    if plain.lets_go:
+                        self._instant_open = True
                     continue
-            source = event.source
-            ref_ns = event.ref_time_ns
-            progress = sources.get(source)
-            if (
-                progress is None
-                or progress.state != KEYED
-                or ref_ns <= progress.newest_ns
-                or ref_ns <= passage.floor_ns
-                or event.seq != progress.seq + 1
-                or event.epoch != progress.epoch
-                or progress.blocked
-                or event.kind != DATA
-                or event.late
-                or event.lane != progress.lane
-                or not quick
-            ):
-                self._take(event, step)
-                continue
-            # The plain case: the next one of a live source, in time.
-            if not progress.dirty:
-                progress.dirty = True
-                self._dirty.append(progress)
-            arrival_ns = event.arrival_ns
-            if arrival_ns > progress.last_arrival_ns:
-                progress.last_arrival_ns = arrival_ns
-            # As SourceProgress.sample, without the call.
-            progress.delays.add(arrival_ns - ref_ns)
-            if not progress.warm or progress.delays.since_halved % POOL_EVERY == 0:
-                progress.sample_pool(arrival_ns - ref_ns, pool)
-            progress.seq = event.seq
-            progress.newest_ns = ref_ns
-            queue = progress.queue
-            if not queue or event.error_ns > progress.error_ns:
-                progress.error_ns = event.error_ns
-            if not queue:
-                heappush(heads, (ref_ns, source))
-                if heads[0][1] == source:
-                    self._instant_open = True
-            queue.append(event)
-            event.held_by = position
-            queues.count += 1
-            if isinstance(event.value, bytes):
-                queues.bytes += len(event.value)
-            if queues.count > queues.max_count or queues.bytes > queues.max_bytes:
-                self._overflow(step)
-            limiting = self._limiting
-            if not limiting or source == limiting:
-                self._instant_open = True
-        if events:
-            pause.heard_ns = events[-1].at_ns
+            self._take(event, step, is_after_gap)
+            at += 1
+        if batch:
+            pause.heard_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
         return step
@@ -238,20 +205,28 @@ class Merge(StepByStep):
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def _take(self, event: Event, step: Step) -> None:
-        """Any event but the plain next one; that one too."""
-        self._settled = False
+    def _take(self, event: Event, step: Step, is_after_gap: bool) -> None:
+        """Any event: the general way."""
         progress = self._sources.get(event.source)
         if progress is None:
+            self._settled = False
             if event.kind == DEAD:
                 return
             progress = self._new_source(event.source, event.at_ns)
         progress.mark(self._dirty)
+        plain = self._plain
+        is_next = not is_after_gap and plain.is_steady(progress) and plain.follows(progress, event)
+        was_empty = not progress.queue
         was = None if self._numbered else (event.late != "", progress.blocked)
-        if self._hearing.take(progress, event, self._now_ns, step):
+        may_change = self._hearing.take(progress, event, is_next, self._now_ns, step)
+        if self._queues.are_full():
+            self._overflow(step)
+        if is_next:
+            may_change = plain.opens(progress, was_empty)
+        else:
+            self._settled = False
+        if may_change:
             self._instant_open = True
-            if self._queues.are_full():
-                self._overflow(step)
         if was is not None:
             goes_on(self._bounds, progress, event.kind, was)
 
@@ -308,7 +283,7 @@ class Merge(StepByStep):
             bounds.await_no_more()
         if bounds.idle.next_ns <= now_ns:
             bounds.retire_idle(now_ns)
-        self._limiting = ""
+        bounds.limiting = ""
         limit, before = NO_BOUND, len(step.released)
         while heads:
             limit = bounds.limit(now_ns)
@@ -326,10 +301,10 @@ class Merge(StepByStep):
             due_ns = heads[0][0]
             if heads[0] > limit:
                 due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, now_ns))
-                if limit[1] and self._is_plain:
+                if limit[1] and not bounds.sees_all:
                     progress = self._sources[limit[1]]
                     if progress.blocked or progress.warm or progress.state == AWAITED:
-                        self._limiting = limit[1]
+                        bounds.limiting = limit[1]
             self._wake_ns = min(self._wake_ns, due_ns)
 
     # -- letting go --------------------------------------------------------------------------------

@@ -77,6 +77,9 @@ class Figure(NamedTuple):
 class Operator:
     """See the module's docstring; `topology.flow` composes operators."""
 
+    takes_plain: bool = True
+    """What is plain may go a short way. Tests switch that off, which changes no answer."""
+
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
 

@@ -60,7 +60,7 @@ class Reorder(Shell[NumberedBuffer]):
         self._shared = Shared(self.settings)
         super().__init__(BUFFER, self._shared, config)
         self._buffer_of = BUFFERS[config.rule]
-        self._is_plain = not (
+        self._sees_all = bool(
             self._buffer_of.sees_all or self.settings.modulus or self.settings.ignore_epoch
         )
         self._max_held = config.max_held
@@ -70,14 +70,16 @@ class Reorder(Shell[NumberedBuffer]):
         self._lost: dict[str, dict[int, dict[int, Any]]] = {}
         """While a state is restored: pages of ledgers by source, epoch and page."""
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901
-        # In one piece because it runs for every event.
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
+        # In one piece because it runs for every event. The plain case are the two branches that
+        # are not `_take`: the number after the highest of its source, of the epoch in force.
         step = Step(now_ns)
         released = step.released
         buffers = self._table
         shared = self._shared
         fullest = self._fullest
-        quick = self._is_plain
+        takes_plain = self.takes_plain and not self._sees_all
+        position = self.settings.position
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -87,6 +89,7 @@ class Reorder(Shell[NumberedBuffer]):
             buffer = buffers.get(event.source)
             if buffer is None:
                 buffer = self._add(event)
+            event.source = buffer.source  # one text for all events of a source
             buffer.last_arrival_ns = at_ns
             if not buffer.dirty:
                 buffer.dirty = True
@@ -98,7 +101,7 @@ class Reorder(Shell[NumberedBuffer]):
             number = event.seq
             epoch = event.epoch
             if (
-                not quick
+                not takes_plain
                 or number != current.hi + 1
                 or (epoch != current.epoch and (epoch >= 0 or event.ts_ns <= buffer.boundary_ns))
                 or kind == DEAD
@@ -106,7 +109,7 @@ class Reorder(Shell[NumberedBuffer]):
             ):
                 self._take(buffer, event, step)
             elif number == current.next:
-                # The plain case: in order, nothing waiting. `at_ns` is the arrival already.
+                # Nothing waits, and it leaves. `at_ns` is the arrival already.
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number
@@ -114,9 +117,18 @@ class Reorder(Shell[NumberedBuffer]):
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)
-            elif buffer.blocked and current.next >= 0:
-                # In order behind a hole: it waits with the others.
-                buffer.hold_next(event)
+            elif buffer.blocked and current.next >= 0 and current.holes:
+                # Behind a hole that MERGE knows of: it waits with the others.
+                event.epoch = current.epoch
+                event.held_by = position
+                current.hi = number
+                current.holes[-1].behind.append(event)
+                buffer.held += 1
+                shared.held += 1
+                value = event.value
+                if isinstance(value, bytes):
+                    buffer.held_bytes += len(value)
+                    shared.held_bytes += len(value)
                 if (
                     buffer.held > self._max_held
                     or shared.held > self._max_held_total
@@ -143,7 +155,13 @@ class Reorder(Shell[NumberedBuffer]):
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        if buffer.held > before:
+        shared = self._shared
+        if buffer.held > before and (
+            buffer.held > self._max_held
+            or shared.held > self._max_held_total
+            or shared.held_bytes > self._max_held_bytes
+            or self._fullest.heap is not None
+        ):
             self._bound(buffer, event.at_ns, step)
         self._arm(buffer)
 

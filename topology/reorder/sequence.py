@@ -2,8 +2,16 @@
 
 Pure bookkeeping; `topology.reorder.source` decides and lets events go. Invariants, once
 started: `next` is the smallest number neither released nor given up; every number in
-[next, hi] is either in `held` or in exactly one hole; `holes` rises. Before the start
-the same holds over [low, hi], and `next` is -1.
+[next, hi] is either that of an event that waits or in exactly one hole; `holes` rises. Before the
+start the same holds over [low, hi], and `next` is -1.
+
+What waits lies between the holes, in order and without one missing: `front` before the first hole,
+the rest `behind` the hole in front of it. So what comes in order behind a hole is appended, and
+what a hole has held back leaves in one piece. Nothing but a hole holds back what is started and
+active: its `front` is empty.
+
+Cost: O(1) for the number after the highest; O(log holes) to look one up, and to fill a hole what
+is moved of the events around it.
 
 Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
@@ -11,6 +19,7 @@ Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Any, Final
 
 from topology.model.event import DEAD, Event
@@ -22,18 +31,26 @@ NO_STAMP: Final = -(1 << 63)
 
 
 class Hole:
-    """Numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`."""
+    """Numbers `first`..`last` are awaited until `deadline_ns`, since `known_at_ns`. `behind`: the
+    events from `last` + 1 on, up to the next hole; there is one at least."""
 
-    __slots__ = ("deadline_ns", "first", "known_at_ns", "last", "reason")
+    __slots__ = ("behind", "deadline_ns", "first", "known_at_ns", "last", "reason")
 
     def __init__(
-        self, first: int, last: int, known_at_ns: int, deadline_ns: int, reason: str
+        self,
+        first: int,
+        last: int,
+        known_at_ns: int,
+        deadline_ns: int,
+        reason: str,
+        behind: list[Event],
     ) -> None:
         self.first = first
         self.last = last
         self.known_at_ns = known_at_ns
         self.deadline_ns = deadline_ns
         self.reason = reason
+        self.behind = behind
 
 
 def first_of(hole: Hole) -> int:
@@ -41,17 +58,14 @@ def first_of(hole: Hole) -> int:
 
 
 class Sequence:
-    """One (source, epoch). `active`: the epochs before it are done with.
-
-    `held` is in order of arrival (a dict keeps it), so its first value is the
-    oldest. `last_ts_ns` is the stamp of the last event released in order, NO_STAMP if
-    there is none.
+    """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
+    of the last event released in order, NO_STAMP if there is none.
     """
 
     __slots__ = (
         "active",
         "epoch",
-        "held",
+        "front",
         "hi",
         "holes",
         "last_ts_ns",
@@ -73,8 +87,8 @@ class Sequence:
         self.low = 0
         self.hi = -1
         self.last_ts_ns = NO_STAMP
+        self.front: list[Event] = []
         self.holes: list[Hole] = []
-        self.held: dict[int, Event] = {}
         self.suspects: list[Event] = []
 
     def begin(self, number: int) -> None:
@@ -90,43 +104,128 @@ class Sequence:
         for hole in self.holes:
             hole.first += amount
             hole.last += amount
-        for event in self.held.values():
+        for event in self.waiting():
             event.seq += amount
-        self.held = {event.seq: event for event in self.held.values()}
 
-    def close(self, number: int) -> int:
-        """Take `number` out of its hole; returns since when the hole was known."""
-        holes = self.holes
+    # -- what waits --------------------------------------------------------------------------------
+
+    def has_waiting(self) -> bool:
+        """Something does, suspects apart."""
+        return bool(self.front) or bool(self.holes)
+
+    def waiting(self) -> Iterator[Event]:
+        """In order; suspects apart."""
+        yield from self.front
+        for hole in self.holes:
+            yield from hole.behind
+
+    def last_piece(self) -> list[Event]:
+        """What the number after the highest is appended to, if it has to wait."""
+        return self.holes[-1].behind if self.holes else self.front
+
+    def waiting_as(self, number: int) -> Event | None:
+        """The event of that number, if it waits."""
+        low = self.base
+        if not low <= number <= self.hi:
+            return None
+        i = bisect_right(self.holes, number, key=first_of) - 1
+        if i < 0:
+            return self.front[number - low]
+        hole = self.holes[i]
+        return hole.behind[number - hole.last - 1] if number > hole.last else None
+
+    @property
+    def base(self) -> int:
+        """From here on every number waits or is missing."""
+        return self.low if self.next == UNSTARTED else self.next
+
+    def put_first(self, event: Event) -> None:
+        """Before the start: its number is the one before the lowest."""
+        self.front.insert(0, event)
+
+    def fill(self, event: Event) -> int:
+        """The event takes its place in a hole and waits; returns since when the hole was known."""
+        holes, number = self.holes, event.seq
         i = bisect_right(holes, number, key=first_of) - 1
         hole = holes[i]
+        before = holes[i - 1].behind if i else self.front
         if hole.first == hole.last:
             del holes[i]
+            if len(before) < len(hole.behind):  # the fewer are moved
+                hole.behind[0:0] = [*before, event]
+                if i:
+                    holes[i - 1].behind = hole.behind
+                else:
+                    self.front = hole.behind
+            else:
+                before.append(event)
+                before += hole.behind
         elif number == hole.first:
             hole.first += 1
+            before.append(event)
         elif number == hole.last:
             hole.last -= 1
+            hole.behind.insert(0, event)
         else:
-            upper = Hole(number + 1, hole.last, hole.known_at_ns, hole.deadline_ns, hole.reason)
-            hole.last = number - 1
-            holes.insert(i + 1, upper)
+            lower = Hole(
+                hole.first, number - 1, hole.known_at_ns, hole.deadline_ns, hole.reason, [event]
+            )
+            hole.first = number + 1
+            holes.insert(i, lower)
         return hole.known_at_ns
 
-    def in_hole(self, number: int) -> bool:
-        i = bisect_right(self.holes, number, key=first_of) - 1
-        return i >= 0 and number <= self.holes[i].last
+    def pass_first(self) -> int:
+        """The first number of the first hole is there and leaves at once; what waits right behind
+        it may follow. Returns since when the hole was known."""
+        hole = self.holes[0]
+        if hole.first == hole.last:
+            del self.holes[0]
+            self.front = hole.behind
+        else:
+            hole.first += 1
+        return hole.known_at_ns
+
+    def give_up_first(self) -> Hole:
+        """The first hole is no more; what waits right behind it may leave."""
+        hole = self.holes.pop(0)
+        self.front = hole.behind
+        self.next = hole.last + 1
+        return hole
+
+    def take_from(self, hole: Hole) -> list[Event]:
+        """What waits behind that hole and all after it, in the order of arrival: it is as if none
+        of it had come."""
+        at = self.holes.index(hole)
+        taken = [event for each in self.holes[at:] for event in each.behind]
+        del self.holes[at:]
+        self.hi = hole.first - 1
+        taken.sort(key=arrival)
+        return taken
+
+    # -- after a restore ---------------------------------------------------------------------------
 
     def awaits(self, number: int) -> bool:
-        """The numbers say that an event of this number is held, and there is none yet."""
-        low = self.low if self.next == UNSTARTED else self.next
-        return low <= number <= self.hi and number not in self.held and not self.in_hole(number)
+        """The numbers say that an event of this number waits."""
+        if not self.base <= number <= self.hi:
+            return False
+        i = bisect_right(self.holes, number, key=first_of) - 1
+        return i < 0 or number > self.holes[i].last
 
-    def mend(self, now_ns: int) -> None:
-        """After a restore: numbers whose events are gone are holes that are due at once."""
-        low = self.low if self.next == UNSTARTED else self.next
+    def settle(self, found: dict[int, Event], now_ns: int) -> None:
+        """After a restore: these are the events that wait, by number. Numbers whose events are gone
+        are holes that are due at once."""
+        numbers = sorted(found)
         missing = sum(hole.last - hole.first + 1 for hole in self.holes)
-        if self.hi < 0 or len(self.held) + missing == self.hi - low + 1:
-            return
-        numbers = sorted(self.held)
+        if self.hi >= 0 and len(found) + missing != self.hi - self.base + 1:
+            self._mend(numbers, now_ns)
+        piece, ahead = self.front, list(reversed(self.holes))
+        for number in numbers:
+            while ahead and number > ahead[-1].last:
+                piece = ahead.pop().behind
+            piece.append(found[number])
+
+    def _mend(self, numbers: list[int], now_ns: int) -> None:
+        low = self.base
         if self.next == UNSTARTED:
             low = self.low = numbers[0] if numbers else 0
             self.hi = -1
@@ -144,6 +243,7 @@ class Sequence:
                         min(since_ns, default=now_ns),
                         min(due_ns, default=now_ns),
                         TIMEOUT,
+                        [],
                     )
                 )
             low = number + 1
@@ -155,7 +255,7 @@ class Sequence:
         last_ns = self.last_ts_ns
         if last_ns == NO_STAMP or number >= self.next or ts_ns <= last_ns + margin_ns:
             return None
-        older = [e.ts_ns for e in self.held.values() if e.kind != DEAD and e.ts_ns < ts_ns]
+        older = [e.ts_ns for e in self.waiting() if e.kind != DEAD and e.ts_ns < ts_ns]
         return max([last_ns + margin_ns, *older])
 
     def written_pages(self) -> list[tuple[int, int]]:
@@ -175,9 +275,12 @@ class Sequence:
             self.last_ts_ns,
             [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
             self.lost.floor,
-            [[event.offset, number] for number, event in self.held.items()] if list_held else None,
+            self._listed() if list_held else None,
             [[event.offset, event.seq, event.at_ns] for event in self.suspects],
         ]
+
+    def _listed(self) -> list[list[int]]:
+        return [[event.offset, event.seq] for event in sorted(self.waiting(), key=arrival)]
 
     def restore(self, state: Any) -> None:
         """All but the events and the lost ranges; see `topology.reorder.source_state`."""
@@ -195,4 +298,10 @@ class Sequence:
             _,
             _,
         ) = state
-        self.holes = [Hole(first, last, known, due, why) for first, last, known, due, why in holes]
+        self.holes = [
+            Hole(first, last, known, due, why, []) for first, last, known, due, why in holes
+        ]
+
+
+def arrival(event: Event) -> tuple[int, int]:
+    return event.at_ns, event.offset

@@ -82,8 +82,15 @@ class NumberedBuffer(Epochs):
     # -- taking an event in ------------------------------------------------------------------------
 
     def take(self, event: Event, step: Step) -> None:
-        """Any event but the plain next one; that one too."""
+        """Any event."""
         now_ns = event.at_ns
+        current, number = self.current, event.seq
+        if (
+            current.hi < number <= current.hi + self.shared.settings.max_jump
+            or number == current.next
+        ) and self._is_only(current, event):
+            self.accept(current, event, step)  # as `place` would find out
+            return
         target = self.settle(event)
         if target is None:
             self._past(self.retired, event, step)
@@ -92,26 +99,21 @@ class NumberedBuffer(Epochs):
         if self.later:
             self._advance(now_ns, step)
 
-    def hold_next(self, event: Event) -> None:
-        """The number after the highest, behind an open hole, the merge informed: all that
-        `take` would do."""
-        current = self.current
-        event.epoch = current.epoch
-        event.held_by = self.shared.settings.position
-        current.hi = event.seq
-        current.held[event.seq] = event
-        self.held += 1
-        self.shared.held += 1
-        if isinstance(event.value, bytes):
-            self.held_bytes += len(event.value)
-            self.shared.held_bytes += len(event.value)
+    def _is_only(self, current: Sequence, event: Event) -> bool:
+        """No other epoch is in question, and no number has to be found out."""
+        return (
+            event.epoch == current.epoch
+            and not self.later
+            and current.next >= 0
+            and not self.shared.settings.modulus
+        )
 
     def place(self, sequence: Sequence, event: Event, step: Step) -> None:
         number = event.seq
         if number < sequence.next:
             self._past(sequence, event, step)
-        elif number in sequence.held:
-            self.duplicated(event, step, sequence.held[number])
+        elif (first := sequence.waiting_as(number)) is not None:
+            self.duplicated(event, step, first)
         elif number > sequence.hi and sequence.epoch < self.newest_epoch():
             self._late(event, OLD_EPOCH, 0, step)
         elif sequence.next == UNSTARTED:
@@ -123,36 +125,51 @@ class NumberedBuffer(Epochs):
 
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
-        if number > sequence.hi:
-            if number > sequence.hi + 1:
-                self._open(sequence, len(sequence.holes), sequence.hi + 1, number - 1, now_ns)
-            sequence.hi = number
-        else:
-            self.estimator().filled(now_ns - sequence.close(number))
         if number == sequence.next and sequence.active:
+            if number > sequence.hi:
+                sequence.hi = number
+            else:
+                self.estimator().filled(now_ns - sequence.pass_first())
             self._release(sequence, event, now_ns, step)
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
+            return
+        if number > sequence.hi:
+            self._hold_last(sequence, event)
         else:
-            self._hold(sequence, event)
+            self.estimator().filled(now_ns - sequence.fill(event))
+        self.count_held(event)
+        if not self.blocked:
             self._tell(now_ns, step)
+
+    def _hold_last(self, sequence: Sequence, event: Event) -> None:
+        """Its number is the highest; those that it has overtaken are a hole."""
+        number = event.seq
+        if number > sequence.hi + 1:
+            hole = self._hole(sequence.hi + 1, number - 1, event.at_ns, [event])
+            sequence.holes.append(hole)
+        else:
+            sequence.last_piece().append(event)
+        sequence.hi = number
 
     def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
         if sequence.hi < 0:
             sequence.start_deadline_ns = now_ns + self.shared.settings.max_wait_ns
             sequence.low = sequence.hi = number
+            sequence.front.append(event)
         elif number > sequence.hi:
-            if number > sequence.hi + 1:
-                self._open(sequence, len(sequence.holes), sequence.hi + 1, number - 1, now_ns)
-            sequence.hi = number
+            self._hold_last(sequence, event)
         elif number < sequence.low:
             if number < sequence.low - 1:
-                self._open(sequence, 0, number + 1, sequence.low - 1, now_ns)
+                hole = self._hole(number + 1, sequence.low - 1, now_ns, sequence.front)
+                sequence.holes.insert(0, hole)
+                sequence.front = []
+            sequence.put_first(event)
             sequence.low = number
         else:
-            self.estimator().filled(now_ns - sequence.close(number))
-        self._hold(sequence, event)
+            self.estimator().filled(now_ns - sequence.fill(event))
+        self.count_held(event)
         if number == 0:
             self._start(sequence, now_ns, step)
         else:
@@ -220,22 +237,19 @@ class NumberedBuffer(Epochs):
     def restore_pace(self, seq: int, at_ns: int) -> None:
         """Nothing is kept."""
 
-    def _open(self, sequence: Sequence, place: int, first: int, last: int, now_ns: int) -> None:
+    def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
         timeout = self.estimator()
-        hole = Hole(first, last, now_ns, now_ns + timeout.wait_ns(), TIMEOUT)
-        sequence.holes.insert(place, hole)
+        hole = Hole(first, last, now_ns, now_ns + timeout.wait_ns(), TIMEOUT, behind)
         timeout.opened()
-
-    def _hold(self, sequence: Sequence, event: Event) -> None:
-        sequence.held[event.seq] = event
-        self.count_held(event)
+        return hole
 
     def count_held(self, event: Event) -> None:
-        event.held_by = self.shared.settings.position
+        shared, size = self.shared, size_of(event)
+        event.held_by = shared.settings.position
         self.held += 1
-        self.shared.held += 1
-        self.held_bytes += size_of(event)
-        self.shared.held_bytes += size_of(event)
+        shared.held += 1
+        self.held_bytes += size
+        shared.held_bytes += size
 
     def count_unheld(self, event: Event) -> None:
         event.held_by = 0
@@ -254,25 +268,30 @@ class NumberedBuffer(Epochs):
             self.released += 1
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
-        """Release what is contiguous. As `_release` for each, with the counting at the end."""
-        shared = self.shared
-        held = sequence.held
-        number = sequence.next
-        while (event := held.pop(number, None)) is not None:
-            number += 1
-            event.held_by = 0
-            if isinstance(event.value, bytes):
-                self.held_bytes -= len(event.value)
-                shared.held_bytes -= len(event.value)
-            event.at_ns = now_ns
-            step.released.append(event)
-            if event.kind != DEAD:
-                sequence.last_ts_ns = event.ts_ns
-            if event.kind == DATA:
-                self.released += 1
-        shared.held -= number - sequence.next
-        self.held -= number - sequence.next
-        sequence.next = number
+        """Release what no hole holds back. As `_release` for each, with the counting at the end."""
+        events = sequence.front
+        if events:
+            sequence.front = []
+            size = data = 0
+            for event in events:
+                event.held_by = 0
+                event.at_ns = now_ns
+                value = event.value
+                if isinstance(value, bytes):
+                    size += len(value)
+                kind = event.kind
+                if kind == DATA:
+                    data += 1
+                if kind != DEAD:
+                    sequence.last_ts_ns = event.ts_ns
+            step.released += events
+            shared = self.shared
+            shared.held_bytes -= size
+            self.held_bytes -= size
+            shared.held -= len(events)
+            self.held -= len(events)
+            self.released += data
+            sequence.next += len(events)
         self._tell(now_ns, step)
 
     def _tell(self, now_ns: int, step: Step) -> None:
@@ -318,7 +337,7 @@ class NumberedBuffer(Epochs):
         current = self.current
         due_ns = NEVER
         if current.next == UNSTARTED:
-            if current.held:
+            if current.has_waiting():
                 due_ns = current.start_deadline_ns
         elif current.holes:
             due_ns = current.holes[0].deadline_ns
@@ -329,7 +348,11 @@ class NumberedBuffer(Epochs):
     def fire(self, now_ns: int, step: Step) -> None:
         """Do the one thing that is due first, at `now_ns` >= its deadline."""
         current = self.current
-        if current.next == UNSTARTED and current.held and current.start_deadline_ns <= now_ns:
+        if (
+            current.next == UNSTARTED
+            and current.has_waiting()
+            and current.start_deadline_ns <= now_ns
+        ):
             self._start(current, now_ns, step)
         elif current.next != UNSTARTED and current.holes and current.holes[0].deadline_ns <= now_ns:
             self._expire(current, current.holes[0].reason, now_ns, step)
@@ -348,7 +371,7 @@ class NumberedBuffer(Epochs):
 
     def _give_up_oldest(self, why: str, now_ns: int, step: Step) -> None:
         current = self.current
-        if current.next == UNSTARTED and current.held:
+        if current.next == UNSTARTED and current.has_waiting():
             self._start(current, now_ns, step)
         elif current.holes:
             reason = current.holes[0].reason
@@ -371,8 +394,8 @@ class NumberedBuffer(Epochs):
             self._expire(sequence, sequence.holes[0].reason, now_ns, step)
 
     def _expire(self, sequence: Sequence, why: str, now_ns: int, step: Step) -> None:
-        hole = sequence.holes.pop(0)
-        after = sequence.held[hole.last + 1]
+        hole = sequence.give_up_first()
+        after = hole.behind[0]
         step.reports.append(
             Gap(
                 now_ns,
@@ -388,15 +411,14 @@ class NumberedBuffer(Epochs):
             )
         )
         sequence.lost.add(hole.first, hole.last, hole.known_at_ns, now_ns)
-        sequence.next = hole.last + 1
         self._drain(sequence, now_ns, step)
 
     def _advance(self, now_ns: int, step: Step) -> None:
         """The next epoch's turn, once this one has no hole open and is not about to start."""
-        while self.later and not self.current.held:
+        while self.later and not self.current.has_waiting():
             while self.current.suspects:
                 give_up_suspect(self, self.current, now_ns, step)
-            if self.current.held:
+            if self.current.has_waiting():
                 return
             if self.retired is not None:
                 self.dropped += self.retired.written_pages()
@@ -415,7 +437,7 @@ class NumberedBuffer(Epochs):
 
     def waiting(self) -> Iterable[Event]:
         for sequence in [self.current, *self.later]:
-            yield from sequence.held.values()
+            yield from sequence.waiting()
             yield from sequence.suspects
 
     def explained(self) -> dict[str, Any]:

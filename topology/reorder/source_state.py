@@ -88,23 +88,26 @@ def restore(
         buffer.estimator().restore(timeout)
     if retired is not None:
         buffer.retired = _restored(buffer, retired, held)
-    buffer.current = _restored(buffer, sequences[0], held)
-    buffer.later = [_restored(buffer, later, held) for later in sequences[1:]]
-    if sequences[0][10] is None:
-        for event in held.values():
-            _hold_again(buffer, buffer.current, event, event.seq)
+    restored = [_restored(buffer, each, held) for each in sequences]
+    buffer.current, buffer.later = restored[0], restored[1:]
+    for sequence, plain in zip(restored, sequences, strict=True):
+        listed = plain[10]
+        if listed is None:
+            waiting = [(event, event.seq) for event in held.values()]
+        else:
+            waiting = [(held[offset], number) for offset, number in listed if offset in held]
+        found: dict[int, Event] = {}
+        for event, number in waiting:
+            _hold_again(buffer, sequence, event, number, found)
+        sequence.settle(found, buffer.last_arrival_ns)
     for sequence in _all(buffer):
         sequence.lost.restore(lost.get(sequence.epoch, {}))
-    for sequence in (buffer.current, *buffer.later):
-        sequence.mend(buffer.last_arrival_ns)
 
 
 def _restored(buffer: NumberedBuffer, state: Any, held: dict[int, Event]) -> Sequence:
+    """All but what waits in order."""
     sequence = buffer.new_sequence(0, active=True)
     sequence.restore(state)
-    for offset, number in state[10] or ():
-        if offset in held:
-            _hold_again(buffer, sequence, held[offset], number)
     for offset, number, at_ns in state[11]:
         if offset not in held:
             continue
@@ -115,13 +118,19 @@ def _restored(buffer: NumberedBuffer, state: Any, held: dict[int, Event]) -> Seq
     return sequence
 
 
-def _hold_again(buffer: NumberedBuffer, sequence: Sequence, event: Event, number: int) -> None:
+def _hold_again(
+    buffer: NumberedBuffer,
+    sequence: Sequence,
+    event: Event,
+    number: int,
+    found: dict[int, Event],
+) -> None:
     modulus = buffer.shared.settings.modulus
     if modulus:
         number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
-    if not sequence.awaits(number):
+    if number in found or not sequence.awaits(number):
         event.held_by = 0  # whoever noted it as held is mistaken: the numbers say otherwise
         return
     event.epoch, event.seq = sequence.epoch, number
-    sequence.held[number] = event
+    found[number] = event
     buffer.count_held(event)

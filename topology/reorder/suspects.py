@@ -55,7 +55,7 @@ def _confirm(source: Placing, sequence: Sequence, first: Event, second: Event, s
     sequence.suspects.remove(first)
     source.count_unheld(first)
     low = min(first.seq, second.seq)
-    sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP))
+    sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP, []))
     sequence.hi = low - 1
     for event in (first, second) if first.seq == low else (second, first):
         event.at_ns = now_ns
@@ -90,11 +90,8 @@ def set_jumps_aside(source: Placing, sequence: Sequence, now_ns: int, step: Step
     wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
     if not wide:
         return
-    del sequence.holes[sequence.holes.index(wide[0]) :]
-    sequence.hi = wide[0].first - 1
-    beyond = [event for number, event in sequence.held.items() if number > sequence.hi]
+    beyond = sequence.take_from(wide[0])
     for event in beyond:
-        del sequence.held[event.seq]
         source.count_unheld(event)
     for event in beyond:
         event.at_ns = now_ns

@@ -1,0 +1,198 @@
+"""Laws: the plain case says what the general way says, and is met.
+
+With `takes_plain` off every event goes the general way, which is the definition. Answers, figures,
+deadlines, what is held, changes and snapshots are the same after every batch, byte for byte, over
+streams that go to and fro between what is plain and what is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.laws.all_cases import ALL
+from tests.laws.cases import Case
+from tests.laws.streams import MS
+from tests.laws.streams_between import clock_of, merge_of, reorder_of
+from tests.laws.told import Told, copies
+from topology.config import parse
+from topology.flow.chain import Chain
+from topology.flow.stage import Stage
+from topology.merge.operator import Merge
+from topology.merge.plain import PlainRuns
+from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
+from topology.model.operator import Operator
+
+SEEDS = range(1 * int(os.environ.get("INORDER_SEEDS", "1")))
+BATCHES = (1, 7, 100, 1000)
+
+
+def calm(seed: int, n: int = 400, sources: int = 3) -> list[Event]:
+    """Long stretches in order, so that every source is known well, between every kind of trouble:
+    overtaking and losses in bursts, copies, control events, silences, restarts, errors of clocks,
+    and payloads; several events of a source arrive at one instant."""
+    rng = Random(seed)
+    numbers = [rng.choice((0, 0, 5))] * sources
+    epochs = [0] * sources
+    ts = 1_000_000
+    events: list[Event] = []
+    trouble = 0.0
+    for _ in range(n):
+        ts += rng.choice((0, 1, 1, 2))
+        if rng.random() < 0.01:
+            trouble = rng.choice((0.0, 0.0, 0.1, 0.5))
+        if trouble and rng.random() < 0.01:
+            ts += rng.choice((30, 200, 3_000))
+        at = rng.randrange(sources)
+        if trouble and rng.random() < 0.005:
+            epochs[at], numbers[at] = epochs[at] + 1, 0
+        for _ in range(rng.choice((1, 1, 3, 8))):
+            ts += 1
+            delay = rng.randint(0, 60) if rng.random() < trouble else rng.choice((0, 0, 1))
+            arrival = (ts + 8 + delay) * MS
+            name, number = f"s{at}", numbers[at]
+            numbers[at] += 1
+            if rng.random() < trouble / 10:
+                continue
+            event = Event("default", name, epochs[at], number, ts * MS, arrival)
+            event.value = rng.choice((None, b"", b"12345"))
+            if rng.random() < trouble / 10:
+                event.kind = rng.choice((HEARTBEAT, BYE, DEAD))
+            events.append(event)
+            if rng.random() < trouble / 10:
+                copy = Event("default", name, epochs[at], number, ts * MS, arrival + 9 * MS)
+                events.append(copy)
+    events.sort(key=lambda event: event.arrival_ns)
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return events
+
+
+def sequenced(seed: int) -> list[Event]:
+    """The same behind REORDER and CLOCK, with errors and lanes."""
+    rng = Random(seed)
+    chain = Chain([("reorder", reorder_of()), ("clock", clock_of())])
+    events = calm(seed)
+    released = chain.on_batch(events, events[-1].at_ns).released
+    for offset, event in enumerate(released):
+        event.offset = offset
+        event.held_by = 0
+        if event.kind == DATA:
+            event.error_ns = rng.choice((0, MS, 3 * MS))
+        event.lane = int(rng.random() < 0.002)
+    return released
+
+
+def _stage(merge: str = "") -> Stage:
+    return Stage(
+        parse(f"streams: {{default: {{merge: {{{merge}}}}}}}\nstages: [reorder+merge]\n"),
+        ("reorder", "merge"),
+    )
+
+
+CALM = [
+    Case("merge, known sources", merge_of, sequenced),
+    Case("merge, few queued", lambda: merge_of(max_queued=9), sequenced),
+    Case("merge, little queued", lambda: merge_of(max_queued_bytes=40), sequenced),
+    Case("merge, thesis, known sources", lambda: merge_of(wait="thesis"), sequenced),
+    Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
+    Case("reorder, known sources", lambda: reorder_of(max_held=40, max_held_total=60), calm),
+    Case("stage, known sources", _stage, calm, several_operators=True),
+    Case("stage, few queued", lambda: _stage("max_queued: 20"), calm, several_operators=True),
+]
+CASES = [case for case in ALL if not case.name.startswith("window")] + CALM
+
+
+def without_plain(operator: Operator) -> Operator:
+    operator.takes_plain = False
+    if isinstance(operator, Chain):
+        for node in operator.nodes:
+            without_plain(node.operator)
+    if isinstance(operator, Stage):
+        for chain in operator.chains.values():
+            without_plain(chain)
+    return operator
+
+
+def course(
+    case: Case, seed: int, size: int, make: Callable[[], Operator]
+) -> Iterator[tuple[Any, ...]]:
+    """Everything that can be seen of the operator after each batch."""
+    operator, rng = make(), Random(seed)
+    events = copies(case.stream(seed))
+    now_ns = 0
+    for number, at in enumerate(range(0, len(events), size)):
+        batch = events[at : at + size]
+        now_ns = max([now_ns, *(event.at_ns for event in batch)])
+        told = Told()
+        told.add(operator.on_batch(batch, now_ns))
+        if rng.random() < 0.1:
+            told.add(operator.on_time(now_ns))
+        figures = operator.figures()
+        if isinstance(operator, Stage):
+            figures = {
+                name + figure: value
+                for name in operator.chains
+                for figure, value in operator.figures_of(name).items()
+            }
+        looks = not number % 8
+        yield (
+            told.released,
+            told.reports,
+            told.results,
+            figures,
+            operator.next_deadline_ns(),
+            operator.explain() if looks else None,
+            [(event.offset, event.held_by, event.at_ns) for event in operator.held()]
+            if looks
+            else None,
+            msgspec.msgpack.encode(operator.changes()),
+            msgspec.msgpack.encode(operator.snapshot()) if looks else None,
+        )
+    told = Told()
+    told.add(operator.on_end(now_ns))
+    yield told.released, told.reports, told.results, msgspec.msgpack.encode(operator.snapshot())
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_the_general_way_says_the_same(case: Case) -> None:
+    for seed in SEEDS:
+        for size in BATCHES:
+            plain = course(case, seed, size, case.make)
+            general = course(case, seed, size, lambda: without_plain(case.make()))
+            for number, (one, other) in enumerate(zip(plain, general, strict=True)):
+                assert one == other, (seed, size, number)
+
+
+def test_the_streams_go_to_and_fro() -> None:
+    """Else the law above would say little: of each stream much is plain, much is not, and runs are
+    of several lengths."""
+    for seed in SEEDS:
+        merge = merge_of()
+        assert isinstance(merge, Merge)
+        lengths: list[int] = []
+        events = sequenced(seed)
+        for event in events:
+            event.held_by = 0
+        runs = merge._plain
+        at = 0
+        while at < len(events):
+            merge.on_batch([], events[at].at_ns)
+            behind = runs.take(events, at)
+            lengths.append(behind - at)
+            if behind == at:
+                merge.on_batch([events[at]], events[at].at_ns)
+                behind = at + 1
+            at = behind
+        assert isinstance(runs, PlainRuns)
+        plain = sum(lengths)
+        assert 0.3 * len(events) < plain < 0.98 * len(events), (plain, len(events))
+        assert max(lengths) >= 6
+        changes = sum((a > 0) != (b > 0) for a, b in pairwise(lengths))
+        assert changes > 30, changes
