@@ -75,7 +75,7 @@ class Case:
 # -- the operators ---------------------------------------------------------------------------------
 
 
-def _measured_clock(unsynced: Any, max_sources: int = 100, model: Any = "polygon") -> Clock:
+def measured_clock(unsynced: Any, max_sources: int = 100, model: Any = "polygon") -> Clock:
     """Rounds for s0 (right, then set back), s1 (too few), s2 (a declared offset)."""
     table = DriftTable()
     for i in range(60):
@@ -217,7 +217,7 @@ CASES = [
     *(
         Case(
             f"clock, {unsynced}",
-            partial(_measured_clock, unsynced),
+            partial(measured_clock, unsynced),
             sequenced,
             replays=False,
             reorders=False,
@@ -226,7 +226,7 @@ CASES = [
     ),
     Case(
         "clock, estimate, two sources known",
-        lambda: _measured_clock("estimate", 2),
+        lambda: measured_clock("estimate", 2),
         sequenced,
         replays=False,
         max_sources=2,
@@ -234,7 +234,7 @@ CASES = [
     ),
     Case(
         "clock, thesis",
-        lambda: _measured_clock("estimate", model="thesis"),
+        lambda: measured_clock("estimate", model="thesis"),
         sequenced,
         replays=False,
         reorders=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from random import Random
 from typing import Any
 
@@ -17,15 +17,13 @@ import msgspec
 import pytest
 
 from tests.laws.all_cases import ALL
-from tests.laws.cases import Case
+from tests.laws.cases import Case, measured_clock
 from tests.laws.streams import MS
 from tests.laws.streams_between import clock_of, merge_of, reorder_of
 from tests.laws.told import Told, copies
 from topology.config import parse
 from topology.flow.chain import Chain
 from topology.flow.stage import Stage
-from topology.merge.operator import Merge
-from topology.merge.plain import PlainRuns
 from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
 from topology.model.operator import Operator
 
@@ -103,6 +101,8 @@ CALM = [
     Case("merge, thesis, known sources", lambda: merge_of(wait="thesis"), sequenced),
     Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
     Case("reorder, known sources", lambda: reorder_of(max_held=40, max_held_total=60), calm),
+    Case("clock, rounds of sync", lambda: measured_clock("estimate"), calm),
+    Case("clock, rounds of sync, trust", lambda: measured_clock("trust"), calm),
     Case("stage, known sources", _stage, calm, several_operators=True),
     Case("stage, few queued", lambda: _stage("max_queued: 20"), calm, several_operators=True),
 ]
@@ -171,28 +171,17 @@ def test_the_general_way_says_the_same(case: Case) -> None:
 
 
 def test_the_streams_go_to_and_fro() -> None:
-    """Else the law above would say little: of each stream much is plain, much is not, and runs are
-    of several lengths."""
+    """Else the law above would say little: much is the next one of its source, much is not, and
+    several come at one instant."""
     for seed in SEEDS:
-        merge = merge_of()
-        assert isinstance(merge, Merge)
-        lengths: list[int] = []
+        newest: dict[str, int] = {}
+        plain: list[bool] = []
         events = sequenced(seed)
         for event in events:
-            event.held_by = 0
-        runs = merge._plain
-        at = 0
-        while at < len(events):
-            merge.on_batch([], events[at].at_ns)
-            behind = runs.take(events, at)
-            lengths.append(behind - at)
-            if behind == at:
-                merge.on_batch([events[at]], events[at].at_ns)
-                behind = at + 1
-            at = behind
-        assert isinstance(runs, PlainRuns)
-        plain = sum(lengths)
-        assert 0.3 * len(events) < plain < 0.98 * len(events), (plain, len(events))
-        assert max(lengths) >= 6
-        changes = sum((a > 0) != (b > 0) for a, b in pairwise(lengths))
-        assert changes > 30, changes
+            follows = newest.get(event.source) == event.seq - 1
+            plain.append(follows and event.kind == DATA and not event.late)
+            newest[event.source] = event.seq
+        assert 0.3 * len(events) < sum(plain) < 0.98 * len(events)
+        assert sum(one != other for one, other in pairwise(plain)) > 30
+        runs = groupby(events, key=lambda event: (event.source, event.at_ns))
+        assert max(len(list(run)) for _, run in runs) >= 6

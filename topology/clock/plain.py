@@ -41,7 +41,7 @@ def stamp_followers(
         event = batch[at]
         ts_ns = event.ts_ns
         arrival_ns = event.arrival_ns
-        ref_time_ns = ts_ns + offset_ns
+        ref_time_ns = ts_ns + offset_ns if offset_ns else ts_ns
         if (
             event.source != source
             or event.kind != DATA

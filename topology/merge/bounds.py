@@ -73,6 +73,8 @@ class SourceBounds:
         self.gone = 0  # said bye, and have not been heard since
         self.limiting = ""
         """Only a word of this source can change what may leave; "": any, as far as is known."""
+        self.limited_by_time = False
+        """Only time can, or what changes the distance at which it bounds."""
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 

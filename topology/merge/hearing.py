@@ -46,8 +46,8 @@ class Hearing:
     def take(
         self, progress: SourceProgress, event: Event, is_next: bool, now_ns: int, step: Step
     ) -> bool:
-        """Whether it may change what leaves at this instant. `is_next`: it is a run of the plain
-        case (topology.merge.plain), of which a pause is not told."""
+        """Whether it may change what leaves at this instant. `is_next`: it is plain
+        (topology.merge.plain), of which a pause is not told."""
         # In one piece because it runs for every event that is not the plain next one.
         if event.kind != DATA:
             self._take_word(progress, event)

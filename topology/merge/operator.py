@@ -59,11 +59,11 @@ from topology.merge.plain import PlainRuns
 from topology.merge.published.thesis import PacedBounds
 from topology.merge.queues import Queues, in_sequence
 from topology.merge.settings import MergeSettings, Wait
-from topology.merge.source import AWAITED, SourceProgress
+from topology.merge.source import AWAITED, KEYED, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
-from topology.model.event import DEAD, Event
+from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Step
@@ -140,6 +140,7 @@ class Merge(StepByStep):
         self._wake_ns = NEVER
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
+        self._coming_beat_ns = -1  # once known it stays, until it has come
         self._settled = False  # nothing has changed since the last beat
         self.overflows = 0
 
@@ -150,7 +151,10 @@ class Merge(StepByStep):
         batch = events if isinstance(events, list) else list(events)
         plain = self._plain
         pause = self._pause
+        passage = self._passage
+        sources = self._sources
         takes_plain = self.takes_plain
+        sees_all = self._bounds.sees_all
         heard_ns = pause.heard_ns
         has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
         is_after_gap = False
@@ -168,15 +172,34 @@ class Merge(StepByStep):
                 if is_after_gap:
                     pause.begin(heard_ns, at_ns)
                 heard_ns = at_ns
-            if takes_plain and not is_after_gap:
-                behind = plain.take(batch, at)
-                if behind > at:
-                    at = behind
-                    if plain.lets_go:
-                        self._instant_open = True
-                    continue
-            self._take(event, step, is_after_gap)
-            at += 1
+            progress = sources.get(event.source)
+            ref_ns = event.ref_time_ns
+            if (  # not the next one of a live source, in time (topology.merge.plain)
+                progress is None
+                or event.seq != progress.seq + 1
+                or ref_ns <= progress.newest_ns
+                or ref_ns <= passage.floor_ns
+                or event.epoch != progress.epoch
+                or event.kind != DATA
+                or event.late
+                or event.lane != progress.lane
+                or is_after_gap
+                or sees_all
+                or ((progress.state != KEYED or progress.blocked) and not plain.knows(progress))
+            ):
+                self._take(event, step, is_next=False)
+                at += 1
+                continue
+            behind = plain.take(progress, batch, at) if takes_plain else at
+            if behind == at:
+                self._take(event, step, is_next=True)
+                at += 1
+                continue
+            at = behind
+            if not plain.was_steady:
+                self._settled = False
+            if plain.lets_go:
+                self._instant_open = True
         if batch:
             pause.heard_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
@@ -205,7 +228,7 @@ class Merge(StepByStep):
 
     # -- taking events in --------------------------------------------------------------------------
 
-    def _take(self, event: Event, step: Step, is_after_gap: bool) -> None:
+    def _take(self, event: Event, step: Step, *, is_next: bool) -> None:
         """Any event: the general way."""
         progress = self._sources.get(event.source)
         if progress is None:
@@ -215,20 +238,20 @@ class Merge(StepByStep):
             progress = self._new_source(event.source, event.at_ns)
         progress.mark(self._dirty)
         plain = self._plain
-        is_next = not is_after_gap and plain.is_steady(progress) and plain.follows(progress, event)
-        was_empty = not progress.queue
-        was = None if self._numbered else (event.late != "", progress.blocked)
+        was_empty, was_blocked = not progress.queue, progress.blocked
+        led_max_ns = self._bounds.led_max_ns
+        if not is_next or progress.state != KEYED or progress.blocked:
+            self._settled = False
+        was_late = event.late != ""
         may_change = self._hearing.take(progress, event, is_next, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)
         if is_next:
-            may_change = plain.opens(progress, was_empty)
-        else:
-            self._settled = False
+            may_change = was_blocked or plain.opens(progress, was_empty, led_max_ns)
         if may_change:
             self._instant_open = True
-        if was is not None:
-            goes_on(self._bounds, progress, event.kind, was)
+        if not self._numbered:
+            goes_on(self._bounds, progress, event.kind, (was_late, was_blocked))
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         if not self._sources:
@@ -266,10 +289,13 @@ class Merge(StepByStep):
         self._due_ns = min(self._wake_ns, self._next_beat())
 
     def _next_beat(self) -> int:
-        beat_ns = self._heartbeat_ns
-        if not beat_ns or not self._sources:
-            return NEVER
-        return max(self._beat_ns + beat_ns, -(-self._now_ns // beat_ns) * beat_ns)
+        if self._now_ns > self._coming_beat_ns or self._coming_beat_ns <= self._beat_ns:
+            beat_ns = self._heartbeat_ns
+            if not beat_ns or not self._sources:
+                return NEVER
+            earliest_ns = -(-self._now_ns // beat_ns) * beat_ns
+            self._coming_beat_ns = max(self._beat_ns + beat_ns, earliest_ns)
+        return self._coming_beat_ns
 
     def _evaluate(self, step: Step) -> None:
         """Let go what may leave now, and find out when more may."""
@@ -283,7 +309,7 @@ class Merge(StepByStep):
             bounds.await_no_more()
         if bounds.idle.next_ns <= now_ns:
             bounds.retire_idle(now_ns)
-        bounds.limiting = ""
+        bounds.limiting, bounds.limited_by_time = "", False
         limit, before = NO_BOUND, len(step.released)
         while heads:
             limit = bounds.limit(now_ns)
@@ -301,7 +327,9 @@ class Merge(StepByStep):
             due_ns = heads[0][0]
             if heads[0] > limit:
                 due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, now_ns))
-                if limit[1] and not bounds.sees_all:
+                if not limit[1]:
+                    bounds.limited_by_time = not bounds.led_cold
+                elif not bounds.sees_all:
                     progress = self._sources[limit[1]]
                     if progress.blocked or progress.warm or progress.state == AWAITED:
                         bounds.limiting = limit[1]

@@ -1,15 +1,19 @@
 """MERGE, the plain case: the next ones of a live source, in time.
 
 A *run* are events of one source that came at one instant and follow on one another. It goes into
-the queue of its source in one piece, if of its first event holds (`is_next`)
+the queue of its source in one piece, if of its first event all holds that `Merge.on_batch` asks:
 
-* its source is live, bounded by its newest key, and nothing of it waits behind a hole;
+* its source is live, however it is bounded, and no pause of the log is about to be found;
 * it bears the number after the newest one, of the same epoch, and came by the same lane;
 * it is later than the newest of its source, and than all that has left or been announced;
 
 if the delays of the source are known (`warm`), and for as long as the queues have room. Whatever
 else comes, and what a run leaves, goes by `topology.merge.hearing`, which does the same with the
 events of a run one at a time.
+
+Most runs do not change what may leave (`opens`), and then nobody asks: as long as one source alone
+holds everything up, or time alone does, only a word of that source, time, or an event below all
+that wait can let something go.
 
 Cost: O(1) an event, O(log sources) a run.
 
@@ -32,7 +36,7 @@ from topology.model.operator import NEVER
 
 class PlainRuns:
     """Over the parts of a `Merge`, which it shares. `lets_go`: the run taken last may
-    change what leaves at its instant."""
+    change what leaves at its instant; `was_steady`: its source was, before."""
 
     __slots__ = (
         "_bounds",
@@ -45,6 +49,7 @@ class PlainRuns:
         "_queues",
         "_sources",
         "lets_go",
+        "was_steady",
     )
 
     def __init__(
@@ -69,45 +74,35 @@ class PlainRuns:
         self._position = position
         self._numbered = numbered
         self.lets_go = False
+        self.was_steady = False
 
-    def follows(self, progress: SourceProgress, event: Event) -> bool:
-        """It is the next one of its source, in time."""
-        ref_ns = event.ref_time_ns
+    def knows(self, progress: SourceProgress) -> bool:
+        """The source is bounded by time, or its events wait behind a hole, and all that its next
+        one says of that is that it no longer is."""
         return (
-            event.seq == progress.seq + 1
-            and event.epoch == progress.epoch
-            and ref_ns > progress.newest_ns
-            and ref_ns > self._passage.floor_ns
-            and event.kind == DATA
-            and not event.late
-            and event.lane == progress.lane
+            progress.state < AWAITED
+            and not progress.said_bye
+            and (self._numbered or not progress.blocked)
+            and self._pause.since_ns == NEVER
         )
 
-    def is_steady(self, progress: SourceProgress) -> bool:
-        """The next one of the source changes only how far it is."""
-        return progress.state == KEYED and not progress.blocked and not self._bounds.sees_all
+    def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:
+        """A run of the source, behind no hole before, may change what leaves. Before it the queue
+        was empty or not, and the bound by time at that distance."""
+        bounds = self._bounds
+        if was_empty and self._queues.heads[0][1] == progress.source:
+            return True
+        if bounds.limited_by_time:
+            return bounds.led_max_ns != led_max_ns
+        return not bounds.limiting or bounds.limiting == progress.source
 
-    def opens(self, progress: SourceProgress, was_empty: bool) -> bool:
-        """The next one of a steady source, whose queue was empty or not, may change what leaves."""
-        limiting = self._bounds.limiting
-        return (
-            not limiting
-            or limiting == progress.source
-            or (was_empty and self._queues.heads[0][1] == progress.source)
-        )
-
-    def take(self, batch: list[Event], at: int) -> int:
-        """Takes the run that begins at this place; returns the place behind it. The same place: the
-        event there begins no run, and nothing has been done."""
+    def take(self, progress: SourceProgress, batch: list[Event], at: int) -> int:
+        """Takes the run of the source that begins at this place; returns the place behind it. The
+        same place: nothing has been done."""
+        if not progress.warm:
+            return at
         event = batch[at]
         source = event.source
-        progress = self._sources.get(source)
-        if progress is None or not progress.warm or not self.follows(progress, event):
-            return at
-        bounds = self._bounds
-        is_steady = self.is_steady(progress)
-        if not is_steady and not self._may_go_on(progress):
-            return at
         queues = self._queues
         value = event.value
         size = len(value) if isinstance(value, bytes) else 0
@@ -117,7 +112,10 @@ class PlainRuns:
         arrival_ns = event.arrival_ns
         if arrival_ns > progress.last_arrival_ns:
             progress.last_arrival_ns = arrival_ns
-        if not is_steady:
+        bounds = self._bounds
+        led_max_ns, was_blocked = bounds.led_max_ns, progress.blocked
+        self.was_steady = progress.state == KEYED and not was_blocked
+        if not self.was_steady:
             bounds.hear(progress, event.at_ns)
             bounds.enter(progress, ref_ns)
         queue = progress.queue
@@ -140,19 +138,8 @@ class PlainRuns:
         end = at + 1
         if end < len(batch) and batch[end].source == source:
             end = self._follow(progress, batch, end)
-        self.lets_go = not is_steady or self.opens(progress, was_empty)
+        self.lets_go = was_blocked or self.opens(progress, was_empty, led_max_ns)
         return end
-
-    def _may_go_on(self, progress: SourceProgress) -> bool:
-        """The source was bounded by time, or behind a hole; it is known what its next one says of
-        that."""
-        return (
-            progress.state < AWAITED
-            and not progress.said_bye
-            and (self._numbered or not progress.blocked)
-            and self._pause.since_ns == NEVER
-            and not self._bounds.sees_all
-        )
 
     def _follow(self, progress: SourceProgress, batch: list[Event], at: int) -> int:
         """The rest of a run whose first event has been taken."""
