@@ -51,7 +51,7 @@ cdef enum:
     # What the general path counts for a header: its framing, and what its name may take.
     HEADER_FRAMING_BYTES = 16
     MAX_CHARACTER_BYTES = 4
-    MAX_DAY_ERA = 719_468  # days from 0000-03-01 to the epoch
+    DAYS_TO_EPOCH = 719_468  # from 0000-03-01
 
 assert STAMPED_NAMES[:7] == ("refTs", "err", "segment", "arrival", "at", "lane", "late")
 assert len(STAMPED_NAMES) + 7 <= MAX_FIELDS
@@ -122,7 +122,7 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
     month = month + 9 if month <= 2 else month - 3
     days = (
         365 * era_year + era_year // 4 - era_year // 100 + era_year // 400
-        + (153 * month + 2) // 5 + day - 1 - MAX_DAY_ERA
+        + (153 * month + 2) // 5 + day - 1 - DAYS_TO_EPOCH
     )
     minute += 60 * (24 * days + hour - east_hour) - east_minute
     ns[0] = (60 * minute + second) * 1_000_000_000 + fraction
@@ -209,7 +209,7 @@ cdef class EventReader:
         `Record.kept_to` is the last that is set."""
         cdef Look look
         cdef int64_t seq = -1, epoch = -1, ts_ns = 0, ref_ns = 0, error_ns = 0, segment = 0
-        cdef int64_t arrival_ns = 0, at_ns = 0, lane = 0, size
+        cdef int64_t arrival_ns = 0, at_ns = 0, lane = 0
         cdef uint32_t repeatable = 0
         if not self._look(record, &look) or look.seen & self._needed != self._needed:
             return None

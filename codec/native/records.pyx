@@ -103,6 +103,7 @@ cdef class Record:
 
     def __cinit__(self):
         self.kept_to = UNREAD
+        self.block = b""
 
     @property
     def checksum(self):

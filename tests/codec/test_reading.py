@@ -125,3 +125,7 @@ def test_older_formats_are_aiokafkas() -> None:
 def test_a_position_within_a_batch_leaves_out_what_lies_before() -> None:
     found, _, _ = read(records.memory_records, batch([A, B]), since=1)
     assert [each.offset for each in found] == [1]
+
+
+def test_a_record_that_nobody_read_has_no_headers() -> None:
+    assert records.Record().headers == []
