@@ -4,7 +4,7 @@ written on, by both."""
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ TARGETS: Final = {
 LIMIT: Final = 3_000
 READ_AT_NS: Final = 1_800_000_000_000_000_000
 
-EVENT_FIELDS: Final = tuple(name for name in Event.__slots__ if name != "record")
+EVENT_FIELDS: Final = tuple(n for n in dir(Event) if n[0] != "_" and n != "record")
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def event_told(event: Event) -> list[object]:
 
 
 def dead_told(dead: Any) -> list[object]:
-    found = [getattr(dead, field) for field in type(dead).__slots__ if field != "record"]
+    found = [getattr(dead, each.name) for each in fields(dead) if each.name != "record"]
     return [*found, told([dead.record])]
 
 
