@@ -114,7 +114,7 @@ class Clock(Operator):
         jump_min_ns = self._config.jump_min_ns
         max_behind_ns = self._config.max_behind_ns
         takes_plain = self.takes_plain
-        batch = events if isinstance(events, list) else list(events)
+        batch: list[Event] = events if isinstance(events, list) else list(events)
         at, end = 0, len(batch)
         while at < end:
             event = batch[at]

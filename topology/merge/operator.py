@@ -148,7 +148,7 @@ class Merge(StepByStep):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns)
-        batch = events if isinstance(events, list) else list(events)
+        batch: list[Event] = events if isinstance(events, list) else list(events)
         plain = self._plain
         pause = self._pause
         passage = self._passage
