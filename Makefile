@@ -19,7 +19,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 3
 ARGS ?=
 
-.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels lock audit clean distclean
+.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,8 +131,11 @@ laws: $(DEV) $(SPARK) ## patterns over ten thousand seeded streams and more, and
 compiled: $(DEV) ## the core compiled by mypyc, its tests run against it
 	@infra/compiled.sh $(PY) -n $(JOBS) $(ARGS)
 
-wheels: $(DEV) ## both distributions, inorder and inorder-engine, into dist/
+wheels: $(DEV) ## both distributions, inorder and inorder-engine, pure, into dist/
 	@infra/wheels.sh $(PY)
+
+compiled-wheels: $(DEV) ## the same with the core compiled for each CPython that is here; minutes
+	@infra/compiled_wheels.sh $(ARGS)
 
 # Pins stay as they are where pyproject.toml allows; LOCK_ARGS=--upgrade renews them.
 LOCK_ARGS ?=

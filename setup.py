@@ -1,44 +1,78 @@
-"""The compiled codec, and the optional build of the core with mypyc.
+"""What is compiled: the codec with Cython, and the core with mypyc, from the same files.
 
-The codec (`codec/native`, in Cython) is built wherever Cython and a C compiler are; without them
-the same code runs with the one in Python, and nothing fails.
+Plain Python is the reference and always enough. The codec (`codec/native`) is built wherever Cython
+and a C compiler are; without them the same code runs with the one in Python, and nothing fails. A
+wheel holds the core compiled, too, where mypyc is at hand. An editable install keeps the core pure,
+since compiled modules would hide the sources that are edited there. INORDER_COMPILE=1 compiles the
+core in any case and fails where that cannot be; with =0 nothing at all is compiled.
 
-Plain Python is the default and the reference. With INORDER_COMPILE=1 the modules of
-`topology/` and `topology/clock/` are compiled, unchanged, into one extension, and those
-of patterns and of the shell that every event passes; the description of a topology,
-which is pydantic's, never is, nor is what reads a query.
+The modules of `topology/` that events pass are compiled, and those of the shell that every event
+passes. Left as they are: `config`, whose models are pydantic's; `pattern/language`, which lark
+drives; `pattern/tree`, whose values are compared and digested by their fields and which no event
+passes; and the modules of `INTERPRETED`.
 """
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 ROOMS = (
-    "model", "wire", "reorder", "reorder/published", "clock", "clock/published",
-    "merge", "merge/published", "flow",
+    "model", "wire", "waiting", "waiting/published", "reorder", "reorder/published",
+    "clock", "clock/published", "merge", "merge/published", "query",
+    "window", "window/aggregates", "window/unsure", "join", "flow",
     "pattern", "pattern/store", "pattern/compile", "pattern/match", "pattern/match/tactics",
     "pattern/match/uncertain", "pattern/run",
 )  # fmt: skip
-"""In `topology/`. What reads a query or a topology file stays as it is: `pattern/tree` has values
-that are compared and digested by their fields, no event passes it; `config` is pydantic's."""
+"""In `topology/`."""
 
-INTERPRETED = {"__init__.py", "compiled.py", "native.py", "reach.py", "view.py"}
-"""`compile/view`: what a user's function is given refuses to be written to, by a `__setattr__`."""
+INTERPRETED = {
+    "__init__.py": "a list of names",
+    "native.py": "read by the compiler itself, and empty without it",
+    "view.py": "what a user's function is given refuses to be written to, by a __setattr__",
+}
 SHELL = ("arrival", "inlet", "outlet", "outbox")
 """In `agents/stage/`. What awaits, or is a msgspec structure, stays as it is."""
 
+ROOT = Path(__file__).parent
+ASKED = os.environ.get("INORDER_COMPILE", "")
+
+
+class Build(build_ext):  # type: ignore[misc]
+    """Compiles C files on all processors at once; what cannot be built and need not be is left."""
+
+    extensions: list[Extension]
+
+    def build_extensions(self) -> None:
+        one_by_one = self.compiler.compile
+
+        def side_by_side(sources: list[str], **options: object) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as processors:
+                objects = processors.map(lambda source: one_by_one([source], **options), sources)
+                return [file for one in objects for file in one]
+
+        self.compiler.compile = side_by_side
+        try:
+            super().build_extensions()
+        except (CCompilerError, ExecError, PlatformError) as error:
+            if ASKED == "1":
+                raise
+            print(f"not compiled, the core stays in Python: {error}", file=sys.stderr)
+            self.extensions = [one for one in self.extensions if one.optional]
+
 
 def hot_modules() -> list[str]:
-    root = Path(__file__).parent
-    core = root / "topology"
+    core = ROOT / "topology"
     files = [file for room in ROOMS for file in sorted((core / room).glob("*.py"))]
-    files += [root / "agents" / "stage" / f"{name}.py" for name in SHELL]
-    files.append(root / "agents" / "watch" / "wait_histogram.py")
-    return [str(file.relative_to(root)) for file in files if file.name not in INTERPRETED]
+    files += [ROOT / "agents" / "stage" / f"{name}.py" for name in SHELL]
+    files.append(ROOT / "agents" / "watch" / "wait_histogram.py")
+    return [str(file.relative_to(ROOT)) for file in files if file.name not in INTERPRETED]
 
 
 CODEC = ("records", "events", "batches")
@@ -46,6 +80,8 @@ CODEC = ("records", "events", "batches")
 
 
 def codec() -> list[Extension]:
+    if ASKED == "0":
+        return []
     try:
         from Cython import Build
     except ImportError:
@@ -71,12 +107,29 @@ def codec() -> list[Extension]:
     return list(cythonize(modules, build_dir="build/codec", quiet=True))
 
 
-def extensions() -> list[object]:
-    if os.environ.get("INORDER_COMPILE", "") != "1":
+def core() -> list[Extension]:
+    """One library of the whole core, first, since without it nothing else of it runs; and a small
+    module for each of its files."""
+    is_for_a_wheel = "bdist_wheel" in sys.argv and "editable_wheel" not in sys.argv
+    if ASKED == "0" or not (ASKED == "1" or is_for_a_wheel):
         return []
-    from mypyc.build import mypycify
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        if ASKED == "1":
+            raise
+        print("no mypyc: the core stays in Python", file=sys.stderr)
+        return []
+    found = list(
+        mypycify(
+            ["--strict", *hot_modules()],
+            opt_level="2",
+            debug_level="0",
+            multi_file=True,  # one file of 25 MB of C takes a compiler a quarter of an hour
+            group_name="inorder_core",
+        )
+    )
+    return sorted(found, key=lambda one: not one.name.endswith("__mypyc"))
 
-    return list(mypycify(["--strict", *hot_modules()], opt_level="3", group_name="inorder_core"))
 
-
-setup(ext_modules=codec() + extensions())
+setup(ext_modules=codec() + core(), cmdclass={"build_ext": Build})

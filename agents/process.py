@@ -54,6 +54,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
 from topology.config.stages import PATTERN
+from topology.model import event
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +159,7 @@ class StageProcess:
         arrangement = self._arrangement
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
+        log.info("core: %s", "in Python" if event.__file__.endswith(".py") else "compiled")
         log.info("codec: %s", codec.AT_WORK)
         log.info("%s", arrangement.topology.cut.why)
         app = build_app(

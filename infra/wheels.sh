@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Builds both distributions, `inorder` and `inorder-engine`, from a copy of what git knows, so that
-# nothing of an earlier build gets in.
-#   usage: infra/wheels.sh PYTHON [FOLDER]     (default: dist)
+# Builds wheels from a copy of what git knows, so that nothing of an earlier build gets in:
+# `inorder` and a pure `inorder-engine`, and with COMPILED one for the Python at hand, its core
+# compiled (a C compiler is needed; two minutes on two processors).
+#   usage: infra/wheels.sh PYTHON [FOLDER] [COMPILED]     (default: dist, no)
+# PYTHON has what requirements-build.lock names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")
@@ -13,5 +15,14 @@ trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard -- ':!tests' |
     while IFS= read -r -d '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
     tar --create --null --files-from=- | tar --extract --directory="$copy"
-"$python" -m pip --disable-pip-version-check --quiet wheel --no-deps --no-build-isolation \
-    --no-cache-dir --wheel-dir "$folder" "$copy/inorder" "$copy"
+
+wheels() {
+    "$python" -m pip --disable-pip-version-check --quiet wheel --no-deps --no-build-isolation \
+        --no-cache-dir --wheel-dir "$folder" "$@"
+}
+
+INORDER_COMPILE=0 wheels "$copy/inorder" "$copy"
+if [[ -n ${3:-} ]]; then
+    rm -rf "$copy/build"
+    INORDER_COMPILE=1 wheels "$copy"
+fi

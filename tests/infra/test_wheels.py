@@ -1,4 +1,7 @@
-"""End to end: both wheels, in empty environments away from the checkout, hold what they promise."""
+"""End to end: both wheels, in empty environments away from the checkout, hold what they promise.
+
+INORDER_WHEELS names a folder of wheels made before (`infra/compiled_wheels.sh`): these are tried
+then, the compiled one for this Python if it is there."""
 
 from __future__ import annotations
 
@@ -25,6 +28,9 @@ BUILD_S = 200.0
 INSTALL_S = 300.0
 RUN_S = 120.0
 READY = re.compile(r"ready: embedded broker at (\S+), worker at")
+GIVEN = os.environ.get("INORDER_WHEELS", "")
+LIBRARY = "inorder_core__mypyc"
+HOW_IT_RUNS = "from topology.model import event; print(event.__file__.endswith('.py'))"
 EVERY_COMMAND = """\
 from cli.main import COMMANDS, Commands
 for name in COMMANDS:
@@ -90,10 +96,19 @@ topology.nothing  # type: ignore[attr-defined]
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By the name of the distribution."""
-    folder = tmp_path_factory.mktemp("wheels")
-    build = [str(ROOT / "infra" / "wheels.sh"), sys.executable, str(folder)]
-    subprocess.run(build, check=True, timeout=BUILD_S)
-    return {wheel.name.split("-")[0]: wheel for wheel in folder.glob("*.whl")}
+    folder = Path(GIVEN)
+    if not GIVEN:
+        folder = tmp_path_factory.mktemp("wheels")
+        build = [str(ROOT / "infra" / "wheels.sh"), sys.executable, str(folder)]
+        subprocess.run(build, check=True, timeout=BUILD_S)
+    tag = "cp{}{}".format(*sys.version_info)
+    fitting = [wheel for wheel in folder.glob("*.whl") if wheel.name.split("-")[2] in ("py3", tag)]
+    fitting.sort(key=lambda wheel: wheel.name.split("-")[2] == tag)
+    return {wheel.name.split("-")[0]: wheel.absolute() for wheel in fitting}
+
+
+def is_compiled(wheel: Path) -> bool:
+    return not wheel.stem.endswith("-none-any")
 
 
 class Empty:
@@ -128,7 +143,9 @@ def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
         with zipfile.ZipFile(wheel) as file:
             tops = {entry.partition("/")[0] for entry in file.namelist()}
             held[name] = {top for top in tops if not top.endswith(".dist-info")}
-    assert held == {"inorder": CLIENT, "inorder_engine": ENGINE}
+    libraries = {top for top in held["inorder_engine"] if top.startswith(LIBRARY)}
+    assert held == {"inorder": CLIENT, "inorder_engine": ENGINE | libraries}
+    assert bool(libraries) == is_compiled(wheels["inorder_engine"])
 
 
 def test_the_client_lives_beside_another_package_named_agents(
@@ -159,10 +176,14 @@ def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.mark.slow
-def test_the_engine_runs_its_commands(engine: Empty, tmp_path: Path) -> None:
+def test_the_engine_runs_its_commands(
+    engine: Empty, wheels: dict[str, Path], tmp_path: Path
+) -> None:
     there = engine
     done = there.run("python", "-P", "-c", EVERY_COMMAND)
     assert done.returncode == 0, done.stderr
+    done = there.run("python", "-P", "-c", HOW_IT_RUNS)
+    assert done.stdout == f"{not is_compiled(wheels['inorder_engine'])}\n", done.stderr
     topology = tmp_path / "t.yaml"
     topology.write_text(
         'streams: {default: {}}\nqueries:\n  pair: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}\n'

@@ -15,7 +15,6 @@ Proved by: tests/topology/join/test_stage.py, tests/laws/test_newcomers.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from typing import Any, Final
 
 from topology.join.config import INTERVAL, JoinConfig
@@ -76,7 +75,8 @@ class SharedTarget(QualityTarget):
 class Frontiers:
     """`target`: None without quality."""
 
-    def __init__(self, config: JoinConfig, *, ordered: bool) -> None:
+    def __init__(self, config: JoinConfig, target: SharedTarget | None, *, ordered: bool) -> None:
+        self._config = config
         self._ordered = ordered
         self._streams = [side.stream for side in config.sides]
         self._of_stream = {
@@ -89,7 +89,7 @@ class Frontiers:
         self._closed_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
         self.gone_ns = NOT_YET
-        self.target = target_of(config)
+        self.target = target
 
     def _look_at_all(self) -> None:
         self._all = list(self._of_stream.values())
@@ -129,12 +129,11 @@ class Frontiers:
 
     def after(self, watermarks: Iterable[Event]) -> Frontiers:
         """As they would stand if these came; without the target."""
-        other = copy(self)
+        other = Frontiers(self._config, None, ordered=self._ordered)
         other._of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
         }
-        other._closed_ns, other._final_ns = [*self._closed_ns], [*self._final_ns]
         other._look_at_all()
         other._sum_up()
         return other

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from topology.join.config import INNER, JoinConfig, check
 from topology.join.entry import JoinEntry
-from topology.join.frontiers import Frontiers
+from topology.join.frontiers import Frontiers, target_of
 from topology.join.index import JoinIndex
 from topology.join.marks import KINDS, Marks
 from topology.join.outer import Owners, name_of
@@ -65,7 +65,7 @@ class Join(Query):
         self._index = JoinIndex(len(config.sides))
         self._rows = Rows(config, self._relation, self._index)
         self._retention = Retention(config, self._relation, self._index, self._rows)
-        self._frontiers = Frontiers(config, ordered=ordered)
+        self._frontiers = Frontiers(config, target_of(config), ordered=ordered)
         self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
         self._journal = Journal()

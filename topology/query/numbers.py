@@ -15,6 +15,7 @@ Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_world
 from __future__ import annotations
 
 from math import isqrt, ldexp
+from operator import truediv
 from typing import Any, Final
 
 MAX_TEXT_CHARS: Final = 1_024
@@ -82,7 +83,8 @@ def told(value: int) -> Any:
 def quotient(total: int, divisor: int) -> float | None:
     """The double nearest to total / divisor; None beyond the range of doubles."""
     try:
-        return total / divisor
+        # Not `/`, for which the compiler makes doubles of both first, and so rounds twice.
+        return float(truediv(total, divisor))
     except OverflowError:
         return None
 

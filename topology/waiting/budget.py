@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
 from topology.waiting.miss import ONE, share
 from topology.waiting.policy import CONFIRMED, PROBABLE, PROMISED
@@ -34,6 +35,7 @@ RATE = 0.005
 PPM = 1_000_000
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AccuracyBudget:
     __slots__ = ("_closed", "_delta_ppm", "_down", "_guard", "_missed", "_pending", "_theta", "_up")
 

@@ -36,6 +36,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Plain
 from topology.waiting.filled import Filled
 from topology.waiting.policy import (
@@ -78,6 +79,7 @@ class Missed(NamedTuple):
 Decision = Closing | Missed
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WindowDriver:
     def __init__(
         self,

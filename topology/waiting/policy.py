@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Figures, Plain
 
 BEFORE_ALL: Final = -NEVER
@@ -49,6 +50,7 @@ PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
 """Closings that a promised accuracy speaks of; the others are counted apart."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SlackPolicy:
     """What all strategies share: what came of it does not move them, unless they say so."""
 
@@ -129,6 +131,7 @@ class SlackPolicy:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
     was when an instant began stands, though an arrival may lower it."""
@@ -171,6 +174,7 @@ class FlooredSlack(SlackPolicy):
         super().restore(base)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Weighing(SlackPolicy):
     """A strategy that weighs each bound by itself (`_weighs`), so that what passed may no
     longer pass a while later. The drivers act on the first instant; to those who ask for the

@@ -33,6 +33,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
@@ -131,6 +132,7 @@ class ModelledSource(Source):
         self.own.restore(own)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
     __slots__ = ("_by_event", "_ordered", "_pool", "_sources", "_step_ns", "_weigh", "budget")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from topology.config.stream import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT
-from topology.window import WindowConfig, Windows
+from topology.window import Windows
 
 SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
 
@@ -135,10 +136,7 @@ def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -
     for seed in SEEDS:
         rng = Random(seed)
         config = config_of(kind, keyed=False, finals=seed % 2 == 0, early_ns=5 * MS)
-        config = WindowConfig(
-            **{name: getattr(config, name) for name in config.__slots__}
-            | {"outputs": config.outputs[3:4]}
-        )
+        config = replace(config, outputs=config.outputs[3:4])
         events = sorted_events(rng, 60)
         for one in events:
             one.error_ns = rng.choice(errors) * MS

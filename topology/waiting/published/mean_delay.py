@@ -10,10 +10,12 @@ Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_
 from __future__ import annotations
 
 from topology.model.event import Event
+from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
 from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AverageDelay(FlooredSlack):
     """Cost O(1) an event; three numbers."""
 
