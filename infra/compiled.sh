@@ -13,7 +13,7 @@ copy=build/compiled
 # Whole rooms, for tests of the core may use workloads from others; git knows which.
 rm -rf "$copy"
 mkdir -p "$copy"
-git ls-files -z --cached --others --exclude-standard -- '*.py' '*.pyx' '*.pxd' '*.lark' pyproject.toml tests docs |
+git ls-files -z --cached --others --exclude-standard -- '*.py' '*.pyi' '*.pyx' '*.pxd' '*.lark' pyproject.toml tests docs |
     while IFS= read -r -d '' file; do [[ ! -f $file ]] || printf '%s\0' "$file"; done |
     sort -zu | tar --create --null --files-from=- | tar --extract --directory="$copy"
 cd "$copy"
