@@ -105,25 +105,27 @@ class Pattern(InstantOperator):
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
         """The plain way: no query waits, so nothing is done when an instant is over."""
+        last_ns, is_open = self._now_ns, self._instant_open
         for event in events:
-            if event.at_ns > self._now_ns:
-                self._now_ns = event.at_ns
-                self._instant_open = False
+            if event.at_ns > last_ns:
+                last_ns, is_open = event.at_ns, False
             if event.kind == DATA:
                 word = self._word_of(event)
                 if word == STORED:
                     event.held_by = self._position
-                    self._instant_open = True
+                    is_open = True
                 elif word and (self._max_ahead_ns is not None or not event.late):
-                    self._instant_open = True
+                    is_open = True
             elif is_ramp(event):
-                for watermarks in climb([event], self._is_due):
-                    self._take_all(watermarks, watermarks[0].at_ns, step)
-            else:
+                for watermark in (one for beat in climb([event], self._is_due) for one in beat):
+                    self._take(watermark, step)
+                is_open = True
+            elif event.kind in (WATERMARK, HEARTBEAT, BYE):
                 self._take(event, step)
-        if now_ns > self._now_ns:
-            self._now_ns = now_ns
-            self._instant_open = False
+                is_open = True
+        self._now_ns, self._instant_open = last_ns, is_open
+        if now_ns > last_ns:
+            self._now_ns, self._instant_open = now_ns, False
         self._finish(step)
 
     def _take(self, event: Event, step: Step) -> None:

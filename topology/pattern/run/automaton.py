@@ -25,13 +25,17 @@ Proved by: tests/topology/pattern/run/test_automaton.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.line import LOOKED_THROUGH, Line
 from topology.pattern.run.compiled import Slot
 from topology.pattern.run.ledger import Unit
+from topology.pattern.run.timers import FAR_OFF_NS
 from topology.pattern.run.wiring import Wiring
 from topology.pattern.store.entry import Entry, Key
+
+BEFORE_ALL: Final = -FAR_OFF_NS
 
 
 class Automaton:
@@ -42,7 +46,9 @@ class Automaton:
         "_everything",
         "_filters",
         "_indexes",
+        "_over_ns",
         "_since_ns",
+        "_swept_ns",
         "_units",
         "_waiting",
         "line",
@@ -55,6 +61,8 @@ class Automaton:
         self._since_ns = wiring.since_ns
         self._indexes = place.components[0]
         self._everything = place.everything
+        self._over_ns = BEFORE_ALL  # all before it had been decided when it was asked last
+        self._swept_ns = BEFORE_ALL
         self._units = units
         self._waiting: list[dict[Key, Unit]] = [{} for _ in range(line.count)]
 
@@ -129,6 +137,26 @@ class Automaton:
             unit.taken.append(anchor)
         self._go_on(unit, 1)
         return unit
+
+    def over(self, floor_ns: int) -> list[Unit]:
+        """The units that nothing can change any more, now that all before `floor_ns` is decided,
+        but for those that were over before."""
+        starts, within_ns = self._indexes[0], self.line.within_ns
+        low = starts.before_time(self._over_ns - within_ns)
+        high = starts.before_time(floor_ns - within_ns)
+        self._over_ns = floor_ns
+        if floor_ns > self._swept_ns + within_ns:
+            self._swept_ns = floor_ns
+            for unit in self._units.values():
+                self.forget_decided(unit)
+        found = [self._units.get(anchor.key) for anchor in starts.entries[low:high]]
+        return [unit for unit in found if unit is not None]
+
+    def forget_decided(self, unit: Unit) -> None:
+        """What was decided by then needs no memory. It is let go of when the unit is looked at
+        again, or the window has moved on by its length; at each purge it would cost the most."""
+        if unit.emitted or unit.found:
+            unit.forget(self._over_ns)
 
     def waits(self, unit: Unit) -> bool:
         at = len(unit.taken)

@@ -18,11 +18,20 @@ class RunContext:
     """`emitter` takes what runs have to say. `clock` and `frontier`: the timers of those lines of
     time. `everything`: all entries, where a STRICT step looks at those of every partition.
     `emits_final`: names of queries that say once more what has become final. `is_plain`: runs take
-    the plain way where they can (`run.automaton`). `moved`: those with something to be written."""
+    the plain way where they can (`run.automaton`). `is_alone`: there is one query only. `moved`: runs
+    with something to be written."""
 
     __slots__ = (
-        "clock", "doubt", "emits_final", "emitter", "everything", "frontier", "is_plain", "moved",
-    )  # fmt: skip
+        "clock",
+        "doubt",
+        "emits_final",
+        "emitter",
+        "everything",
+        "frontier",
+        "is_alone",
+        "is_plain",
+        "moved",
+    )
 
     def __init__(
         self,
@@ -32,12 +41,14 @@ class RunContext:
         emits_final: Collection[str],
         *,
         is_plain: bool,
+        is_alone: bool,
     ) -> None:
         self.emitter = emitter
         self.doubt = doubt
         self.everything = everything
         self.emits_final = emits_final
         self.is_plain = is_plain
+        self.is_alone = is_alone
         self.moved = Moved()
         self.clock = UnitTimers()
         self.frontier = UnitTimers()

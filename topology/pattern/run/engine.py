@@ -94,7 +94,12 @@ class Engine:
         self._emitter = MatchEmitter(stream)
         self.findings: list[Finding] = self._emitter.findings
         self._context = RunContext(
-            self._emitter, self._doubt, self._everything, emits_final, is_plain=is_plain
+            self._emitter,
+            self._doubt,
+            self._everything,
+            emits_final,
+            is_plain=is_plain,
+            is_alone=len(queries) == 1,
         )
         self._groups = [
             PartitionGroup(group, self._context, max_partitions) for group in alike(queries)
@@ -176,7 +181,7 @@ class Engine:
         in_order, now = partition.take(entry, filters), self._now_kept
         now.clock_ns, now.floor_ns = self.clock_ns, floor_ns
         for run in partition.runs:
-            if not run.moved(entry, filters, now, in_order=in_order):
+            if not run.moved(entry, filters, now, at_ns, in_order=in_order):
                 self._look(run, entry, filters, at_ns, in_order=in_order)
         if self._emitter.has_news or self._context.clock.next_ns < self.clock_ns:
             self._tell(at_ns)
@@ -238,13 +243,13 @@ class Engine:
             now = self._now()
             for run in partition.runs:
                 ordered = in_order if run.query.shape.everywhere else partition.in_order
-                if not run.moved(entry, filters, now, in_order=ordered):
+                if not run.moved(entry, filters, now, at_ns, in_order=ordered):
                     self._look(run, entry, filters, at_ns, in_order=ordered)
             self._quiet_ns = min(self._quiet_ns, group.purge_ns + self._amend_ns)
         if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
             for other in group.partitions.values():
                 if other is not partition:
-                    self._disturb(other, entry)
+                    self._disturb(other, entry, at_ns)
 
     def _look(
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
@@ -262,14 +267,17 @@ class Engine:
         if anchors:
             run.look(anchors, self._now())
 
-    def _disturb(self, other: PartitionIndex, entry: Entry) -> None:
+    def _disturb(self, other: PartitionIndex, entry: Entry, at_ns: int) -> None:
         """Where a STRICT step looks at all partitions: the entry may come between in that one."""
+        now = self._now()
         for run in other.runs:
-            if run.query.shape.everywhere and not run.moved(entry, (), self._now(), in_order=False):
+            if not run.query.shape.everywhere:
+                continue
+            if not run.moved(entry, (), now, at_ns, in_order=False):
                 self._quiet_ns = BEFORE_ALL
                 anchors = run.affected.by(entry, (), in_order=False)
                 if anchors:
-                    run.look(anchors, self._now())
+                    run.look(anchors, now)
 
     # -- corrections that are gathered (EMIT SLACK) -------------------------------------------
 

@@ -40,4 +40,4 @@ class Gathered:
 
     @property
     def since_ns(self) -> int:
-        return min(key[0] for key in self.anchors)
+        return min(anchor.time_ns for anchor in self.anchors.values())

@@ -225,14 +225,14 @@ class PartitionGroup:
         gone: list[Entry] = []
         since_ns = floor_ns - self.reach_ns
         for partition in self._timers.due(floor_ns):
+            for run in partition.runs:
+                self._closed.update(run.forget(now))
             oldest_ns = FAR_OFF_NS
             for index in partition.indexes:
                 if index.times and index.times[0] < since_ns:
                     gone += index.purge(since_ns)
                 if index.times:
                     oldest_ns = min(oldest_ns, index.times[0])
-            for run in partition.runs:
-                self._closed.update(run.forget(now))
             if oldest_ns < FAR_OFF_NS:
                 self._schedule(partition, max(oldest_ns, since_ns))
             else:

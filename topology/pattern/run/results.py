@@ -36,6 +36,9 @@ from topology.pattern.store.entry import Entry
 BY_TIME: Final = itemgetter(4, 1, 2, 3)
 """The order of everything, of members."""
 
+_new: Final = tuple.__new__
+"""In half the time of the named one's own."""
+
 ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 
 
@@ -69,6 +72,17 @@ class MatchEmitter:
         for change in changes:
             self._changes.append((number, query, partition, change))
         self.has_news = True
+
+    def tell(
+        self,
+        query: Compiled,
+        partition: Sequence[Any],
+        change: Change,
+        at_ns: int,
+        frontier_ns: int,
+    ) -> None:
+        """The plain case: a change that needs no place among others of its event."""
+        self.findings.append(self._result(query, partition, change, at_ns, frontier_ns))
 
     def overflowed(self, query: Compiled, unit: Unit) -> None:
         """There are more results of the unit than are shown."""
@@ -202,8 +216,7 @@ def member(entry: Entry, alias: str) -> Member:
     """Made once for an entry, as long as it is emitted under one alias."""
     found = entry.member
     if found is None or found.alias != alias:
-        source, epoch, seq = entry.identity
-        found = entry.member = Member(alias, source, epoch, seq, entry.time_ns)
+        found = entry.member = _new(Member, (alias, *entry.identity, entry.time_ns))
     return found
 
 

@@ -44,6 +44,7 @@ class Run:
         "_doubt",
         "_emitter",
         "_has_starts_that_wait",
+        "_is_alone",
         "_partition",
         "_place",
         "_prefix",
@@ -84,6 +85,7 @@ class Run:
         self._visibility = Visibility(wiring, context, self)
         self._selection = Selection(wiring.query)
         self._state = RunState(wiring.query, partition, self, context.moved)
+        self._is_alone = context.is_alone
         self.automaton: Automaton | None = None
         line = wiring.query.line if context.is_plain else None
         is_told_again = self._visibility.emits_final or wiring.target_ns is not None
@@ -96,23 +98,24 @@ class Run:
         """Evaluate these units anew, and emit what has changed."""
         self._emit([self._evaluate(anchor, now) for anchor in anchors], now)
 
-    def moved(self, entry: Entry, filters: Sequence[int], now: Now, *, in_order: bool) -> bool:
+    def moved(
+        self, entry: Entry, filters: Sequence[int], now: Now, at_ns: int, *, in_order: bool
+    ) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
         if it is not open, or no more."""
         automaton = self.automaton
         if automaton is None:
             return False
-        if automaton.is_beyond:
+        if automaton.line.is_tested and automaton.is_beyond:
             self.give_up()
             return False
         if in_order:
             units = automaton.follow(entry, filters)
+            is_only = self._is_alone and len(units) == 1
+            for unit in units:
+                self._complete(automaton, unit, now, at_ns, is_only=is_only)
         else:
-            units = automaton.put_right(entry, filters)
-        for unit in units:
-            if in_order and not unit.emitted:
-                self._tell_first(automaton, unit)
-            else:
+            for unit in automaton.put_right(entry, filters):
                 self._settle(automaton, unit, now)
                 self._emit_of(unit, unit.found, now)
         return True
@@ -122,6 +125,7 @@ class Run:
         automaton, self.automaton = self.automaton, None
         if automaton is not None:
             for unit in self.units.values():
+                automaton.forget_decided(unit)
                 unit.hi_ns, waits = automaton.evaluated(unit)
                 if self._has_starts_that_wait:
                     self.affected.wait(unit, waits)
@@ -129,6 +133,8 @@ class Run:
     def ask_again(self, anchor: Key, now: Now) -> None:
         unit = self.units.get(anchor)
         if unit is not None:
+            if self.automaton is not None:
+                self.automaton.forget_decided(unit)
             self._emit([unit], now)
 
     def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
@@ -165,22 +171,33 @@ class Run:
 
     def _settle(self, automaton: Automaton, unit: Unit, now: Now) -> None:
         """Take what the walk of the unit comes to."""
+        automaton.forget_decided(unit)
         found = {}
         if len(unit.taken) == automaton.line.count:
             match = automaton.line.match(unit.taken)
             found[self._id_of(match)] = FoundMatch(match, self.query.decided_ns(match))
         unit.replace(found, now.floor_ns)
 
-    def _tell_first(self, automaton: Automaton, unit: Unit) -> None:
-        """The plain case of the ledger: nothing of the unit was ever emitted, and its match ends
-        with the newest event, so that it is not decided."""
+    def _complete(
+        self, automaton: Automaton, unit: Unit, now: Now, at_ns: int, *, is_only: bool
+    ) -> None:
+        """Its match ends with the newest event. The plain case of the ledger: nothing of the unit
+        was ever emitted, and what it says is not decided. `is_only`: nothing else is said now."""
+        automaton.forget_decided(unit)
+        if unit.emitted:
+            self._settle(automaton, unit, now)
+            self._emit_of(unit, unit.found, now)
+            return
         match = automaton.line.match(unit.taken)
         id_, found = self._id_of(match), FoundMatch(match, self.query.decided_ns(match))
         unit.found[id_] = found
         unit.emitted[id_] = CurrentResult(found, 0, live=True)
-        change = Change(EMIT, id_, 0, found, found, final=False)
-        self._emitter.take(self._wiring.number, self.query, self._partition, [change])
         self._state.touch(unit.anchor)
+        change = Change(EMIT, id_, 0, found, found, final=False)
+        if is_only:
+            self._emitter.tell(self.query, self._partition, change, at_ns, now.floor_ns)
+        else:
+            self._emitter.take(self._wiring.number, self.query, self._partition, [change])
 
     def _id_of(self, match: Match) -> str:
         return digest_of(self._prefix + framed(self.query.ids.of(match)))
@@ -260,6 +277,11 @@ class Run:
 
     def forget(self, now: Now) -> dict[str, None]:
         """Let go of units that nothing can change any more; their keys in the state."""
+        if self.automaton is not None:
+            for unit in self.automaton.over(now.floor_ns):
+                self.automaton.forget(unit)
+                self._drop(unit)
+            return self._state.take_closed()
         shape = self.query.shape
         if self._selection.chooses:
             self._show((), now)
@@ -267,17 +289,17 @@ class Run:
             self._selection.clear()  # what is decided is let go of
         opens = not shape.by_end or shape.looks_ahead or self._selection.chooses
         open_ns = self.affected.span_ns if opens else self._doubt.margin_ns
-        for key, unit in list(self.units.items()):
+        for unit in list(self.units.values()):
             if unit.anchor.time_ns + open_ns < now.floor_ns:
-                if self.automaton is not None:
-                    self.automaton.forget(unit)
-                else:
-                    self.affected.wait(unit, frozenset())
-                del self.units[key]
-                self._state.forget(unit.anchor)
+                self.affected.wait(unit, frozenset())
+                self._drop(unit)
             elif unit.anchor.time_ns < now.floor_ns:
                 unit.forget(now.floor_ns)
         return self._state.take_closed()
+
+    def _drop(self, unit: Unit) -> None:
+        del self.units[unit.anchor.key]
+        self._state.forget(unit.anchor)
 
     def close(self) -> dict[str, None]:
         """The keys in the state of all that is forgotten with the run."""

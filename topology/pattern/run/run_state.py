@@ -87,6 +87,8 @@ class RunState:
     def forget(self, anchor: Entry) -> None:
         """The unit is no more."""
         self._touched.pop(anchor.key, None)
+        if not self.written:
+            return
         name = self.key_of(anchor)
         if self.written.pop(name, None) is not None:
             self._closed[name] = None

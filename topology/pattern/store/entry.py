@@ -12,10 +12,11 @@ from typing import Any
 from topology.model.event import Event
 from topology.model.result import Member
 
-Key = tuple[int, str, int, int]
-"""(ref_time_ns, source, epoch, seq): the total order of everything in this room."""
+Key = tuple[Any, ...]
+"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. Of unsaid length
+to the compiler, which then hands on the one object; one of four it takes apart and builds anew."""
 
-Identity = tuple[str, int, int]
+Identity = tuple[Any, ...]
 """(source, epoch, seq): what makes two records the same event."""
 
 
