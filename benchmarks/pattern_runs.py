@@ -17,13 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from agents.process import GC_THRESHOLDS
 from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
+from benchmarks.workloads.keyed import SLACK_NS
 from topology.model.event import Event
 from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, Overflow
 from topology.pattern.language.parse import parse_query
+from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
@@ -36,6 +39,8 @@ STORE: Final = ("store/entry.py", "store/index.py", "run/partitions.py")
 """Where what queries share is made, in `topology/pattern`."""
 
 KB: Final = 1024
+BATCH: Final = 100
+FAR_NS: Final = 10**12
 
 
 def compiled(
@@ -137,6 +142,39 @@ def found_by_engine(query: Compiled, feed: Feed) -> set[Members]:
         if finding.op != RETRACT:
             standing[finding.id] = tuple(parts.values())
     return set(standing.values())
+
+
+def keyed_query() -> Compiled:
+    query = parse_query("PATTERN SEQ(A a, B b, C c) WHERE [k] WITHIN 1 s")
+    return Compiled(replace(query, name="abc"))
+
+
+def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
+    """CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of `BATCH`,
+    its settings of the collector. `is_plain`: what is in order may take the plain way."""
+    operator = Pattern(Engine([keyed_query()], is_plain=is_plain), SLACK_NS, max_ahead_ns=FAR_NS)
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    began = time.process_time()
+    for at in range(0, len(events), BATCH):
+        batch = events[at : at + BATCH]
+        operator.on_batch(batch, batch[-1].at_ns)
+        operator.let_go()
+    seconds = time.process_time() - began
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+    return seconds
+
+
+def memory_of_operator(events: Sequence[Event], *, is_plain: bool) -> float:
+    """The most that it took over the events at any time, in MB; results are let go at once."""
+    tracemalloc.start()
+    by_operator(events, is_plain=is_plain)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most / KB / KB
 
 
 def by_buffered_nfa(asked: Asked, feed: Feed, slack: int) -> Cost:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import click
@@ -32,13 +33,16 @@ from benchmarks.pattern_runs import (
     by_buffered_nfa,
     by_eager,
     by_engine,
+    by_operator,
     compiled,
     largest_rss_mb,
+    memory_of_operator,
     weight,
 )
 from benchmarks.plots import Axes, Curve, NoPlots, draw
 from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.traces import TraceAbsent, folder
+from benchmarks.workloads.keyed import keyed
 from benchmarks.workloads.letters import SLACK, letters
 
 QUERIES: Final = ("abc", "ab+c", "a+b+c")
@@ -48,6 +52,9 @@ CURVE: Final = (10, 20, 50, 100, 200, 500, 1_000)
 DISORDER: Final = (0.0, 0.2, 0.5, 0.7)
 QUICK_EVENTS: Final = 2_000
 FULL_EVENTS: Final = 10_000
+QUICK_KEYED: Final = 20_000
+FULL_KEYED: Final = 200_000
+ROUNDS: Final = 3
 QUICK_MATCHES: Final = 60_000
 """The quick form leaves out what has more."""
 
@@ -228,6 +235,28 @@ def _answers(cost: Cost) -> str:
     return " / ".join(f"{cost.answer_ns(share) / 1e3:.0f}" for share in (0.5, 0.99, 1.0))
 
 
+# -- keyed, with the plain way and without -----------------------------------------------------
+
+
+def keyed_sequences(feed_size: int) -> Table:
+    """Both ways in turn, the median of `ROUNDS`."""
+    columns = ("delayed", "events per CPU second", "general way", "times", "MB over the input")
+    table = Table(
+        "SEQ(A, B, C) of one key within 1 s: 100 keys, 10 types, 10 000 events a second", columns
+    )
+    for delayed in (0.0, 0.12, 0.7):
+        rates: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(ROUNDS):
+            for is_plain, found in rates.items():
+                events = keyed(feed_size, delayed=delayed)
+                found.append(feed_size / by_operator(events, is_plain=is_plain))
+        plain, general = median(rates[True]), median(rates[False])
+        memory = memory_of_operator(keyed(feed_size, delayed=delayed), is_plain=True)
+        table.add(f"{delayed:.0%}", thousands(plain), thousands(general),
+                  f"{plain / general:.1f}", f"{memory:.0f}")  # fmt: skip
+    return table
+
+
 # -- what it grows with -----------------------------------------------------------------------
 
 
@@ -328,6 +357,7 @@ def command(full: bool, plots: Path | None, markdown: Path | None, row: str | No
         page.say(str(absent))
     for table in compared(size):
         page.table(table)
+    page.table(keyed_sequences(FULL_KEYED if full else QUICK_KEYED))
     table, curves = grown(size)
     page.table(table)
     page.table(disordered(size))

@@ -39,7 +39,7 @@ BEFORE_ALL: Final = -FAR_OFF_NS
 
 
 class Automaton:
-    """Of one run: `units` are the run's. `_filters[j]` is the filter of component j."""
+    """One run's: `units` are those of the run. `_filters[j]` is the filter of component j."""
 
     __slots__ = (
         "_backwards",

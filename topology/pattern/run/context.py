@@ -18,8 +18,8 @@ class RunContext:
     """`emitter` takes what runs have to say. `clock` and `frontier`: the timers of those lines of
     time. `everything`: all entries, where a STRICT step looks at those of every partition.
     `emits_final`: names of queries that say once more what has become final. `is_plain`: runs take
-    the plain way where they can (`run.automaton`). `is_alone`: there is one query only. `moved`: runs
-    with something to be written."""
+    the plain way where they can (`run.automaton`). `is_alone`: there is one query only. `moved`:
+    those runs with something to be written."""
 
     __slots__ = (
         "clock",

@@ -13,8 +13,8 @@ from topology.model.event import Event
 from topology.model.result import Member
 
 Key = tuple[Any, ...]
-"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. Of unsaid length
-to the compiler, which then hands on the one object; one of four it takes apart and builds anew."""
+"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. The compiler is
+not told its length, and so hands on the one object; one of four it would build anew each time."""
 
 Identity = tuple[Any, ...]
 """(source, epoch, seq): what makes two records the same event."""

@@ -151,7 +151,7 @@ def test_both_ways_say_the_same(part: int, errors: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("part", range(2))
 def test_beside_other_queries_too(part: int) -> None:
-    """Of other keys and kinds: an event concerns walks that are followed and units that are not."""
+    """An event concerns walks that are followed, and units that are not."""
     for rng, query in lines(part + PARTS):
         others = [Compiled(replace(random_query(rng), name=f"q{n}", amend_ns=query.query.amend_ns))
                   for n in range(rng.randint(1, 2))]  # fmt: skip
