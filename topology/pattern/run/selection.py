@@ -7,7 +7,7 @@ what it was: so what is decided anew is what lies between.
 Cost of a change: O(log n) and a move of references for each match that comes or goes, n being those
 that are visible; then the matches from the first that changed to where the barrier is as before.
 
-Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_skip.py,
+Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/match/test_skip.py,
 tests/topology/pattern/test_published_cases.py
 """
 

@@ -1,5 +1,5 @@
-"""MATCHES ALL from start events asks only starts that may lead to the newest event; held against
-asking all of the window."""
+"""Law: MATCHES ALL from start events asks only starts that may lead to the newest event, and says
+what asking all of the window would say."""
 
 from __future__ import annotations
 

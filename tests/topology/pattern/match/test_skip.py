@@ -1,4 +1,4 @@
-"""SKIP decides anew only what a change can move; held against deciding all of it, every time."""
+"""Law: SKIP decides anew only what a change can move, and says what deciding all of it would say."""
 
 from __future__ import annotations
 
