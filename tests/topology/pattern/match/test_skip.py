@@ -1,4 +1,4 @@
-"""Law: SKIP decides anew only what a change can move, and says what deciding all of it would say."""
+"""Law: SKIP decides anew only what a change can move, and says what deciding all would say."""
 
 from __future__ import annotations
 
