@@ -13,7 +13,7 @@ import re
 import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,14 @@ from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
 from benchmarks.workloads.keyed import SLACK_NS
 from topology.model.event import Event
-from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, Overflow
+from topology.model.result import (
+    EMIT,
+    RETRACT,
+    UPDATE,
+    MatchResult,
+    MatchSetResult,
+    Overflow,
+)
 from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
@@ -44,10 +51,17 @@ FAR_NS: Final = 10**12
 
 
 def compiled(
-    text: str, within: int, *, any_: bool, limit: int = NO_LIMIT, name: str = ""
+    text: str,
+    within: int,
+    *,
+    any_: bool,
+    limit: int = NO_LIMIT,
+    name: str = "",
+    sets: bool = False,
 ) -> Compiled:
     parts = [f"{part[0].upper()}{part[1:]} {part[0]}" for part in _parts(text)]
-    using = f"USING skip_till_any MATCHES MAXIMAL LIMIT {limit}" if any_ else ""
+    as_sets = " AS SETS" if sets else ""
+    using = f"USING skip_till_any MATCHES MAXIMAL{as_sets} LIMIT {limit}" if any_ else ""
     query = parse_query(f"PATTERN SEQ({', '.join(parts)}) WITHIN {within} ns {using}")
     return Compiled(replace(query, name=name) if name else query)
 
@@ -63,8 +77,8 @@ def entries(feed: Feed) -> Iterator[Entry]:
 
 @dataclass(slots=True)
 class Cost:
-    """CPU in seconds; `answers_ns`: from the call with an event to what it made
-    known, of the events that did. `retained`: the most events held."""
+    """CPU in seconds; `sets`: how many matches each has, by id; `answers_ns`: from the call with an
+    event to what it made known, of the events that did. `retained`: the most events held."""
 
     events: int
     seconds: float
@@ -75,10 +89,11 @@ class Cost:
     retained: int = 0
     answers_ns: Sequence[int] = ()
     exploded: bool = False
+    sets: dict[str, int] = field(default_factory=dict)
 
     @property
     def standing(self) -> int:
-        return self.emitted - self.retracted
+        return sum(self.sets.values()) if self.sets else self.emitted - self.retracted
 
     @property
     def rate(self) -> float:
@@ -119,7 +134,9 @@ def _count(engine: Engine, cost: Cost) -> None:
     for finding in engine.findings:
         if isinstance(finding, Overflow):
             cost.overflowed += 1
-        elif isinstance(finding, MatchResult):
+        elif isinstance(finding, MatchResult | MatchSetResult):
+            if isinstance(finding, MatchSetResult):
+                cost.sets[finding.id] = finding.count
             cost.emitted += finding.op == EMIT
             cost.updated += finding.op == UPDATE
             cost.retracted += finding.op == RETRACT
