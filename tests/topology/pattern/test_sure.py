@@ -1,4 +1,4 @@
-"""How sure a match is stops at the first doubt; held against asking all there is to ask."""
+"""Law: how sure a match is stops at the first doubt; held against asking all there is to ask."""
 
 from __future__ import annotations
 
