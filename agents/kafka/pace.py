@@ -10,7 +10,7 @@ something may wait for a tick. So there are two paces.
   fetch sooner never waits.
 * **Quiet**: the handler rests. No event has come for a while, and nothing waits that a tick would
   let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is told
-  once in `QUIET_TICK_NS`. After an answer that holds records the next fetch is a brisk one.
+  once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk one.
 
 So a stream that begins to flow again is not late. What time alone brings about while nothing flows
 (watermarks, windows that they close) is, by `QUIET_TICK_NS` at most.
@@ -58,15 +58,18 @@ class Pacing:
         self._fetcher = fetcher
         self._brisk = ALWAYS if is_fixed else BRISK
         self._quiet = ALWAYS if is_fixed else QUIET
+        self._has_heard = False
         self._set(self._brisk)
 
     def heard(self) -> None:
-        """Records have come."""
+        """Records have come; the handler that rests may not have seen them yet."""
+        self._has_heard = True
         self._set(self._brisk)
 
     def look(self, *, rests: bool) -> Pace:
         """The pace from here on."""
-        pace = self._quiet if rests else self._brisk
+        pace = self._quiet if rests and not self._has_heard else self._brisk
+        self._has_heard = False
         self._set(pace)
         return pace
 

@@ -5,7 +5,7 @@ operators. There may be millions, so all of it goes step by step, and every `TUR
 its turn: the process answers, and `tell` says how far it is. Every `LOG_EVERY_S` the log says
 so too.
 
-Cost: some 6 us of CPU per held event beside its reading, 11 where it stands in the state whole; the
+Cost: some 6 us of CPU per held event beside its reading, 9 where it stands in the state whole; the
 loop is not kept for longer than a step.
 
 Proved by: tests/agents/stage/test_rebuilding.py

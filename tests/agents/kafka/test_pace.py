@@ -20,12 +20,14 @@ def test_it_is_brisk_until_the_handler_rests() -> None:
     assert asked(fetcher) == (QUIET.fetch_wait_ms, QUIET.fetch_min_bytes)
 
 
-def test_a_record_makes_the_very_next_fetch_a_brisk_one() -> None:
+def test_a_record_makes_the_very_next_fetch_and_look_brisk() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False)
     pacing.look(rests=True)
     pacing.heard()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
+    assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
+    assert pacing.look(rests=True) == QUIET
 
 
 def test_the_first_record_after_a_silence_is_not_kept_by_the_broker() -> None:
