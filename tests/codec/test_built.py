@@ -1,4 +1,4 @@
-"""Example: where the compiled codec can be built it is, so that no test of it is left out unseen."""
+"""Example: where the compiled codec can be built it is, so that its tests never go unseen."""
 
 from __future__ import annotations
 
