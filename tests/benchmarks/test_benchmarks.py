@@ -27,7 +27,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
         "checkpoint clock core frontier joins kafka merge parts patterns probslack reorder spark"
-        " sync thesis windows"
+        " streaming sync thesis windows"
     )
 
 
@@ -80,7 +80,7 @@ def test_core_prints_a_row_for_each(said: Said, tmp_path: Path) -> None:
 
 def test_parts_cover_the_way_of_an_event(said: Said) -> None:
     text = said(parts.main, "--events", "12000", "--delayed", "0.12")
-    for part in ("decode", "inlet", "reorder", "merge", "headers", "checkpoint: held"):
+    for part in ("decode", "inlet", "reorder", "merge", "outlet", "checkpoint: held"):
         assert part in text
 
 
