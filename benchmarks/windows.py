@@ -4,7 +4,8 @@ One query (count, sum, avg and max of a field, by key) over one stream in order,
 1,000,000 keys; payloads are decoded already, as in a replay. `events/s` with all windows of
 the stream told and forgotten on the way, `windows/s` while they are told; both of CPU time,
 the better of `ROUNDS`, with the worker's settings of the garbage collector. `bytes` is what the
-interpreter's allocator gives out per open window, all aggregates of the query and its share of the tables included.
+interpreter's allocator gives out per open window, all aggregates of the query and its share of the
+tables included.
 
 Then the kinds beside each other at 1 000 keys, and windows whose events are not sure.
 """
