@@ -51,11 +51,10 @@ def main() -> None:
         print("child ended with", os.waitpid(child, 0)[1], flush=True)
         producer.send(b"x")
         producer.flush()
-        living = os.fork()
-        if living == 0:
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)  # said by the child: by now it has let go of the lock
             time.sleep(LIVES_S)
             os._exit(0)
-        print(living, flush=True)
         sys.stdin.read()
 
 
