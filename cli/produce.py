@@ -19,7 +19,7 @@ from cli.topology_file import Refused, brokers_option, load
 from inorder import rfc3339
 from inorder.failure import ProducerError
 from producers.recorded import Malformed
-from producers.replayer import Pace, Replayer
+from producers.replayer import Replayer, ReplayPace
 from topology.config import HeaderConfig
 from topology.wire.line_reader import Row
 
@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes."""
     try:
-        pace = Pace(rate, speed)
+        pace = ReplayPace(rate, speed)
     except ValueError as error:
         raise Refused(str(error)) from error
     left_out = LeftOut()

@@ -1,7 +1,7 @@
 """Publishes a recording again: the same events, the same numbers, in file order.
 
 The pace is a rate, a multiple of the recorded arrival times, or as fast as the broker
-takes it (`Pace`). Arrival times that go back count as the largest so far; a row without
+takes it (`ReplayPace`). Arrival times that go back count as the largest so far; a row without
 one arrives at its `ts`, and with neither together with the row before it. A pace that
 cannot be kept is not made up for by dropping; `behind_s` tells how far it lags.
 
@@ -37,7 +37,7 @@ NO_NUMBER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplayPace:
     """At most one of: records per second; recorded seconds per second. Neither: full speed."""
 
     rate_per_s: float | None = None
@@ -51,7 +51,7 @@ class Pace:
                 raise ValueError(f"{name} {value} is not above 0; leave it out for full speed")
 
 
-FULL_SPEED: Final = Pace()
+FULL_SPEED: Final = ReplayPace()
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Replayer:
         brokers: str,
         topic: str,
         *,
-        pace: Pace = FULL_SPEED,
+        pace: ReplayPace = FULL_SPEED,
         key_by: Literal["source", "stream"] = "source",
         headers: Contract | None = None,
         unnumbered: Container[str] = (),
@@ -177,7 +177,7 @@ class Replayer:
 class _Schedule:
     """When each record is due, in seconds from the start."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: ReplayPace) -> None:
         self._pace = pace
         self._first_ns: int | None = None
         self._newest_ns = 0

@@ -51,7 +51,7 @@ UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._A
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TopicState:
     """A topic as the brokers describe it; one that is gone has no partitions."""
 
     partitions: int
@@ -67,7 +67,7 @@ class Silence(Exception):
     """No broker answered."""
 
 
-Look = Callable[[Collection[str]], Mapping[str, Seen]]
+Look = Callable[[Collection[str]], Mapping[str, TopicState]]
 """Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. Silence if in vain."""
 
 
@@ -139,7 +139,7 @@ class TopicWatch:
             )
         self._faults = faults
 
-    def _fault(self, topic: str, seen: Seen) -> str:
+    def _fault(self, topic: str, seen: TopicState) -> str:
         """What keeps the stage from its work; "" if nothing does."""
         known = self._known.partitions[topic]
         if seen.refused:
@@ -165,7 +165,7 @@ class TopicWatch:
             )
         return ""
 
-    def _tell_growth(self, topic: str, seen: Seen) -> None:
+    def _tell_growth(self, topic: str, seen: TopicState) -> None:
         known = self._known
         is_written = topic not in known.read and topic not in known.changelogs
         if is_written and seen.partitions > known.partitions[topic] and topic not in self._grown:
@@ -201,22 +201,22 @@ def looking_at(brokers: Brokers) -> Look:
         {**brokers.security.librdkafka(), "bootstrap.servers": brokers.servers, "log_level": 0}
     )
 
-    def look(topics: Collection[str]) -> Mapping[str, Seen]:
+    def look(topics: Collection[str]) -> Mapping[str, TopicState]:
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ASK_TIMEOUT_S)
         return {topic: _seen(answer, brokers.servers) for topic, answer in asked.items()}
 
     return look
 
 
-def _seen(answer: Any, servers: str) -> Seen:
+def _seen(answer: Any, servers: str) -> TopicState:
     try:
         found = answer.result()
     except KafkaException as failed:
         error: KafkaError = failed.args[0]
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return Seen(0)
+            return TopicState(0)
         if error.code() in UNANSWERED:
             raise Silence(f"no broker answers at {servers}: {error.str()}") from failed
-        return Seen(0, refused=error.str())
+        return TopicState(0, refused=error.str())
     leaderless = tuple(each.id for each in found.partitions if each.leader is None)
-    return Seen(len(found.partitions), leaderless, topic_id=known_id(found.topic_id))
+    return TopicState(len(found.partitions), leaderless, topic_id=known_id(found.topic_id))

@@ -30,9 +30,9 @@ from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
 from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
 from cli.demo.trouble import Injected, Posting, with_trouble
-from cli.demo.watching import Outcome, Seen, Verdict, Watcher, duplicates_in, judged
+from cli.demo.watching import DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
 from inorder.failure import ProducerError
-from producers.replayer import Pace, Replayer
+from producers.replayer import Replayer, ReplayPace
 
 LOOK_S: Final = 0.1
 TELL_EVERY_S: Final = 5.0
@@ -112,7 +112,7 @@ class Publisher(threading.Thread):
         # The replayer begins at once; a stamp from the future would refute the clock.
         time.sleep(max(0.0, (self._postings[0].send_ns - time.time_ns()) / 1e9))
         try:
-            Replayer(self._brokers, RAW_TOPIC, pace=Pace(speed=1.0)).publish(rows)
+            Replayer(self._brokers, RAW_TOPIC, pace=ReplayPace(speed=1.0)).publish(rows)
         except ProducerError as failure:
             self.failure = failure
         finally:
@@ -233,7 +233,7 @@ def _page(outcome: Outcome, injected: Injected, held: dict[str, int]) -> Group:
     )
 
 
-def _events(events: list[Seen]) -> Table:
+def _events(events: list[DisplayLine]) -> Table:
     table = Table(box=None, padding=(0, 1))
     for name in ("source", "number", "time", "event"):
         table.add_column(name, no_wrap=True)

@@ -24,7 +24,7 @@ DEAD: Final = "events.dead"
 
 
 @dataclass(slots=True)
-class Seen:
+class DisplayLine:
     """One event as a line of the display; `time_ns` by its own clock, or corrected."""
 
     source: str
@@ -52,8 +52,8 @@ class Outcome:
     outside: int = 0
     errors_ns: list[int] = field(default_factory=list)
     twice: int = 0
-    arrivals: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
-    departures: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT))
+    arrivals: deque[DisplayLine] = field(default_factory=lambda: deque(maxlen=RECENT))
+    departures: deque[DisplayLine] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     @property
     def out(self) -> int:
@@ -148,8 +148,8 @@ class Watcher:
         self._last = key
 
 
-def _seen(headers: dict[str, bytes], time: str) -> Seen:
-    return Seen(
+def _seen(headers: dict[str, bytes], time: str) -> DisplayLine:
+    return DisplayLine(
         headers["sourceId"].decode(),
         int(headers["seqNum"]),
         int(headers[time]),

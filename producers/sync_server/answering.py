@@ -14,7 +14,7 @@ The seal's secret is random and lives as long as the process. It is renewed when
 server's clock has stepped (`renew`): rounds on both sides of a step mean nothing, and
 their age could not be told either.
 
-Bounds: `Seen` with `max_reports` entries a generation. Cost: a packet takes three
+Bounds: `SeenTokens` with `max_reports` entries a generation. Cost: a packet takes three
 SHA-256 pairs at most.
 """
 
@@ -48,7 +48,7 @@ from inorder.sync.packet import (
     parse,
 )
 from inorder.sync.reason import Reason
-from producers.sync_server.seen import Seen
+from producers.sync_server.seen import SeenTokens
 
 NS_PER_S: Final = 1_000_000_000
 MAX_AGE_S: Final = 5
@@ -92,7 +92,7 @@ class Answerer:
         self._take = take
         self._now_ns = now_ns
         self._monotonic_s = monotonic_s
-        self._seen = Seen(MAX_AGE_S, max_reports)
+        self._seen = SeenTokens(MAX_AGE_S, max_reports)
         self.renew()
 
     def renew(self, secret: bytes | None = None) -> None:

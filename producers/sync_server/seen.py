@@ -9,7 +9,7 @@ first. Cost: O(1).
 from __future__ import annotations
 
 
-class Seen:
+class SeenTokens:
     """Times are of a clock that does not go back, in seconds."""
 
     def __init__(self, keep_s: float, max_entries: int) -> None:

@@ -11,7 +11,7 @@ from cli.local.embedded import EmbeddedBroker
 from inorder.channel import ChannelLimits
 from inorder.failure import DeliveryFailed, QueueFull
 from producers.recorded import Malformed
-from producers.replayer import FULL_SPEED, Pace, Published, Replayer
+from producers.replayer import FULL_SPEED, Published, Replayer, ReplayPace
 from tests.inorder.records import headers_of, read_events, read_messages
 from topology.config import HeaderConfig
 
@@ -109,13 +109,13 @@ def test_malformed_and_clock_rows_are_told_counted_and_skipped(
     ("pace", "expected_s"),
     [
         pytest.param(FULL_SPEED, [0, 0, 0, 0, 0, 0], id="full speed"),
-        pytest.param(Pace(rate_per_s=10), [0, 0, 0.1, 0.2, 0.3, 0.4], id="10 a second"),
-        pytest.param(Pace(speed=1), [0, 0, 2, 2, 2, 8], id="as recorded"),
-        pytest.param(Pace(speed=4), [0, 0, 0.5, 0.5, 0.5, 2], id="four times"),
+        pytest.param(ReplayPace(rate_per_s=10), [0, 0, 0.1, 0.2, 0.3, 0.4], id="10 a second"),
+        pytest.param(ReplayPace(speed=1), [0, 0, 2, 2, 2, 8], id="as recorded"),
+        pytest.param(ReplayPace(speed=4), [0, 0, 0.5, 0.5, 0.5, 2], id="four times"),
     ],
 )
 def test_paces(
-    embedded_broker: EmbeddedBroker, topic: str, pace: Pace, expected_s: list[float]
+    embedded_broker: EmbeddedBroker, topic: str, pace: ReplayPace, expected_s: list[float]
 ) -> None:
     """The time each row is asked for: once the row before it has been sent."""
     clock = Clock()
@@ -142,7 +142,7 @@ def test_an_arrival_that_goes_back_is_no_lag(embedded_broker: EmbeddedBroker, to
     replayer = Replayer(
         embedded_broker.bootstrap,
         topic,
-        pace=Pace(speed=1),
+        pace=ReplayPace(speed=1),
         now_s=lambda: clock.now_s,
         wait_s=clock.wait,
     )
@@ -159,7 +159,7 @@ def test_how_far_it_lags_is_told(embedded_broker: EmbeddedBroker, topic: str) ->
             yield row(seq)
 
     replayer = Replayer(
-        embedded_broker.bootstrap, topic, pace=Pace(rate_per_s=1), now_s=lambda: clock.now_s
+        embedded_broker.bootstrap, topic, pace=ReplayPace(rate_per_s=1), now_s=lambda: clock.now_s
     )
     assert replayer.publish(slow_rows()).behind_s == pytest.approx(4.0)
 
@@ -176,7 +176,7 @@ def test_progress_is_told_now_and_then_and_at_the_end(
     replayer = Replayer(
         embedded_broker.bootstrap,
         topic,
-        pace=Pace(rate_per_s=10),
+        pace=ReplayPace(rate_per_s=10),
         on_progress=tell,
         now_s=lambda: clock.now_s,
         wait_s=clock.wait,
@@ -199,4 +199,4 @@ def test_a_broker_that_is_away_stops_the_run() -> None:
 @pytest.mark.parametrize("pace", [{"rate_per_s": 0}, {"speed": -1}, {"rate_per_s": 1, "speed": 1}])
 def test_paces_that_make_no_sense_are_refused(pace: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="speed"):
-        Pace(**pace)
+        ReplayPace(**pace)

@@ -57,7 +57,7 @@ from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import ClockSettings
-from topology.clock.source_clock import SourceClock, Tally
+from topology.clock.source_clock import MovedSources, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import LongestIdle
 from topology.model.operator import NEVER, Changes, Figures, Operator, State
@@ -99,7 +99,7 @@ class Clock(Operator):
         self._dirty: list[SourceClock] = []
         self._gone: list[str] = []
         self._states = dict.fromkeys(STATES, 0)
-        self._tally = Tally()
+        self._tally = MovedSources()
         self._width_ns = max(config.passive_floor_ns, config.mend_above_ns)
         """What an event may take, of a source whose clock is known to be wrong."""
         self.forgotten = 0

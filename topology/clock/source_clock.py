@@ -44,7 +44,7 @@ Vote = tuple[int, int]
 """(stamp, reading) of an event that contradicts the clock."""
 
 
-class Tally:
+class MovedSources:
     """How many of all sources the policy `estimate` has moved, and by how much at most."""
 
     __slots__ = ("moved", "moved_ns")
@@ -97,7 +97,7 @@ class SourceClock:
     )
 
     def __init__(  # noqa: PLR0915
-        self, source: str, config: ClockSettings, track: SampleTrack, tally: Tally
+        self, source: str, config: ClockSettings, track: SampleTrack, tally: MovedSources
     ) -> None:
         self.source = source
         self._config = config

@@ -39,7 +39,7 @@ from topology.waiting.fitting import EXACT, Counts, DelayTables, grid_next
 from topology.waiting.miss import ONE, Joint
 
 
-class Pace(NamedTuple):
+class StepRate(NamedTuple):
     """`events` in `steps`: what a wait is weighed against."""
 
     events: int
@@ -61,7 +61,9 @@ class Posterior:
         "last",
     )
 
-    def __init__(self, sample: DelayTables, step_ns: int, base_ns: int, pace: Pace | None) -> None:
+    def __init__(
+        self, sample: DelayTables, step_ns: int, base_ns: int, pace: StepRate | None
+    ) -> None:
         self.base_ns = base_ns
         self._joint = Joint(sample.apart, sample.delays, never=1)
         self._never = sum(sample.delays.values()) + 1

@@ -47,7 +47,7 @@ from topology.waiting.fitting import (
 )
 from topology.waiting.miss import ONE
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, Weighing
-from topology.waiting.posterior import Pace, Posterior
+from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
 MS: Final = 1_000_000
@@ -66,7 +66,7 @@ class Modelled:
         self.fitting = Rotating(period, step_ns)
         self.model: Posterior | None = None
         self._made_of: DelayTables | None = None
-        self.pace: Pace | None = None
+        self.pace: StepRate | None = None
         self._step_ns = step_ns
 
     @property
@@ -78,7 +78,7 @@ class Modelled:
         """The delays from these tables' own base; see `base_ns`."""
         return self._made_of.delays if self._made_of is not None else {}
 
-    def make(self, sample: DelayTables, pace: Pace | None) -> None:
+    def make(self, sample: DelayTables, pace: StepRate | None) -> None:
         self._made_of = sample
         self.pace = pace
         assert self.fitting.base_ns is not None
@@ -95,7 +95,7 @@ class Modelled:
         if made_of is not None:
             sample = DelayTables()
             sample.restore(made_of)
-            self.make(sample, Pace(*pace) if pace is not None else None)
+            self.make(sample, StepRate(*pace) if pace is not None else None)
 
 
 class ModelledSource(Source):
@@ -182,7 +182,7 @@ class RiskSlack(Weighing):
         due = self._pool.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
         if due is not None:
             steps = max(1, due.span_ns // self._step_ns)
-            self._pool.make(due, Pace(due.events, steps) if self._weigh else None)
+            self._pool.make(due, StepRate(due.events, steps) if self._weigh else None)
         if several:
             due = source.own.fitting.add(ts_ns - last_ns, now_ns - ts_ns)
             if due is not None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agents.stage.topic_watch import Known, Seen, Silence, TopicWatch
+from agents.stage.topic_watch import Known, Silence, TopicState, TopicWatch
 from agents.state.changelog import StateRefused
 
 KNOWN = Known(
@@ -18,24 +18,28 @@ KNOWN = Known(
     inputs={"raw"},
     changelogs={"changelog"},
 )
-SOUND: Mapping[str, Seen] = {"raw": Seen(2), "changelog": Seen(2), "ordered": Seen(3)}
+SOUND: Mapping[str, TopicState] = {
+    "raw": TopicState(2),
+    "changelog": TopicState(2),
+    "ordered": TopicState(3),
+}
 GONE = "the topic ordered is gone, and no checkpoint comes through without it"
 
 
 class Brokers:
     """Answers one look after the other, the last one again and again."""
 
-    def __init__(self, *answers: Mapping[str, Seen] | Silence) -> None:
+    def __init__(self, *answers: Mapping[str, TopicState] | Silence) -> None:
         self._answers = list(answers)
 
-    def __call__(self, topics: object) -> Mapping[str, Seen]:
+    def __call__(self, topics: object) -> Mapping[str, TopicState]:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, Silence):
             raise answer
         return answer
 
 
-def after(looks: int, *answers: Mapping[str, Seen] | Silence) -> tuple[str, ...]:
+def after(looks: int, *answers: Mapping[str, TopicState] | Silence) -> tuple[str, ...]:
     async def scenario() -> tuple[str, ...]:
         watch = TopicWatch(KNOWN, Brokers(*answers))
         for _ in range(looks):
@@ -48,32 +52,36 @@ def after(looks: int, *answers: Mapping[str, Seen] | Silence) -> tuple[str, ...]
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        pytest.param({"ordered": Seen(0)}, GONE, id="gone"),
-        pytest.param({"changelog": Seen(0)}, "the topic changelog is gone", id="changelog gone"),
+        pytest.param({"ordered": TopicState(0)}, GONE, id="gone"),
         pytest.param(
-            {"raw": Seen(4)},
+            {"changelog": TopicState(0)}, "the topic changelog is gone", id="changelog gone"
+        ),
+        pytest.param(
+            {"raw": TopicState(4)},
             "raw has 4 partitions, 2 when this stage started, and nobody reads the new ones; run"
             " `inorder topics create --grow`, then restart all workers",
             id="grown",
         ),
         pytest.param(
-            {"ordered": Seen(3, leaderless=(0, 2))},
+            {"ordered": TopicState(3, leaderless=(0, 2))},
             "ordered: partition 0, 2 has no leader; are all brokers up?",
             id="without leaders",
         ),
         pytest.param(
-            {"raw": Seen(0, refused="not authorized")}, "raw: not authorized", id="refused"
+            {"raw": TopicState(0, refused="not authorized")}, "raw: not authorized", id="refused"
         ),
         pytest.param(
-            {"ordered": Seen(1)},
+            {"ordered": TopicState(1)},
             "ordered has 1 partitions, 3 when this stage started: it was made anew; give it 3",
             id="made anew and smaller",
         ),
-        pytest.param({"changelog": Seen(4)}, "", id="a changelog that grew"),
-        pytest.param({"ordered": Seen(6)}, "", id="what is written grew"),
+        pytest.param({"changelog": TopicState(4)}, "", id="a changelog that grew"),
+        pytest.param({"ordered": TopicState(6)}, "", id="what is written grew"),
     ],
 )
-def test_a_fault_is_told_when_two_looks_have_seen_it(changed: dict[str, Seen], says: str) -> None:
+def test_a_fault_is_told_when_two_looks_have_seen_it(
+    changed: dict[str, TopicState], says: str
+) -> None:
     now = {**SOUND, **changed}
     assert after(3, SOUND, now, SOUND) == ()
     assert after(2, SOUND, now) == ()
@@ -87,14 +95,16 @@ def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
     silence = Silence("no broker answers")
     assert after(1, silence) == ()
     assert after(2, silence) == ("no broker answers",)
-    (gone, silent) = after(4, {**SOUND, "ordered": Seen(0)}, {**SOUND, "ordered": Seen(0)}, silence)
+    (gone, silent) = after(
+        4, {**SOUND, "ordered": TopicState(0)}, {**SOUND, "ordered": TopicState(0)}, silence
+    )
     assert gone.startswith(GONE)
     assert silent == "no broker answers"
     assert after(3, silence, silence, SOUND) == ()
 
 
 def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    gone = {**SOUND, "ordered": Seen(0)}
+    gone = {**SOUND, "ordered": TopicState(0)}
     with caplog.at_level(logging.WARNING):
         after(6, gone, gone, gone, gone, SOUND)
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
@@ -104,13 +114,13 @@ def test_each_is_in_the_log_once_and_so_is_its_end(caplog: pytest.LogCaptureFixt
 
 def test_that_a_written_topic_grew_is_told_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert after(3, {**SOUND, "ordered": Seen(6)}) == ()
+        assert after(3, {**SOUND, "ordered": TopicState(6)}) == ()
     (told,) = caplog.messages
     assert told.startswith("ordered has 6 partitions, 3 when this stage started")
 
 
 def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    first, second = ({**SOUND, "ordered": Seen(3, topic_id=each)} for each in ("one", "two"))
+    first, second = ({**SOUND, "ordered": TopicState(3, topic_id=each)} for each in ("one", "two"))
     with caplog.at_level(logging.WARNING):
         assert after(7, first, first, SOUND, second) == ()
     (told,) = caplog.messages
@@ -126,7 +136,9 @@ MADE_ANEW = [
 @pytest.mark.parametrize(("topic", "says"), MADE_ANEW)
 def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -> None:
     """A broker that has just come back may still tell of the former one, so two looks count."""
-    first, second = ({**SOUND, topic: Seen(2, topic_id=each)} for each in ("at the start", "later"))
+    first, second = (
+        {**SOUND, topic: TopicState(2, topic_id=each)} for each in ("at the start", "later")
+    )
     assert after(3, first, first, first) == ()
     assert after(5, first, second, first, second, first) == ()
     with pytest.raises(StateRefused, match=f"{topic} was deleted and made anew .*{says}"):
@@ -134,6 +146,6 @@ def test_the_stage_ends_where_its_state_lost_its_ground(topic: str, says: str) -
 
 
 def test_a_changelog_made_anew_between_the_start_and_the_first_look_is_found() -> None:
-    later = {**SOUND, "changelog": Seen(2, topic_id="later")}
+    later = {**SOUND, "changelog": TopicState(2, topic_id="later")}
     with pytest.raises(StateRefused):
         after(2, later)

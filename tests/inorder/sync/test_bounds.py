@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.sync_server.limiter import AddressLimiter
-from producers.sync_server.seen import Seen
+from producers.sync_server.seen import SeenTokens
 
 
 def test_a_burst_then_the_rate() -> None:
@@ -71,7 +71,7 @@ def test_a_limit_of_nothing_is_refused(bad: tuple[float, int, int]) -> None:
 
 
 def test_a_report_is_remembered_for_as_long_as_it_matters() -> None:
-    seen = Seen(keep_s=5, max_entries=10)
+    seen = SeenTokens(keep_s=5, max_entries=10)
     assert not seen.has(b"a", 0.0)
     seen.add(b"a")
     assert seen.has(b"a", 4.9)
@@ -88,7 +88,7 @@ def test_a_report_is_remembered_for_as_long_as_it_matters() -> None:
 
 @given(st.lists(st.floats(0, 3), max_size=100))
 def test_nothing_is_forgotten_too_early(pauses_s: Sequence[float]) -> None:
-    seen = Seen(keep_s=5, max_entries=1_000)
+    seen = SeenTokens(keep_s=5, max_entries=1_000)
     now_s, added = 0.0, list[tuple[bytes, float]]()
     for number, pause_s in enumerate(pauses_s):
         now_s += pause_s
@@ -100,7 +100,7 @@ def test_nothing_is_forgotten_too_early(pauses_s: Sequence[float]) -> None:
 
 
 def test_when_full_it_says_so_until_the_next_generation() -> None:
-    seen = Seen(keep_s=5, max_entries=2)
+    seen = SeenTokens(keep_s=5, max_entries=2)
     for token in (b"a", b"b"):
         assert not seen.has(token, 0.0)
         assert [seen.is_full] == [False]

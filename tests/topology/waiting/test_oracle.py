@@ -20,7 +20,7 @@ from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.fitting import Counts, DelayTables, Jumping, Rotating
 from topology.waiting.miss import ONE, Joint, Polyline, share
-from topology.waiting.posterior import Pace, Posterior
+from topology.waiting.posterior import Posterior, StepRate
 from topology.waiting.published.event_driven import EventDriven
 from topology.waiting.published.k_slack import KSlack, MPKSlack
 from topology.waiting.published.prob_slack import ProbSlack
@@ -61,7 +61,7 @@ def test_the_posterior_by_trying_all_pairs(seed: int) -> None:
     sample = DelayTables()
     sample.apart, sample.delays = tables(seed)
     plain = Posterior(sample, 1, 0, None)
-    pace = Pace(sum(sample.apart.values()), 50)
+    pace = StepRate(sum(sample.apart.values()), 50)
     weighed = Posterior(sample, 1, 0, pace)
     never = 10_000  # stands for infinity, once in each table
     apart, delays = {**sample.apart, never: 1}, {**sample.delays, never: 1}
