@@ -3,11 +3,14 @@
 Under `spark-submit` the cluster's settings win: `master` is set only where nobody has.
 The time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
 (`local[…]`) state and shuffles have as many parts as there are cores, unless somebody says
-otherwise: Spark's 200 are for clusters.
+otherwise: Spark's 200 are for clusters. There Python functions run in the very interpreter that
+the driver runs in; elsewhere in what `spark.pyspark.python` or PYSPARK_PYTHON says.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -27,6 +30,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }
 PARTS: Final = "spark.sql.shuffle.partitions"
+PYTHON: Final = "spark.pyspark.python"
 
 
 def new_session(
@@ -42,7 +46,12 @@ def new_session(
     session = builder.getOrCreate()
     context = session.sparkContext
     context.setLogLevel("ERROR")
+    is_local = str(context.master).startswith("local")
     is_said = PARTS in wanted or context.getConf().contains(PARTS)
-    if str(context.master).startswith("local") and not is_said:
+    if is_local and not is_said:
         session.conf.set(PARTS, str(context.defaultParallelism))
+    # Spark reads the setting only under spark-submit, and else takes the first python3 it finds.
+    own = sys.executable if is_local else context.pythonExec
+    said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
+    context.pythonExec = said or context.getConf().get(PYTHON, own) or own
     return session

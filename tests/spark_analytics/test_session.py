@@ -1,0 +1,43 @@
+"""Examples: Python inside of Spark runs in the driver's interpreter, with what the lock pins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics.session import PYTHON, new_session
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = SPARK
+
+
+def whose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        names = [sys.executable] * batch.num_rows
+        yield pa.RecordBatch.from_pydict({"python": names, "id": batch.column("id")})
+
+
+def test_functions_over_arrow_run_in_this_very_interpreter(spark: SparkSession) -> None:
+    rows: Any = spark.range(3).mapInArrow(whose, "python string, id long").toPandas()
+    assert set(rows.python) == {sys.executable}
+    assert sorted(rows.id) == [0, 1, 2]
+
+
+def test_another_interpreter_is_what_somebody_says(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+    before = context.pythonExec
+    try:
+        monkeypatch.setenv("PYSPARK_PYTHON", "/opt/one/python")
+        new_session("by the environment")
+        assert context.pythonExec == "/opt/one/python"
+        new_session("by a setting", settings={PYTHON: "/opt/two/python"})
+        assert context.pythonExec == "/opt/two/python"
+    finally:
+        context.pythonExec = before
