@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to the system packages that the tests on real servers need: Java 17 or newer,
-# Maven, redis-server, PostgreSQL. Installs with apt what is missing, where it may.
+# Maven, redis-server, PostgreSQL, Prometheus. Installs with apt what is missing, where it may.
 # Where it may not, it says so: the tests then skip loudly, and in CI (CI=true)
 # this is a failure.
 set -euo pipefail
@@ -16,6 +16,7 @@ missing_packages() {
     command -v mvn >/dev/null || echo maven
     command -v redis-server >/dev/null || echo redis-server
     has_postgres || echo postgresql
+    command -v prometheus >/dev/null || echo prometheus
 }
 
 # Debian keeps the server's programs off the path.

@@ -1,0 +1,249 @@
+"""Grafana's dashboard, written as a value: `python -m infra.dashboard` prints the file.
+
+Rows of panels, each with its queries; where a panel lies follows from its place in the list.
+The file that ships is `infra/helm/inorder/files/dashboard.json`.
+
+Proved by: tests/infra/test_monitoring.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+FILE: Final = Path(__file__).parent / "helm" / "inorder" / "files" / "dashboard.json"
+WIDTH: Final = 24
+HEIGHT: Final = 7
+BY: Final = 'stage=~"$stage", stream=~"$stream"'
+STAGE: Final = 'stage=~"$stage"'
+SOURCE: Final = {"type": "prometheus", "uid": "$datasource"}
+
+
+class Panel(NamedTuple):
+    """`queries`: what a line is called, and its expression."""
+
+    title: str
+    unit: str
+    queries: Sequence[tuple[str, str]]
+    says: str = ""
+
+
+def rate(metric: str, labels: str = "stage, stream") -> str:
+    place = BY if "stream" in labels else STAGE
+    return f"sum by ({labels}) (rate(inorder_{metric}{{{place}}}[$__rate_interval]))"
+
+
+def most(metric: str, labels: str = "stage, stream") -> str:
+    return f"max by ({labels}) (inorder_{metric}{{{BY if 'stream' in labels else STAGE}}})"
+
+
+def total(metric: str, labels: str = "stage, stream") -> str:
+    return f"sum by ({labels}) (inorder_{metric}{{{BY if 'stream' in labels else STAGE}}})"
+
+
+def quantile(share: float, metric: str, labels: str) -> str:
+    place = BY if "stream" in labels else STAGE
+    spread = f"sum by ({labels}, le) (rate(inorder_{metric}_bucket{{{place}}}[$__rate_interval]))"
+    return f"histogram_quantile({share}, {spread})"
+
+
+STREAM: Final = "{{stage}} {{stream}}"
+CLOCKS: Final = ("synced", "unsynced", "stale", "suspect", "broken")
+ROWS: Final[dict[str, tuple[Panel, ...]]] = {
+    "Is all in order?": (
+        Panel("Events read", "ops", ((STREAM, rate("records_in_total")),)),
+        Panel(
+            "What became of them",
+            "ops",
+            (
+                ("emitted", rate("records_emitted_total", "stage")),
+                ("late", rate("records_late_total", "stage")),
+                ("duplicate", rate("records_duplicate_total", "stage")),
+                ("dead", rate("records_dead_total", "stage")),
+            ),
+            "Each event ends as one of these, or is held.",
+        ),
+        Panel(
+            "Share late",
+            "percentunit",
+            ((STREAM, f"{rate('records_late_total')} / {rate('records_in_total')}"),),
+        ),
+    ),
+    "What waits, and for what": (
+        Panel(
+            "Records not yet read", "short", (("{{stage}}", total("input_lag_records", "stage")),)
+        ),
+        Panel(
+            "Watermark behind the arrival clock",
+            "s",
+            ((STREAM, most("merge_watermark_lag_seconds")),),
+            "W: only late events have a smaller time from now on.",
+        ),
+        Panel(
+            "Sources",
+            "short",
+            (
+                ("known", total("merge_sources", "stage")),
+                ("silent, not waited for", total("merge_idle", "stage")),
+                ("behind a hole", total("merge_blocked", "stage")),
+                ("catching up", total("merge_catching_up", "stage")),
+            ),
+        ),
+        Panel("Events held", "short", ((STREAM, total("records_held")),)),
+        Panel(
+            "Wait of an event",
+            "s",
+            (
+                ("half {{stage}}", quantile(0.5, "wait_seconds", "stage")),
+                ("99 % {{stage}}", quantile(0.99, "wait_seconds", "stage")),
+            ),
+        ),
+        Panel(
+            "Holes given up", "ops", (("{{reason}}", rate("reorder_gaps_total", "stage, reason")),)
+        ),
+    ),
+    "Late, dead, doubled": (
+        Panel(
+            "Late by reason", "ops", (("{{reason}}", rate("records_late_total", "stage, reason")),)
+        ),
+        Panel(
+            "Dead by reason", "ops", (("{{reason}}", rate("records_dead_total", "stage, reason")),)
+        ),
+        Panel(
+            "Copies that differ",
+            "ops",
+            ((STREAM, rate("records_conflict_total")),),
+            "Two producers under one source's name.",
+        ),
+    ),
+    "Clocks": (
+        Panel(
+            "Clocks of sources",
+            "short",
+            tuple((state, total(f"clock_{state}", "stage")) for state in CLOCKS),
+        ),
+        Panel("Moved by arrivals alone, at most", "s", ((STREAM, most("clock_moved_seconds")),)),
+        Panel("Jumps shown by events", "ops", ((STREAM, rate("clock_jumps_total")),)),
+    ),
+    "Queries": (
+        Panel("Results", "ops", (("{{query}} {{op}}", rate("results_total", "query, op")),)),
+        Panel(
+            "Promised and achieved",
+            "short",
+            (
+                ("promised {{stream}}", f"{most('window_promised_ppm')} / 1e6"),
+                ("achieved {{stream}}", f"{most('window_achieved_ppm')} / 1e6"),
+            ),
+            "The share of windows that were right when first told.",
+        ),
+        Panel(
+            "Wait of a window beyond its end", "s", ((STREAM, most("window_wait_mean_seconds")),)
+        ),
+    ),
+    "The workers": (
+        Panel(
+            "Checkpoints",
+            "s",
+            (
+                ("half {{stage}}", quantile(0.5, "checkpoint_commit_seconds", "stage")),
+                ("99 % {{stage}}", quantile(0.99, "checkpoint_commit_seconds", "stage")),
+            ),
+        ),
+        Panel("State written", "Bps", (("{{stage}}", rate("checkpoint_bytes_total", "stage")),)),
+        Panel(
+            "Restores, 99 %",
+            "s",
+            (("{{stage}}", quantile(0.99, "checkpoint_restore_seconds", "stage")),),
+        ),
+        Panel(
+            "Partitions of each worker",
+            "short",
+            (("{{instance}} {{stage}}", total("partitions_assigned", "stage, instance")),),
+        ),
+        Panel("Changes in the group", "ops", (("{{stage}}", rate("rebalances_total", "stage")),)),
+        Panel(
+            "Checkpoints aborted", "ops", (("{{stage}}", rate("checkpoint_aborts_total", "stage")),)
+        ),
+    ),
+}
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard as Grafana imports it; a variable each for data source, stage and stream."""
+    return {
+        "uid": "inorder",
+        "title": "inorder",
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "10s",
+        "time": {"from": "now-30m", "to": "now"},
+        "templating": {
+            "list": [
+                {"name": "datasource", "type": "datasource", "query": "prometheus"},
+                _variable("stage", "label_values(inorder_records_in_total, stage)"),
+                _variable("stream", f"label_values(inorder_records_in_total{{{STAGE}}}, stream)"),
+            ]
+        },
+        "panels": _panels(),
+    }
+
+
+def _variable(name: str, query: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": "query",
+        "datasource": SOURCE,
+        "query": query,
+        "refresh": 2,
+        "includeAll": True,
+        "multi": True,
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def _panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    y = 0
+    for row, panels in ROWS.items():
+        found.append(
+            {
+                "id": len(found) + 1,
+                "type": "row",
+                "title": row,
+                "gridPos": {"x": 0, "y": y, "w": WIDTH, "h": 1},
+            }
+        )
+        y += 1
+        for place, panel in enumerate(panels):
+            x = place % 3 * (WIDTH // 3)
+            found.append(_drawn(panel, len(found) + 1, x, y + place // 3 * HEIGHT))
+        y += -(-len(panels) // 3) * HEIGHT
+    return found
+
+
+def _drawn(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.says,
+        "datasource": SOURCE,
+        "gridPos": {"x": x, "y": y, "w": WIDTH // 3, "h": HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+        "options": {"legend": {"displayMode": "list", "placement": "bottom"}},
+        "targets": [
+            {
+                "refId": chr(65 + place),
+                "datasource": SOURCE,
+                "expr": expression,
+                "legendFormat": name,
+            }
+            for place, (name, expression) in enumerate(panel.queries)
+        ],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(dashboard(), indent=1))

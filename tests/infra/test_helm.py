@@ -1,0 +1,161 @@
+"""The chart: what it renders is what Kubernetes takes, and what the command line takes.
+
+The sets of values are those that ship as examples, in `infra/helm/values`. What they render lies in
+`tests/infra/helm`; with INORDER_WRITE_GOLDEN=1 it is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import kubernetes_validate
+import pytest
+import yaml
+
+from cli.main import main
+from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
+from tests.services import require
+from topology.config import parse
+
+GOLDEN = Path(__file__).parent / "helm"
+VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
+PLAIN = CHART.parent / "values" / "plain.yaml"
+CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
+"""Kinds that operators bring: their schemas do not ship with Kubernetes."""
+
+BOTH = json.dumps(
+    {
+        "cpu": {"min": 1, "max": 2, "percent": 70},
+        "lag": {"min": 1, "max": 2, "topic": "t", "group": "g", "records": 1},
+    }
+)
+
+Manifest = Mapping[str, Any]
+
+pytestmark = pytest.mark.slow
+by_values = pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def helm() -> None:
+    require(missing())
+
+
+def manifests(values: Path, *options: str) -> list[Manifest]:
+    found = yaml.safe_load_all(render("--values", str(values), *options))
+    return [manifest for manifest in found if manifest]
+
+
+def containers(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
+    for manifest in found:
+        pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+        yield from pod.get("initContainers", [])
+        yield from pod.get("containers", [])
+
+
+@by_values
+def test_it_renders_what_it_did(values: Path) -> None:
+    golden = GOLDEN / values.name
+    said = render("--values", str(values))
+    if os.environ.get("INORDER_WRITE_GOLDEN"):
+        golden.write_text(said)
+    assert said == golden.read_text()
+
+
+@by_values
+def test_kubernetes_takes_it(values: Path) -> None:
+    found = manifests(values)
+    for manifest in found:
+        if manifest["kind"] not in CUSTOM:
+            kubernetes_validate.validate(dict(manifest), KUBERNETES, strict=True)
+    names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in found]
+    assert len(set(names)) == len(names)
+
+
+@by_values
+def test_commands_and_options_are_those_of_the_command_line(values: Path) -> None:
+    for container in containers(manifests(values)):
+        words = container["args"]
+        command: click.Command = main
+        while isinstance(command, click.Group):
+            word, *words = words
+            under = command.get_command(click.Context(command), word)
+            assert under is not None, f"inorder has no command {word}"
+            command = under
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word.split("=")[0] for word in words} <= known
+
+
+@by_values
+def test_the_topology_is_sound_and_its_stages_are_run(values: Path) -> None:
+    found = manifests(values)
+    (settings,) = [
+        manifest["data"] for manifest in found if "topology.yaml" in manifest.get("data", {})
+    ]
+    topology = parse(settings["topology.yaml"])
+    stages = {stage.name for stage in topology.stages}
+    run: set[str] = set()
+    for container in containers(found):
+        if container["args"][0] == "worker":
+            named = {
+                word.split("=")[1] for word in container["args"] if word.startswith("--stage=")
+            }
+            run |= named or stages
+    assert run == stages
+
+
+@by_values
+def test_no_container_may_more_than_it_must(values: Path) -> None:
+    for container in containers(manifests(values)):
+        may = container["securityContext"]
+        assert may["readOnlyRootFilesystem"]
+        assert not may["allowPrivilegeEscalation"]
+        assert may["capabilities"] == {"drop": ["ALL"]}
+        assert container["resources"]["limits"]["memory"]
+
+
+def test_a_grace_is_longer_than_a_checkpoint_and_its_answer() -> None:
+    (worker,) = [one for one in manifests(PLAIN) if one["kind"] == "StatefulSet"]
+    assert worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= 30
+    assert worker["spec"]["podManagementPolicy"] == "Parallel"
+
+
+def test_a_pod_of_a_stateful_set_keeps_its_place_in_the_group() -> None:
+    (worker,) = [one for one in containers(manifests(PLAIN)) if one["name"] == "worker"]
+    (instance,) = [one for one in worker["env"] if one["name"] == "INORDER_INSTANCE"]
+    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+
+
+def test_another_topology_starts_workers_anew() -> None:
+    digests = {
+        one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"]
+        for more in ((), ("--set-string", "functions.f\\.py=functions = {}"))
+        for one in manifests(PLAIN, *more)
+        if one["kind"] == "StatefulSet"
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--set", "brokers="], "brokers: say where Kafka answers"),
+        (["--set", "topology="], "topology: give the topology file"),
+        (["--set", "brokers=kafka"], "brokers"),
+        (["--set", "workers.all.replica=3"], "replica"),
+        (["--set", "workers.all.kind=DaemonSet"], "kind"),
+        (["--set", "syncServer.enabled=true"], "syncServer.keys: name the secret"),
+        (["--set", "spark.enabled=true"], "spark.image: the image that"),
+        (["--set", r"kafka.settings.sasl\.password=x"], "sasl.password"),
+        (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
+        (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_in_a_sentence(options: list[str], says: str) -> None:
+    with pytest.raises(HelmFailed, match=says):
+        render("--values", str(PLAIN), *options)
