@@ -61,7 +61,7 @@ setup: $(DEV) $(SPARK) ## the virtual environment .venv with all that is needed,
 demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 	@$(BIN)/inorder demo $(ARGS)
 
-services: # Java, Maven, Redis and PostgreSQL, for the tests that need them
+services: # Java, Maven, Redis, PostgreSQL, Prometheus and Chromium, for the tests that need them
 	@infra/ensure.sh
 
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka

@@ -13,8 +13,8 @@ supervisor was awake counts.
 
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
-`/metrics` with the families of all, `/explain` with what all hold. How they are is asked again and
-again, the other two when somebody wants to know.
+`/metrics` with the families of all, `/explain` with what all hold, `/` with a page of it. How
+they are is asked again and again, the rest when somebody wants to know.
 
 Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
@@ -27,7 +27,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 import aiohttp
@@ -37,6 +37,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
 from agents.watch.http import Health, HttpServer
+from agents.watch.page.serving import Page
+from agents.watch.page.view import View, view
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +111,7 @@ class Supervisor:
             host=host,
             port=port,
             prepare=self._ask_for_all,
+            page=Page(self._look),
         )
 
     async def run(self) -> int:
@@ -116,7 +119,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         host, port = await self._http.start()
-        log.info("http://%s:%d/ready /live /metrics /explain", host, port)
+        log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
         asking = asyncio.create_task(self._ask_all())
         keepers = [asyncio.create_task(self._keep(child)) for child in self._children]
         await self._stopping.wait()
@@ -263,6 +266,11 @@ class Supervisor:
 
     def _explained(self) -> list[Any]:
         return [partition for told in self._told for partition in told.explained]
+
+    async def _look(self) -> View:
+        await self._ask_for_all()
+        health = {path: asdict(self._health(path)) for path in ("live", "ready")}
+        return view(health, self._explained(), self._metrics_texts())
 
     def _metrics_texts(self) -> list[str]:
         return [told.metrics for told in self._told]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to the system packages that the tests on real servers need: Java 17 or newer,
-# Maven, redis-server, PostgreSQL, Prometheus. Installs with apt what is missing, where it may.
+# Maven, redis-server, PostgreSQL, Prometheus, Chromium. Installs with apt what is missing, where it may.
 # Where it may not, it says so: the tests then skip loudly, and in CI (CI=true)
 # this is a failure.
 set -euo pipefail
@@ -17,6 +17,8 @@ missing_packages() {
     command -v redis-server >/dev/null || echo redis-server
     has_postgres || echo postgresql
     command -v prometheus >/dev/null || echo prometheus
+    command -v chromium >/dev/null || echo chromium
+    command -v chromedriver >/dev/null || echo chromium-driver
 }
 
 # Debian keeps the server's programs off the path.

@@ -7,6 +7,7 @@
 | `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
 | `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
+| `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
 
 Reading only. It runs in the caller's event loop, so that it cannot say a worker is
 alive whose loop hangs: it does not answer then. Without an address it takes a free port
@@ -27,6 +28,8 @@ import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+
+from agents.watch.page.serving import Page
 
 LOOPBACK: Final = "127.0.0.1"
 FREE_PORT: Final = 0
@@ -66,6 +69,7 @@ class HttpServer:
         host: str = LOOPBACK,
         port: int = FREE_PORT,
         prepare: Callable[[], Awaitable[None]] | None = None,
+        page: Page | None = None,
     ) -> None:
         self._prepare = prepare
         self._registry = registry
@@ -79,6 +83,7 @@ class HttpServer:
             web.get("/health", _guarded(_both(live, ready))),
             web.get("/metrics", _guarded(self._metrics)),
             web.get("/explain", _guarded(self._explained)),
+            *(() if page is None else page.routes()),
         )
 
     async def start(self) -> tuple[str, int]:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,8 +44,9 @@ LEAD_NS: Final = 3_000_000_000
 @click.command("demo")
 @click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the trouble.")
+@click.option("--stay", is_flag=True, help="Keep the worker and its page up, until Ctrl-C.")
 @json_option("DEMO", "The verdict as JSON; the show is on standard error then.")
-def command(speed: float, seed: int, as_json: bool) -> None:
+def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
     """Show the main job on an embedded Kafka (under a minute)."""
     console = Console(stderr=as_json)
     console.print("starting an embedded Kafka and the worker …")
@@ -53,7 +55,10 @@ def command(speed: float, seed: int, as_json: bool) -> None:
             tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
             ground(Path(folder), console.print) as here,
         ):
+            console.print(f"its page, while it lasts: http://{here.worker}/")
             verdict = run(here, console, speed, seed)
+            if stay:
+                _stay(here, console)
     except (DemoFailed, ProducerError) as failed:
         raise click.ClickException(str(failed)) from failed
     if as_json:
@@ -82,6 +87,15 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
     verdict = judged(injected, watcher.outcome, duplicates, held)
     console.print(_result(injected, watcher.outcome, verdict, told(clocks)))
     return verdict
+
+
+def _stay(here: Ground, console: Console) -> None:
+    console.print(
+        f"the worker stays: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
+    )
+    with suppress(KeyboardInterrupt):
+        while here.process.poll() is None:
+            time.sleep(LOOK_S)
 
 
 class Publisher(threading.Thread):

@@ -1,0 +1,90 @@
+"""The page itself: three files that need nothing else, and a stream of what there is to see.
+
+| path       | answer                                                           |
+|------------|------------------------------------------------------------------|
+| `/`        | the page; `/page.css` and `/page.js` belong to it                |
+| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second   |
+
+Nothing is asked of the stages while nobody looks, and once a second for all who do. At most
+`MAX_VIEWERS` look at once; another one is told so, with 503. The page loads nothing from elsewhere,
+and a header forbids it to.
+
+Proved by: tests/agents/watch/page/test_serving.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from agents.watch.page.view import View
+
+EVERY_S: Final = 1.0
+MAX_VIEWERS: Final = 32
+FOLDER: Final = Path(__file__).parent
+FILES: Final = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " connect-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Page:
+    """`look` gives what there is to see now; it is asked by one viewer at a time."""
+
+    def __init__(self, look: Callable[[], Awaitable[View]]) -> None:
+        self._look = look
+        self._viewers = 0
+        self._asking = asyncio.Lock()
+        self._seen = b""
+        self._seen_s = float("-inf")
+
+    def routes(self) -> list[web.RouteDef]:
+        files = [web.get(path, _file(*file)) for path, file in FILES.items()]
+        return [*files, web.get("/events", self._events)]
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        if self._viewers >= MAX_VIEWERS:
+            raise web.HTTPServiceUnavailable(text=f"{MAX_VIEWERS} look already; close a page\n")
+        response = web.StreamResponse(headers={"Cache-Control": "no-store"})
+        response.content_type = "text/event-stream"
+        self._viewers += 1
+        try:
+            await response.prepare(request)
+            while True:
+                await response.write(b"data: " + await self._view() + b"\n\n")
+                await asyncio.sleep(EVERY_S)
+        except ConnectionError:
+            return response  # the page was closed
+        finally:
+            self._viewers -= 1
+
+    async def _view(self) -> bytes:
+        """One view for all who ask within a second of it."""
+        async with self._asking:
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._seen_s >= EVERY_S / 2:
+                self._seen = orjson.dumps(await self._look(), option=orjson.OPT_NON_STR_KEYS)
+                self._seen_s = now_s
+            return self._seen
+
+
+def _file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    body = (FOLDER / name).read_bytes()
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=HEADERS)
+
+    return answer

@@ -1,0 +1,66 @@
+"""Answers of stages with as many sources as one likes, as the supervisor gets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+S = 1_000_000_000
+NOW_NS = 1_700_000_000 * S
+MERGE = {"sources": 0, "idle": 0, "catching_up": 0, "blocked": 0, "queued": 0, "waits_for": []}
+METRICS = """\
+# TYPE inorder_records_in_total counter
+inorder_records_in_total{{stage="reorder",stream="default",partition="0"}} {read}
+# TYPE inorder_records_late_total counter
+inorder_records_late_total{{stage="reorder",stream="default",partition="0",reason="passed"}} 3.0
+inorder_records_late_total{{stage="reorder",stream="default",partition="1",reason="passed"}} 4.0
+# TYPE inorder_results_total counter
+inorder_results_total{{stage="window",query="counts",op="emit",final="true"}} 10.0
+inorder_results_total{{stage="window",query="counts",op="emit",final="false"}} 5.0
+inorder_results_total{{stage="window",query="counts",op="update",final="true"}} 2.0
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 12.0
+"""
+
+
+def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
+    """One of each stage; the first `waiting` sources stand behind a hole, the first the longest."""
+    names = [f"press-{number}" for number in range(sources)]
+    holes = [
+        {
+            "source": name,
+            "epoch": 0,
+            "held": 2,
+            "reason": "hole",
+            "missing": [7, 8],
+            "since": NOW_NS - S + number,
+            "deadline": NOW_NS + S,
+        }
+        for number, name in enumerate(names[:waiting])
+    ]
+    clocks = [
+        {"source": name, "state": "synced", "offset_ns": 5, "error_ns": number, "skew_ppb": None}
+        for number, name in enumerate(names)
+    ]
+    states = {"synced": sources, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
+    reorder = {"sources": sources, "waiting": holes}
+    kept = {"promised_ppm": 990_000, "achieved_ppm": 970_000, "wait_mean_ns": 2 * S}
+    operators: dict[str, dict[str, Any]] = {
+        "reorder": {"reorder": reorder, "clock": {**states, "clocks": clocks}},
+        "merge": {"merge": {**MERGE, "sources": sources, "blocked": waiting, "watermark_ns": 7}},
+        "window": {"window": {"counts": kept}},
+    }
+    return [
+        {
+            "stage": stage,
+            "topic": f"before-{stage}",
+            "partition": 0,
+            "now": NOW_NS,
+            "high_watermark": 9,
+            "streams": {"default": operators[stage]},
+        }
+        for stage in operators
+    ]
+
+
+def healthy() -> dict[str, Any]:
+    return {path: {"ok": True, "reasons": []} for path in ("live", "ready")}

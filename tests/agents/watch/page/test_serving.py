@@ -1,0 +1,207 @@
+"""Examples: the page over a loopback connection, and in Chromium with ten thousand sources."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agents.watch.http import Health, HttpServer
+from agents.watch.page import serving
+from agents.watch.page.serving import FILES, Page
+from agents.watch.page.view import View, view
+from cli.local.poll import wait_until
+from tests.agents.watch.page.many import METRICS, healthy, partitions
+from tests.services import require
+
+TIMEOUT = aiohttp.ClientTimeout(total=10)
+SOURCES = 10_000
+WAITING = 4_000
+DRAWN_TIMEOUT_S = 60.0
+DRAWN_WITHIN_MS = 300.0
+"""A view of ten thousand sources takes Chromium 5 ms on a quiet machine."""
+
+CHROMIUM = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--window-size=1400,1400",
+]
+
+
+def looked() -> Callable[[], Awaitable[View]]:
+    """Each look finds 300 events more."""
+    read = 0
+
+    async def look() -> View:
+        nonlocal read
+        read += 300
+        return view(healthy(), partitions(SOURCES, WAITING), [METRICS.format(read=read)])
+
+    return look
+
+
+def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
+    fine = Health(ok=True)
+    return HttpServer(
+        registry=CollectorRegistry(),
+        live=lambda: fine,
+        ready=lambda: fine,
+        explain=dict,
+        page=Page(look),
+    )
+
+
+def asked(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        serves = server(looked())
+        host, port = await serves.start()
+        try:
+            async with aiohttp.ClientSession(f"http://{host}:{port}", timeout=TIMEOUT) as session:
+                return await ask(session)
+        finally:
+            await serves.stop()
+
+    return asyncio.run(run())
+
+
+async def first_event(session: aiohttp.ClientSession) -> dict[str, Any]:
+    async with session.get("/events") as response:
+        assert response.content_type == "text/event-stream"
+        line = await response.content.readline()
+        found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+        return found
+
+
+def test_files_need_nothing_from_elsewhere() -> None:
+    async def ask(session: aiohttp.ClientSession) -> dict[str, tuple[str, str]]:
+        found = {}
+        for path in FILES:
+            async with session.get(path) as response:
+                assert response.status == 200
+                assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+                found[path] = response.content_type, await response.text()
+        return found
+
+    found = asked(ask)
+    assert {path: kind for path, (kind, _) in found.items()} == {
+        path: kind for path, (_, kind) in FILES.items()
+    }
+    for _, text in found.values():
+        assert "http:" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "https:" not in text
+
+
+def test_an_event_is_a_view() -> None:
+    seen = asked(first_event)
+    assert seen["sources"]["known"] == SOURCES
+    assert seen["health"]["ready"]["ok"]
+
+
+def test_those_who_look_share_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "EVERY_S", 60.0)
+
+    async def ask(session: aiohttp.ClientSession) -> list[float]:
+        seen = [await first_event(session) for _ in range(5)]
+        return [view["stages"][0]["in"] for view in seen]
+
+    assert asked(ask) == [300.0] * 5
+
+
+def test_more_than_may_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_VIEWERS", 1)
+
+    async def ask(session: aiohttp.ClientSession) -> tuple[int, str]:
+        async with session.get("/events") as first:
+            await first.content.readline()
+            async with session.get("/events") as second:
+                return second.status, await second.text()
+
+    assert asked(ask) == (503, "1 look already; close a page\n")
+
+
+@contextmanager
+def up(look: Callable[[], Awaitable[View]]) -> Iterator[str]:
+    """The address of a server in a thread of its own."""
+    told: list[str] = []
+    known, ended = Event(), Event()
+
+    async def serve() -> None:
+        serves = server(look)
+        told.append("{}:{}".format(*await serves.start()))
+        known.set()
+        await asyncio.to_thread(ended.wait)
+        await serves.stop()
+
+    thread = Thread(target=lambda: asyncio.run(serve()), name="page", daemon=True)
+    thread.start()
+    assert known.wait(10)
+    try:
+        yield told[0]
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def browser_missing() -> str | None:
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            return f"{program} not found; run infra/ensure.sh or install it"
+    return None
+
+
+@pytest.mark.slow
+def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
+    require(browser_missing())
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for option in (*CHROMIUM, f"--user-data-dir={tmp_path}"):
+        options.add_argument(option)
+    with up(looked()) as address:
+        driver = webdriver.Chrome(
+            options, webdriver.ChromeService(shutil.which("chromedriver") or "")
+        )
+        try:
+            began_s = time.monotonic()
+            driver.get(f"http://{address}/")
+
+            def drawn() -> int:
+                return int(driver.execute_script("return document.body.dataset.drawn || 0"))
+
+            def text(selector: str) -> str:
+                return str(driver.find_element(By.CSS_SELECTOR, selector).text)
+
+            wait_until(lambda: drawn() >= 1, DRAWN_TIMEOUT_S, "the first view")
+            first_s = time.monotonic() - began_s
+            wait_until(lambda: drawn() >= 3, DRAWN_TIMEOUT_S, "two more")
+            took_ms = float(driver.execute_script("return document.body.dataset.drawnMs"))
+            print(f"first view after {first_s:.2f} s, the last drawn in {took_ms} ms")
+            assert took_ms < DRAWN_WITHIN_MS
+
+            assert text("#health") == "ready"
+            assert text("#sources-count") == "10,000 known, 4,000 wait"
+            rows = driver.find_elements(By.CSS_SELECTOR, "#sources tbody tr")
+            assert len(rows) == 200
+            assert rows[0].text.startswith("press-0 default behind a hole 2 number 7 to 8")
+            assert "97%" in text("#queries tbody")
+            assert text(".stage dd").endswith("/s")
+
+            driver.find_element(By.ID, "filter").send_keys("press-9999")
+            (only,) = driver.find_elements(By.CSS_SELECTOR, "#sources tbody tr")
+            assert only.text.startswith("press-9999 default in order")
+            logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
+            assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
+        finally:
+            driver.quit()

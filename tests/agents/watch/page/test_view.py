@@ -1,0 +1,43 @@
+"""Examples: what the page is told, of a few sources and of many."""
+
+from __future__ import annotations
+
+import json
+
+from agents.watch.page.view import MAX_SOURCES, view
+from tests.agents.watch.page.many import METRICS, healthy, partitions
+
+
+def test_counts_are_summed_by_stage_and_query() -> None:
+    seen = view(healthy(), partitions(3, 1), [METRICS.format(read=40), METRICS.format(read=2)])
+    (reorder, merge, window) = seen["stages"]
+    assert (reorder["stage"], reorder["in"], reorder["late"]) == ("reorder", 42, 14)
+    assert (merge["stage"], window["topic"]) == ("merge", "before-window")
+    assert seen["reasons"] == {"late": {"passed": 14}, "dead": {}}
+    (query,) = seen["queries"]
+    assert query["told"] == {"emit": 30, "update": 4}
+    assert (query["kind"], query["achieved_ppm"]) == ("window", 970_000)
+
+
+def test_who_waits_longest_comes_first() -> None:
+    sources = view(healthy(), partitions(5, 3), [])["sources"]
+    assert [each["source"] for each in sources["waiting"]] == ["press-0", "press-1", "press-2"]
+    assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
+    assert (sources["known"], sources["waiting_in_all"]) == (5, 3)
+    assert sources["states"]["synced"] == 5
+
+
+def test_a_view_of_many_sources_is_bounded() -> None:
+    seen = view(healthy(), partitions(10_000, 4_000), [])
+    assert len(seen["sources"]["waiting"]) == len(seen["sources"]["clocks"]) == MAX_SOURCES
+    assert (seen["sources"]["known"], seen["sources"]["waiting_in_all"]) == (10_000, 4_000)
+    assert len(json.dumps(seen)) < 200_000
+
+
+def test_a_partition_that_has_read_nothing_is_left_out() -> None:
+    found = partitions(2, 0)
+    for part in found:
+        part.update(now=0, high_watermark=0)
+    seen = view(healthy(), found, [])
+    assert (seen["streams"], seen["queries"], seen["sources"]["known"]) == ([], [], 0)
+    assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
