@@ -32,10 +32,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.jobs import Table
 from spark_analytics.outputs import Output
+from spark_analytics.told import first_line
 
 POLL_S: Final = 0.1
 GUARD_S: Final = 5.0
-MAX_TOLD_CHARS: Final = 500
 CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
 INTERRUPTIONS: Final = (
     "java.lang.InterruptedException",
@@ -198,14 +198,3 @@ def dropped_rows(query: StreamingQuery) -> int:
         for progress in query.recentProgress
         for operator in progress.stateOperators
     )
-
-
-def first_line(error: BaseException) -> str:
-    """What Spark or a driver says, in one line and without its stack."""
-    text = str(getattr(error, "java_exception", None) or error)
-    said = []
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith(("at ", "===", "JVM stacktrace")):
-            break
-        said.append(line)
-    return " ".join(filter(None, said))[:MAX_TOLD_CHARS]

@@ -26,6 +26,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Options of sources hold certificates and passwords.
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|keystore|ssl[.]key",
+    # Spark's own 96 bits are known to few other readers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A batch that brings nothing new still closes windows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }

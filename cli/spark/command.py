@@ -205,7 +205,8 @@ def _told_plainly(job: str) -> Iterator[None]:
 
     from spark_analytics.jobs import JobRefused
     from spark_analytics.payload import SchemaRefused
-    from spark_analytics.running import CheckpointRefused, JobFailed, first_line
+    from spark_analytics.running import CheckpointRefused, JobFailed
+    from spark_analytics.told import first_line
 
     try:
         yield

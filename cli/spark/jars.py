@@ -3,8 +3,9 @@
 pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
 (`kafka.xml` beside this file) into `.cache/spark-<version>/`, about 10 MB. Spark's own
 resolver (`spark.jars.packages`) is not used: it looks in places that need not be
-reachable. `python -m cli.spark.jars` brings them and prints their paths. PostgreSQL's JDBC
-driver (`postgres.xml`) comes the same way into `.cache/spark-postgres/`, 1 MB.
+reachable. `python -m cli.spark.jars` brings them and prints their paths. The same way come
+PostgreSQL's JDBC driver (`postgres.xml`) into `.cache/spark-postgres/`, 1 MB, and what writes
+tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB).
 
 Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
 nothing is brought, and Maven need not be there.
@@ -23,6 +24,10 @@ VERSION = "4.0.0"
 
 _JARS = Jars(Path(__file__).parent / "kafka.xml", f"spark-{VERSION}")
 _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
+_LAKES = {
+    kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}")
+    for kind in ("iceberg", "delta")
+}
 
 LAUNCHED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for the Python program that it starts."""
@@ -52,12 +57,21 @@ def jars() -> list[str]:
 
 def postgres_jars() -> list[str]:
     """As `jars`, of PostgreSQL's JDBC driver."""
+    return _of(_POSTGRES, "JDBC driver of PostgreSQL")
+
+
+def lake_jars(kind: str) -> list[str]:
+    """As `jars`, of what writes tables in the format `kind`: `iceberg` or `delta`."""
+    return _of(_LAKES[kind], f"{kind.capitalize()} for Spark")
+
+
+def _of(jars: Jars, what: str) -> list[str]:
     if is_submitted():
         return []
-    absent = _POSTGRES.missing()
+    absent = jars.missing()
     if absent is not None:
-        raise JarsUnavailable(f"no JDBC driver of PostgreSQL: {absent}")
-    return sorted(str(path) for path in _POSTGRES.brought().glob("*.jar"))
+        raise JarsUnavailable(f"no {what}: {absent}")
+    return sorted(str(path) for path in jars.brought().glob("*.jar"))
 
 
 def main() -> None:
@@ -68,6 +82,8 @@ def main() -> None:
         sys.exit(os.environ.get("CI") == "true")
     try:
         postgres_jars()
+        for kind in _LAKES:
+            lake_jars(kind)
         print(",".join(jars()))
     except JarsUnavailable as failed:
         sys.exit(str(failed))

@@ -38,6 +38,7 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     require(cli.spark.jars.missing())
     from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import FORMATS, settings
 
     folder = tmp_path_factory.mktemp("spark")
     own = {
@@ -45,7 +46,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     jars = [*cli.spark.jars.jars(), *cli.spark.jars.postgres_jars()]
-    session = new_session("inorder tests", jars, {**SETTINGS, **own})
+    jars += [jar for kind in FORMATS for jar in cli.spark.jars.lake_jars(kind)]
+    session = new_session("inorder tests", jars, {**SETTINGS, **settings(*FORMATS), **own})
     gateway: Any = session.sparkContext._gateway
     yield session
     session.stop()

@@ -14,8 +14,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics.jobs import Table
-from spark_analytics.running import MAX_TOLD_CHARS, JobFailed, Running, unwritten
+from spark_analytics.running import JobFailed, Running, unwritten
 from spark_analytics.session import PARTS, new_session
+from spark_analytics.told import MAX_TOLD_CHARS
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = SPARK

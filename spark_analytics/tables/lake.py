@@ -1,0 +1,366 @@
+"""The tables of a place, in one format: append, MERGE, read.
+
+Each write is one commit of the table's format: readers see all of it or nothing, and a process
+that dies amid it leaves only files that no table names (`maintain` takes them away).
+
+**Append** of a stream's batch bears the number of the batch (`Mark`), and a batch that the table
+has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary and,
+once snapshots expire, in a property of the table. Spark repeats at most the batch at which it
+ended, so only the first that a process writes of a table looks for its number.
+
+**MERGE** replaces a row where the new one of its key is higher in the column `newer`, and adds
+those that are not there. Of several rows of one key the highest counts. So it may be done again,
+and older words that come after newer ones change nothing.
+
+A table belongs to its `owner`, which stands among its properties: another's, or one with other
+columns, is refused before anything is written.
+
+Cost: an append writes its rows once, shuffled by partition and sorted; a MERGE reads the keys of
+those files whose partitions and bounds may hold one, and writes the rows that changed (Iceberg, by
+position deletes) or the files that hold them (Delta).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_analytics.tables.catalog import (
+    Catalog,
+    Format,
+    TablesRefused,
+    declare_catalog,
+    parts_of,
+    require_extension,
+)
+from spark_analytics.tables.shapes import Shape
+from spark_analytics.told import first_line
+
+OWNER: Final = "inorder.owner"
+QUERY: Final = "inorder-query"
+BATCH: Final = "inorder-batch"
+DAY: Final = "day"
+VIEW: Final = "_inorder_merged"
+
+
+class Mark(NamedTuple):
+    """Which batch of which query rows are."""
+
+    query: str
+    batch: int
+
+
+class Lake(ABC):
+    """Tables below `place`. Methods raise TablesRefused for a table that is another's or has other
+    columns, and for a catalog that is not there."""
+
+    def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
+        self.spark = spark
+        self.place = place.rstrip("/")
+        self.owner = owner
+        self._known: set[str] = set()
+        """Tables that have been made, or looked at, by this object."""
+
+        self._begun: set[tuple[str, str]] = set()
+        """Tables and queries of which a batch has been written."""
+
+    @abstractmethod
+    def name(self, table: str) -> str:
+        """The table in SQL."""
+
+    @abstractmethod
+    def exists(self, table: str) -> bool: ...
+
+    @abstractmethod
+    def properties(self, table: str) -> dict[str, str]: ...
+
+    @abstractmethod
+    def _create(self, table: str, schema: StructType, shape: Shape) -> None: ...
+
+    @abstractmethod
+    def _has(self, table: str, mark: Mark) -> bool:
+        """Whether that batch lies in the table."""
+
+    @abstractmethod
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None: ...
+
+    def read(self, table: str) -> DataFrame:
+        return self.spark.read.table(self.name(table))
+
+    def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
+        """Add the rows, as one commit; without a mark whatever is there already."""
+        shape = self._made(table, rows.schema, shape)
+        if mark is not None and (table, mark.query) not in self._begun:
+            if self._has(table, mark):
+                return
+            self._begun.add((table, mark.query))
+        self._append(table, self._with_day(rows, shape), shape, mark)
+
+    def merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        """Add or replace rows by key, where theirs is higher in `shape.newer`."""
+        shape = self._made(table, rows.schema, shape)
+        if shape.newer is None or not shape.keys:
+            raise TablesRefused(f"{table}: it has no key and column to tell which row stands")
+        rest = [name for name in rows.columns if name not in shape.keys]
+        highest = F.max_by(F.struct(*rest), F.col(shape.newer)).alias("_highest")
+        single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
+        kept = self._with_day(single.select(*rows.columns), shape).persist()
+        try:
+            if not kept.isEmpty():
+                self._merge(table, kept, shape)
+        finally:
+            kept.unpersist()
+
+    def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        same = [f"t.{quoted(key)} <=> s.{quoted(key)}" for key in shape.keys]
+        same += self._bounds(rows, shape)
+        newer = quoted(str(shape.newer))
+        columns = ", ".join(map(quoted, rows.columns))
+        values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
+        changes = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
+        rows.createOrReplaceTempView(VIEW)
+        # A batch of a stream has a session of its own, which alone knows the view.
+        rows.sparkSession.sql(
+            f"MERGE INTO {self.name(table)} t USING {VIEW} s ON {' AND '.join(same)}"
+            f" WHEN MATCHED AND s.{newer} > t.{newer} THEN UPDATE SET {changes}"
+            f" WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
+        )
+
+    def _bounds(self, rows: DataFrame, shape: Shape) -> list[str]:
+        """Conditions that the keys imply, and that tell which files cannot hold one."""
+        if shape.day_of is None or shape.day_of not in shape.keys:
+            return []
+        day_of = shape.day_of
+        ends = [F.unix_micros(end(day_of)) for end in (F.min, F.max)]
+        least, most = rows.agg(*ends).collect()[0]
+        if least is None:
+            return []
+        column = f"t.{quoted(day_of)}"
+        return [f"{column} >= timestamp_micros({least})", f"{column} <= timestamp_micros({most})"]
+
+    def _with_day(self, rows: DataFrame, shape: Shape) -> DataFrame:
+        """The rows as the format wants them."""
+        return rows
+
+    def _made(self, table: str, schema: StructType, shape: Shape) -> Shape:
+        """The table is there, ours, and of these columns; the part of `shape` that it has."""
+        found = shape.within(schema)
+        if table in self._known:
+            return found
+        if self.exists(table):
+            self._require_ours(table, schema)
+        else:
+            self._create(table, schema, found)
+        self._known.add(table)
+        return found
+
+    def _require_ours(self, table: str, schema: StructType) -> None:
+        theirs = self.properties(table).get(OWNER)
+        if theirs != self.owner:
+            whose = "not inorder's" if theirs is None else f"that of {theirs}"
+            raise TablesRefused(
+                f"{self.place}/{table} is {whose}, and this is {self.owner}; name another --out"
+            )
+        there = dict(self._columns(self.read(table).schema))
+        mine = dict(self._columns(schema))
+        other = [name for name in {**there, **mine} if there.get(name) != mine.get(name)]
+        if other:
+            told = "; ".join(
+                f"{name}: {there.get(name, 'absent')} there, {mine.get(name, 'absent')} now"
+                for name in other
+            )
+            raise TablesRefused(
+                f"{self.place}/{table} has other columns ({told}); write what it was made with"
+                " (--schema, --key and the like), or name another --out"
+            )
+
+    def _columns(self, schema: StructType) -> Iterator[tuple[str, str]]:
+        for field in schema.fields:
+            yield field.name, field.dataType.simpleString()
+
+
+class IcebergLake(Lake):
+    """`<place>/<table>` by a catalog whose warehouse is the folder above the place."""
+
+    def __init__(
+        self, spark: SparkSession, place: str, owner: str, catalog: Catalog | None = None
+    ) -> None:
+        super().__init__(spark, place, owner)
+        require_extension(spark, "iceberg")
+        above, self._namespace = parts_of(place)
+        catalog = catalog or Catalog()
+        self.catalog = declare_catalog(spark, catalog, above)
+        self._where = catalog.uri or above
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self.spark.sql(
+                f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quoted(self._namespace)}"
+            )
+        except (PySparkException, Py4JError) as error:
+            raise TablesRefused(
+                f"the catalog at {self._where} cannot be used ({first_line(error)}); see that it"
+                " runs and takes this user, or mend --catalog"
+            ) from None
+
+    def name(self, table: str) -> str:
+        return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
+
+    def procedure(self, call: str) -> DataFrame:
+        """One of Iceberg's own, `expire_snapshots(…)`."""
+        return self.spark.sql(f"CALL {self.catalog}.system.{call}")
+
+    def exists(self, table: str) -> bool:
+        return self.spark.catalog.tableExists(self.name(table))
+
+    def tables(self) -> list[str]:
+        rows = self.spark.sql(f"SHOW TABLES IN {self.catalog}.{quoted(self._namespace)}").collect()
+        return sorted(row.tableName for row in rows)
+
+    def properties(self, table: str) -> dict[str, str]:
+        rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.name(table)}").collect()
+        return {row.key: row.value for row in rows}
+
+    def marks(self, table: str) -> dict[str, int]:
+        """The newest batch of each query that its snapshots tell of."""
+        told = F.col("summary")[BATCH].cast("long")
+        rows = self.spark.read.table(f"{self.name(table)}.snapshots")
+        newest = rows.groupBy(F.col("summary")[QUERY].alias("query")).agg(F.max(told).alias("n"))
+        return {row.query: row.n for row in newest.collect() if row.query is not None}
+
+    def _has(self, table: str, mark: Mark) -> bool:
+        kept = int(self.properties(table).get(f"{BATCH}.{mark.query}", -1))
+        return mark.batch <= max(kept, self.marks(table).get(mark.query, -1))
+
+    def _create(self, table: str, schema: StructType, shape: Shape) -> None:
+        none = self.spark.createDataFrame([], schema)
+        writer = none.writeTo(self.name(table)).using("iceberg")
+        for key, value in (
+            (OWNER, self.owner),
+            ("format-version", "2"),
+            ("write.merge.mode", "merge-on-read"),
+            ("write.update.mode", "merge-on-read"),
+            ("write.parquet.compression-codec", "zstd"),
+            # A log of metadata files grows by one for each commit; these are kept.
+            ("write.metadata.delete-after-commit.enabled", "true"),
+            ("write.metadata.previous-versions-max", "20"),
+        ):
+            writer = writer.tableProperty(key, value)
+        parts = [F.col(quoted(name)) for name in shape.apart]
+        if shape.day_of is not None:
+            parts.append(F.partitioning.days(shape.day_of))
+        if parts:
+            writer = writer.partitionedBy(parts[0], *parts[1:])
+        writer.create()
+        if shape.order:
+            order = ", ".join(map(quoted, shape.order))
+            distributed = "DISTRIBUTED BY PARTITION LOCALLY " if parts else ""
+            self.spark.sql(f"ALTER TABLE {self.name(table)} WRITE {distributed}ORDERED BY {order}")
+
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+        writer = rows.writeTo(self.name(table))
+        if mark is not None:
+            writer = writer.option(f"snapshot-property.{QUERY}", mark.query)
+            writer = writer.option(f"snapshot-property.{BATCH}", str(mark.batch))
+        writer.append()
+
+
+class DeltaLake(Lake):
+    """`<place>/<table>`; the partition by day is a column of its own, `day`. Queries over the time
+    need not name it: each file's bounds are in the log."""
+
+    def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
+        super().__init__(spark, place, owner)
+        require_extension(spark, "delta")
+
+    def name(self, table: str) -> str:
+        return f"delta.{quoted(f'{self.place}/{table}')}"
+
+    def exists(self, table: str) -> bool:
+        try:
+            self.spark.sql(f"DESCRIBE DETAIL {self.name(table)}").collect()
+        except AnalysisException:
+            return False
+        return True
+
+    def properties(self, table: str) -> dict[str, str]:
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.name(table)}").collect()[0]
+        return dict(row.properties)
+
+    def read(self, table: str) -> DataFrame:
+        rows = self.spark.read.table(self.name(table))
+        return rows.drop(DAY)
+
+    def _has(self, table: str, mark: Mark) -> bool:
+        return False  # Delta sees to it, by txnVersion
+
+    def _create(self, table: str, schema: StructType, shape: Shape) -> None:
+        none = self._with_day(self.spark.createDataFrame([], schema), shape)
+        writer = none.writeTo(self.name(table)).using("delta").tableProperty(OWNER, self.owner)
+        parts = [F.col(quoted(name)) for name in _parts(shape)]
+        if parts:
+            writer = writer.partitionedBy(parts[0], *parts[1:])
+        writer.create()
+
+    def _with_day(self, rows: DataFrame, shape: Shape) -> DataFrame:
+        if shape.day_of is None:
+            return rows
+        return rows.withColumn(DAY, F.col(shape.day_of).cast("date"))
+
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+        parts = _parts(shape)
+        if parts:
+            rows = rows.repartition(*(F.col(quoted(name)) for name in parts))
+        if shape.order:
+            inner = [name for name in shape.order if name not in parts]
+            rows = rows.sortWithinPartitions(*(F.col(quoted(n)) for n in (*parts, *inner)))
+        writer = rows.write.format("delta").mode("append")
+        if mark is not None:
+            application = f"{mark.query}/{table}"
+            writer = writer.option("txnAppId", application).option("txnVersion", str(mark.batch))
+        writer.save(f"{self.place}/{table}")
+
+    def _columns(self, schema: StructType) -> Iterator[tuple[str, str]]:
+        return (pair for pair in super()._columns(schema) if pair[0] != DAY)
+
+
+def open_lake(
+    spark: SparkSession, kind: Format, place: str, owner: str, catalog: Catalog | None = None
+) -> Lake:
+    """The tables below `place`; TablesRefused if they cannot be written there."""
+    if kind == "iceberg":
+        return IcebergLake(spark, place, owner, catalog)
+    if catalog is not None and catalog.kind != "hadoop":
+        raise TablesRefused("--catalog: Delta keeps its log beside the data; leave it out")
+    return DeltaLake(spark, place, owner)
+
+
+def write(
+    table: str,
+    rows: DataFrame,
+    kind: Format,
+    place: str,
+    shape: Shape,
+    *,
+    owner: str,
+    catalog: Catalog | None = None,
+) -> None:
+    """The rows as a table that is not there yet, or added to one of the same owner."""
+    open_lake(rows.sparkSession, kind, place, owner, catalog).append(table, rows, shape)
+
+
+def _parts(shape: Shape) -> list[str]:
+    return [*shape.apart, *([DAY] if shape.day_of is not None else [])]
+
+
+def quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

@@ -1,0 +1,57 @@
+"""How tables are keyed, partitioned and sorted.
+
+`keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
+`apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
+`newer` is the column that settles which of two rows of one key stands: the higher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import StructType, TimestampType
+
+
+@dataclass(frozen=True)
+class Shape:
+    keys: Sequence[str]
+    apart: Sequence[str] = ()
+    day_of: str | None = None
+    order: Sequence[str] = ()
+    newer: str | None = None
+
+    def within(self, schema: StructType) -> Shape:
+        """What of it a table of these columns can have."""
+        columns = schema.fieldNames()
+        has_day = self.day_of in columns and isinstance(schema[self.day_of].dataType, TimestampType)
+        return Shape(
+            [name for name in self.keys if name in columns],
+            [name for name in self.apart if name in columns],
+            self.day_of if has_day else None,
+            [name for name in self.order if name in columns],
+            self.newer if self.newer in columns else None,
+        )
+
+
+EVENT: Final = ("stream", "source", "epoch", "seq")
+IN_TIME: Final = ("stream", "ref_time", "source", "epoch", "seq")
+PLACE: Final = ("topic", "partition", "offset")
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "events": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
+    "late": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
+    "duplicates": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
+    "gaps": Shape(("stream", "source", "epoch", "first"), ("stream",), order=("stream", "at_ns")),
+    "dead": Shape(PLACE, order=PLACE),
+    "bad": Shape(PLACE, order=PLACE),
+    "windows": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
+    "matches": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
+    "joins": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
+}
+
+
+def shape_of(table: str, keys: Sequence[str] = ()) -> Shape:
+    """That of a known table, or one by its keys alone."""
+    return SHAPES.get(table, Shape(keys, order=keys))

@@ -1,0 +1,121 @@
+"""Examples: tables of Iceberg and Delta take each batch once, hold the newest row of a key, and
+refuse what is not theirs before anything is written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from cli.local.ports import free_ports
+from spark_analytics.tables.catalog import (
+    EXTENSIONS,
+    FORMATS,
+    Catalog,
+    Format,
+    TablesRefused,
+    catalog_of,
+    declare_catalog,
+    require_extension,
+)
+from spark_analytics.tables.lake import Mark, open_lake, write
+from spark_analytics.tables.shapes import shape_of
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+EVENTS = "stream STRING, source STRING, epoch BIGINT, seq BIGINT, ref_time TIMESTAMP"
+RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
+
+
+def at(day: int, second: int = 0) -> datetime:
+    return datetime(2023, 11, day, 23, 59, second, tzinfo=UTC)
+
+
+def events(spark: SparkSession, numbers: range) -> DataFrame:
+    rows = [("a/b", "s", 0, seq, at(14 + seq % 2, seq)) for seq in numbers]
+    return spark.createDataFrame(rows, EVENTS)
+
+
+def results(spark: SparkSession, *rows: tuple[str, int, int]) -> DataFrame:
+    return spark.createDataFrame([(i, "q", r, at(14), n) for i, r, n in rows], RESULTS)
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_batches_and_corrections_are_idempotent(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    place = str(tmp_path / "job")
+    first = open_lake(spark, kind, place, "job")
+    shape = shape_of("events")
+    first.append("events", events(spark, range(6)), shape, Mark("q", 0))
+    first.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
+    again = open_lake(spark, kind, place, "job")  # after a kill: its last batch comes again
+    again.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
+    again.append("events", events(spark, range(9, 12)), shape, Mark("q", 2))
+    found = again.read("events")
+    assert found.columns == events(spark, range(0)).columns
+    assert sorted(row.seq for row in found.collect()) == list(range(12))
+    folders = {str(p.parent.relative_to(tmp_path)) for p in (tmp_path).rglob("*.parquet")}
+    assert {name.rpartition("=")[2] for name in folders} >= {"2023-11-14", "2023-11-15"}
+
+    shape = shape_of("windows")
+    words = results(spark, ("x", 0, 1), ("x", 1, 2), ("y", 0, 5))
+    again.merge("windows", words, shape)
+    again.merge("windows", results(spark, ("x", 2, 7), ("z", 0, 0)), shape)
+    again.merge("windows", words, shape)  # older words after newer ones
+    rows: list[Row] = again.read("windows").orderBy("id").collect()
+    assert [(r.id, r.revision, r.n) for r in rows] == [("x", 2, 7), ("y", 0, 5), ("z", 0, 0)]
+
+    before = files(tmp_path)
+    with pytest.raises(TablesRefused, match="is that of job, and this is other; name another"):
+        open_lake(spark, kind, place, "other").append("events", events(spark, range(1)), shape)
+    narrow = events(spark, range(1)).drop("seq")
+    with pytest.raises(TablesRefused, match="other columns .*seq: bigint there, absent now"):
+        open_lake(spark, kind, place, "job").append("events", narrow, shape)
+    with pytest.raises(TablesRefused, match="no key and column to tell which row stands"):
+        open_lake(spark, kind, place, "job").merge("events", found, shape_of("events"))
+    assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
+
+
+def test_a_table_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "lake")
+    rows = results(spark, ("x", 0, 1))
+    write("matches", rows, "iceberg", place, shape_of("matches"), owner="backfill")
+    lake = open_lake(spark, "iceberg", place, "backfill")
+    assert lake.read("matches").collect() == rows.collect()
+    assert (tmp_path / "lake" / "matches" / "metadata").is_dir()
+
+
+def test_a_catalog_that_is_not_there_is_told_in_a_sentence(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shut = f"127.0.0.1:{free_ports(1)[0]}"
+    for uri in (f"http://{shut}", f"jdbc:postgresql://{shut}/none"):
+        with pytest.raises(TablesRefused, match="cannot be used .* mend --catalog") as told:
+            open_lake(spark, "iceberg", str(tmp_path / "out"), "job", catalog_of(uri))
+        assert shut in str(told.value)
+        assert "\n" not in str(told.value)
+    with pytest.raises(TablesRefused, match="write jdbc:postgresql"):
+        catalog_of("thrift://metastore:9083")
+    with pytest.raises(TablesRefused, match="rename on s3a: is not one step"):
+        open_lake(spark, "iceberg", "s3a://bucket/out", "job")
+    with pytest.raises(TablesRefused, match="Delta keeps its log beside the data"):
+        open_lake(spark, "delta", str(tmp_path), "job", Catalog("rest", "http://x"))
+    assert files(tmp_path) == set()
+
+
+def test_places_of_one_session_have_catalogs_of_their_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [declare_catalog(spark, Catalog(), str(tmp_path / name)) for name in "aba"]
+    assert names[0] == names[2] != names[1]
+    monkeypatch.setitem(EXTENSIONS, "delta", "one.that.nobody.has")
+    with pytest.raises(TablesRefused, match="cannot write delta: start it with"):
+        require_extension(spark, "delta")
