@@ -28,7 +28,7 @@ Format = Literal["iceberg", "delta"]
 FORMATS: Final[tuple[Format, ...]] = ("iceberg", "delta")
 NAME: Final = "inorder"
 MAX_CATALOGS: Final = 1_000
-"""Of one session; tests come closest."""
+"""In one session; tests come closest."""
 
 EXTENSIONS: Final[Mapping[Format, str]] = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",

@@ -9,7 +9,7 @@ once snapshots expire, in a property of the table. Spark repeats at most the bat
 ended, so only the first that a process writes of a table looks for its number.
 
 **MERGE** replaces a row where the new one of its key is higher in the column `newer`, and adds
-those that are not there. Of several rows of one key the highest counts. So it may be done again,
+those that are not there; among rows of one key the highest counts. So it may be done again,
 and older words that come after newer ones change nothing.
 
 A table belongs to its `owner`, which stands among its properties: another's, or one with other
