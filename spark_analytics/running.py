@@ -10,7 +10,8 @@ deleted and made again, is refused. So is a new checkpoint where tables of an ea
 lie: its batches begin at 0 again and would mix with theirs.
 
 What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
-every GUARD_S, when a query fails, and at the end.
+every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
+(`watching`) hears of batches and ends.
 
 Java gets a failed batch's error in few words (`unwritten`), Python keeps it. When a query is
 stopped amid a batch, Spark looks through those words for Java's words for an interruption, by
@@ -33,6 +34,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_analytics.jobs import Table
 from spark_analytics.outputs import Output
 from spark_analytics.told import first_line
+from spark_analytics.watching import Watch, settle
 
 POLL_S: Final = 0.1
 GUARD_S: Final = 5.0
@@ -119,6 +121,10 @@ class Running:
         """What failed in writing, by table: Java would tell of them in a stack of its own."""
 
         self._guard = guard or (lambda: None)
+        self.watch = Watch(frozenset(table.name for table in tables))
+        self._streams = [table.rows.sparkSession.streams for table in tables[:1]]
+        for manager in self._streams:
+            manager.addListener(self.watch)
         self.queries: list[StreamingQuery] = []
         for table in tables:
             write = self._writer(table, output, folder)
@@ -131,15 +137,27 @@ class Running:
         try:
             while not self._stopping and any(query.isActive for query in self.queries):
                 self._examine()
+                self._until(due_s)
                 if time.monotonic() > due_s:
                     self._guard()
                     due_s = time.monotonic() + GUARD_S
-                time.sleep(POLL_S)
             self._examine()
+            for query in self.queries if not self._goes_on else ():
+                self._require_kept(query.name, settle(query))
             self._guard()
         finally:
             for query in self.queries:
                 query.stop()
+            for manager in self._streams:
+                manager.removeListener(self.watch)
+
+    def _until(self, due_s: float) -> None:
+        """Something has changed, or it is due, or `stop` was called: nobody asks Java meanwhile.
+        `stop` sets no event, since it comes from a signal amid this."""
+        while not self._stopping and time.monotonic() < due_s:
+            if self.watch.changed.wait(POLL_S):
+                self.watch.changed.clear()
+                return
 
     def stop(self) -> None:
         """Let `wait` return: what is not committed is done again next time."""
@@ -165,13 +183,15 @@ class Running:
                 raise JobFailed(f"{query.name}: {first_line(known)}") from known
             if self._goes_on and not was_active and not self._stopping:
                 raise JobFailed(f"{query.name}: has ended, and Spark says no reason but in its log")
-            dropped = dropped_rows(query)
-            if dropped:
-                self._guard()
-                raise JobFailed(
-                    f"{query.name}: the watermark had passed {dropped} rows, which are in no"
-                    " window; is the topic written by this topology's merge? Run it with --batch"
-                )
+            self._require_kept(query.name, self.watch.figures[query.name].dropped)
+
+    def _require_kept(self, name: str, dropped: int) -> None:
+        if dropped:
+            self._guard()
+            raise JobFailed(
+                f"{name}: the watermark had passed {dropped} rows, which are in no window; is the"
+                " topic written by this topology's merge? Run it with --batch"
+            )
 
 
 def _start(
@@ -189,12 +209,3 @@ def unwritten(error: Exception) -> RuntimeError:
     text = str(error)
     cut = next((name for name in INTERRUPTIONS if name in text), None)
     return RuntimeError(first_line(error) if cut is None else f"{CALL_FAILED} {cut}")
-
-
-def dropped_rows(query: StreamingQuery) -> int:
-    """What its watermark has made it drop, as far as its latest batches tell."""
-    return sum(
-        operator.numRowsDroppedByWatermark
-        for progress in query.recentProgress
-        for operator in progress.stateOperators
-    )

@@ -24,10 +24,8 @@ VERSION = "4.0.0"
 
 _JARS = Jars(Path(__file__).parent / "kafka.xml", f"spark-{VERSION}")
 _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
-_LAKES = {
-    kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}")
-    for kind in ("iceberg", "delta")
-}
+FORMATS = ("iceberg", "delta")
+_LAKES = {kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}") for kind in FORMATS}
 
 LAUNCHED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for the Python program that it starts."""
@@ -82,7 +80,7 @@ def main() -> None:
         sys.exit(os.environ.get("CI") == "true")
     try:
         postgres_jars()
-        for kind in _LAKES:
+        for kind in FORMATS:
             lake_jars(kind)
         print(",".join(jars()))
     except JarsUnavailable as failed:

@@ -1,10 +1,10 @@
 """`python -m infra.spark.package [DIR]`: what spark-submit needs, into DIR (`dist/spark`).
 
-| file               | what it is                                                  |
-|--------------------|-------------------------------------------------------------|
-| `inorder_spark.py` | the application; its arguments are those of `inorder spark` |
-| `inorder.zip`      | the rooms it imports, for `--py-files`                      |
-| `jars/*.jar`       | Kafka's connector and PostgreSQL's driver, for `--jars`     |
+| file               | what it is                                                              |
+|--------------------|-------------------------------------------------------------------------|
+| `inorder_spark.py` | the application; its arguments are those of `inorder spark`             |
+| `inorder.zip`      | the rooms it imports, for `--py-files`                                  |
+| `jars/*.jar`       | Kafka's connector, PostgreSQL's driver, Iceberg and Delta, for `--jars` |
 
 What else the driver imports is in `requirements.lock`; executors import nothing of ours.
 """
@@ -19,7 +19,7 @@ from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from cli.local.maven import JarsUnavailable
-from cli.spark.jars import jars, postgres_jars
+from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
 
 ROOT: Final = Path(__file__).parents[2]
 OUT: Final = Path("dist/spark")
@@ -47,7 +47,8 @@ def build(folder: Path) -> list[Path]:
     beside = folder / "jars"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    copies = [Path(shutil.copy(jar, beside)) for jar in (*jars(), *postgres_jars())]
+    lakes = (jar for kind in FORMATS for jar in lake_jars(kind))
+    copies = [Path(shutil.copy(jar, beside)) for jar in (*jars(), *postgres_jars(), *lakes)]
     return [application, zipped, *copies]
 
 
