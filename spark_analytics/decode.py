@@ -173,24 +173,21 @@ def split(rows: DataFrame) -> Decoded:
 
 
 def _found(records: DataFrame, names: dict[str, str]) -> DataFrame:
-    """The record with three columns for each field: how often its header is there (2 stands
-    for more than once), the first one's bytes, and these as text. Each step is a projection of
-    its own: Spark would otherwise look for the header anew wherever it is spoken of."""
-    split = ("headers.key AS _keys", "headers.value AS _values", "reverse(headers.key) AS _back")
-    rows = records.select(*RECORD, *map(F.expr, split))
-    places = [
-        F.expr(f"coalesce(array_position({keys}, {_literal(name)}), 0L) AS {end}_{field}")
+    """The record with three columns for each field: how often its header is there, the
+    bytes, and these as text. Each step is a projection of its own: Spark would otherwise
+    look for the header anew wherever it is spoken of."""
+    empty = "array(CAST(NULL AS STRUCT<key: STRING, value: BINARY>))"
+    values = [
+        F.expr(f"filter(coalesce(headers, {empty}), h -> h.key = {_literal(name)})").alias(
+            f"h_{field}"
+        )
         for field, name in names.items()
-        for keys, end in (("_keys", "p"), ("_back", "q"))
     ]
-    rows = rows.select(*RECORD, "_values", *places)
+    rows = records.select(*RECORD, *values)
     kept = [
         F.expr(part)
-        for f in names
-        for part in (
-            f"if(p_{f} = 0, 0, if(p_{f} + q_{f} = size(_values) + 1, 1, 2)) AS n_{f}",
-            f"get(_values, CAST(p_{f} AS INT) - 1) AS b_{f}",
-        )
+        for field in names
+        for part in (f"size(h_{field}) AS n_{field}", f"get(h_{field}, 0).value AS b_{field}")
     ]
     rows = rows.select(*RECORD, *kept)
     texts = [F.expr(f"try_validate_utf8(CAST(b_{f} AS STRING)) AS t_{f}") for f in names]
