@@ -2,10 +2,12 @@
 
 All read the same backlog (`benchmarks.backlog`) in one run, one after the other: ours
 fused and exactly once, fused and at least once, cut into two stages, the first and the last with
-the codec in Python too; a per-event Faust agent with the same operators; consume-and-forward on
-confluent-kafka. Figures are CPU and wall time of the programs alone, start-up taken off
-(`benchmarks.race`); the broker's share of the two cores counts for nobody, though it slows the
-wall clock of all. With `--rounds` all go in turn so often.
+the codec in Python too; Kafka Streams and Quix Streams, which put each source in order and merge
+none; a per-event Faust agent with the same operators; consume-and-forward on confluent-kafka. A
+peer that cannot be had here (`benchmarks.peers.bring`) is left out with a line. Figures are CPU
+and wall time of the programs alone, start-up taken off (`benchmarks.race`); the broker's share of
+the two cores counts for nobody, though it slows the wall clock of all. What a JVM compiles while
+it works counts. With `--rounds` all go in turn so often.
 
 The goals: ours at least 10 times plain Faust, at least 100 000 events/s of CPU, at least
 half of the bare loop, wall time close to CPU time.
@@ -25,6 +27,7 @@ from typing import Final
 import click
 
 from benchmarks.backlog import produce, settle
+from benchmarks.peers import bring
 from benchmarks.race import Program, Spent, run
 from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.workloads import crowd
@@ -37,6 +40,9 @@ FULL_RECORDS: Final = 300_000
 PLAIN_SHARE: Final = 0.15
 """A share of the backlog; the cost of a per-event agent is per event, and it takes its time."""
 
+QUIX_SHARE: Final = 0.5
+"""As above, where it takes less of it."""
+
 NEARLY: Final = 0.995
 START_UP_STEP_NS: Final = 500_000_000
 TIMEOUT_S: Final = 300.0
@@ -45,6 +51,8 @@ APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 OURS: Final = "fused, exactly once"
 FAUST: Final = "plain Faust agent"
 BARE: Final = "bare confluent loop"
+KAFKA_STREAMS: Final = "Kafka Streams, each source in order, exactly once"
+QUIX: Final = "Quix Streams, each source in order, exactly once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,34 @@ def bare_loop() -> Contender:
     return Contender(BARE, program)
 
 
+def kafka_streams() -> Contender:
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        command = ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command += ["-cp", bring.hold_back(), "HoldBack"]
+        return _holding_back(KAFKA_STREAMS, command, folder, bootstrap, raw)
+
+    return Contender(KAFKA_STREAMS, program)
+
+
+def quix() -> Contender:
+    def program(folder: Path, bootstrap: str, raw: str) -> Program:
+        command = [str(bring.python()), "-m", "benchmarks.peers.quix"]
+        return _holding_back(QUIX, command, folder, bootstrap, raw)
+
+    return Contender(QUIX, program, QUIX_SHARE)
+
+
+def _holding_back(
+    name: str, command: Sequence[str], folder: Path, bootstrap: str, raw: str
+) -> Program:
+    """A program that is told brokers, group, input, output and a folder for its state."""
+    mark = uuid.uuid4().hex[:8]
+    output = f"held-back-{mark}"
+    create_topic(bootstrap, output)
+    state = str(folder / f"state-{mark}")
+    return Program(_file(name), [*command, bootstrap, f"peer-{mark}", raw, output, state], output)
+
+
 CONTENDERS: Final = {
     "bare": bare_loop(),
     "fused": ours(OURS),
@@ -100,6 +136,8 @@ CONTENDERS: Final = {
     "split": ours("reorder | merge, exactly once", stages="reorder, merge"),
     "fused-plain": ours("fused, exactly once, codec in Python", codec="plain"),
     "split-plain": ours("reorder | merge, codec in Python", codec="plain", stages="reorder, merge"),
+    "kafka-streams": kafka_streams(),
+    "quix": quix(),
     "faust": plain_faust(),
 }
 
@@ -222,10 +260,15 @@ def command(
                 found = {}
                 for key in only or CONTENDERS:
                     contender = CONTENDERS[key]
-                    found[contender.name] = course.spent(contender)
+                    try:
+                        found[contender.name] = course.spent(contender)
+                    except bring.PeerUnavailable as absence:
+                        page.say(f"{contender.name}: left out: {absence}")
+                        continue
                     page.say(_told(contender.name, found[contender.name][1]))
                 done.append(found)
-            page.table(table_of(done))
+            if done[0]:
+                page.table(table_of(done))
 
 
 def _told(name: str, spent: Spent) -> str:

@@ -7,7 +7,8 @@ the better of `ROUNDS`, with the worker's settings of the garbage collector. `by
 interpreter's allocator gives out per open window, all aggregates of the query and its share of the
 tables included.
 
-Then the kinds beside each other at 1 000 keys, and windows whose events are not sure.
+Then the kinds beside each other at 1 000 keys, and windows whose events are not sure; last the
+whole stage beside Bytewax (`benchmarks.window_stage`; `--stage` for that alone).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Final
 import click
 
 from agents.process import GC_THRESHOLDS
+from benchmarks import window_stage
 from benchmarks.tables import Page, Table, count, thousands
 from topology.model.event import Event
 from topology.window import Output, WindowConfig, Windows
@@ -137,14 +139,17 @@ def by_kind(events: int) -> Table:
 @click.command("windows")
 @click.option("--full", is_flag=True, help="Up to 1,000,000 keys, ten times the events.")
 @click.option("--events", type=click.IntRange(1), help="So many events.")
+@click.option("--stage", is_flag=True, help="The whole stage beside Bytewax, and nothing else.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
-def command(full: bool, events: int | None, markdown: Path | None) -> None:
+def command(full: bool, events: int | None, stage: bool, markdown: Path | None) -> None:
     """Events and windows per second, and bytes per open window."""
     gc.set_threshold(*GC_THRESHOLDS)
     page = Page(markdown)
     number = events or (FULL_EVENTS if full else QUICK_EVENTS)
-    page.table(by_keys(number, FULL_KEYS if full else QUICK_KEYS))
-    page.table(by_kind(number))
+    if not stage:
+        page.table(by_keys(number, FULL_KEYS if full else QUICK_KEYS))
+        page.table(by_kind(number))
+    page.table(window_stage.measured(page, number))
 
 
 def main(arguments: Sequence[str]) -> None:

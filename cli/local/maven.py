@@ -37,7 +37,7 @@ class Jars:
         return f"{' and '.join(absent)} not found; install Java 17 and Maven"
 
     def folder(self) -> Path:
-        return _cache() / self._name
+        return cache() / self._name
 
     def brought(self) -> Path:
         """The folder that holds them; brings them first where they are not there yet."""
@@ -74,7 +74,8 @@ class Jars:
         shutil.copyfile(self._pom, folder / "pom.xml")  # last: it says that all is there
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The folder of what is fetched once and kept; see the module's docstring."""
     if named := os.environ.get("INORDER_CACHE"):
         return Path(named)
     if (ROOT / "Makefile").exists():

@@ -1,0 +1,140 @@
+"""Examples: the peers' rule, and what is said where one cannot be had; end to end: each peer puts a
+backlog of the benchmark in order."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from benchmarks.kafka import CONTENDERS, TIMEOUT_S, prepare
+from benchmarks.peers import bring
+from benchmarks.peers.hold_back import PATIENCE_MS, Headers, hold_back
+from benchmarks.race import run
+from benchmarks.tables import Page
+from benchmarks.window_stage import OURS, measured
+from tests.services import SharedKafka
+
+RECORDS = 10_000
+
+
+class States:
+    """In memory, as the peer's state."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        return self.kept.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+    get_bytes = get
+    set_bytes = set
+
+    def delete(self, key: str) -> None:
+        del self.kept[key]
+
+
+def _numbers(
+    *arrivals: tuple[int, int], source: str = "s", state: States | None = None
+) -> list[int]:
+    """What comes out, told (number, ms)."""
+    state = state or States()
+    out = []
+    for number, at_ms in arrivals:
+        headers: Headers = [("sourceId", source.encode()), ("seqNum", b"%d" % number)]
+        freed = hold_back(b"%d" % number, None, at_ms, headers, state)
+        assert all(dict(kept)["seqNum"] == value for value, kept in freed)
+        out += [int(value) for value, _ in freed]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "out"),
+    [
+        ([(0, 0), (1, 1), (2, 2)], [0, 1, 2]),
+        ([(0, 0), (2, 1), (3, 2), (1, 3), (4, 4)], [0, 1, 2, 3, 4]),
+        ([(0, 0), (0, 1), (2, 2), (2, 3), (1, 4), (1, 5)], [0, 1, 2]),
+        ([(0, 0), (2, 1), (3, 1 + PATIENCE_MS)], [0, 2, 3]),
+        ([(0, 0), (2, 1), (3, 1 + PATIENCE_MS), (1, 2 + PATIENCE_MS)], [0, 2, 3]),
+        ([(0, 0), (2, 1), (3, PATIENCE_MS)], [0]),
+    ],
+    ids=["in order", "a hole that fills", "copies", "a loss", "a late one", "patience"],
+)
+def test_each_source_in_order(arrivals: list[tuple[int, int]], out: list[int]) -> None:
+    assert _numbers(*arrivals) == out
+
+
+def test_nothing_stays_of_what_has_gone() -> None:
+    state = States()
+    _numbers((0, 0), (3, 1), (2, 2), (1, 3), state=state)
+    assert set(state.kept) == {"s"}
+
+
+def test_a_jdk_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for program in ("java", "mvn"):
+        (tmp_path / program).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(bring.PeerUnavailable, match="javac not found; install a JDK"):
+        bring.hold_back()
+
+
+def test_an_environment_that_cannot_be_made_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("INORDER_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+    with pytest.raises(bring.PeerUnavailable, match="absent"):
+        bring.python()
+    said: list[str] = []
+    page = Page(None)
+    monkeypatch.setattr(page, "say", said.append)
+    table = measured(page, 200)
+    assert said[0].startswith("Bytewax: left out: ")
+    assert {row[2] for row in table.rows} == {OURS}
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+@pytest.mark.parametrize("peer", ["kafka-streams", "quix"])
+def test_peers_order_a_backlog(peer: str, kafka: SharedKafka, tmp_path: Path) -> None:
+    course = prepare(tmp_path, kafka.bootstrap, RECORDS)
+    try:
+        program = CONTENDERS[peer].program(tmp_path, kafka.bootstrap, course.raw)
+    except bring.PeerUnavailable as absence:
+        pytest.skip(str(absence))
+    wanted = course.records // 2
+    run(program, kafka.bootstrap, tmp_path, wanted, TIMEOUT_S)
+    numbers = _read(kafka.bootstrap, program.output)
+    assert sum(map(len, numbers.values())) >= wanted - len(numbers)
+    assert len(numbers) == 20
+    assert all(each == sorted(set(each)) for each in numbers.values())
+
+
+def _read(bootstrap: str, topic: str) -> dict[str, list[int]]:
+    """The numbers of each source, as they stand in the topic and are committed."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reading-{topic}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.subscribe([topic])
+    found: dict[str, list[int]] = defaultdict(list)
+    while True:
+        message = consumer.poll(30.0)
+        if message is None or message.error() is not None:
+            consumer.close()
+            assert message is not None
+            return found
+        headers: dict[str, Any] = dict(message.headers() or [])
+        found[headers["sourceId"].decode()].append(int(headers["seqNum"]))
