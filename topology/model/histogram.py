@@ -48,13 +48,14 @@ class Histogram:
     (holes that never filled) make the edge smaller.
     """
 
-    __slots__ = ("_above", "_counts", "_index", "_trials", "miss_ppm", "since_halved")
+    __slots__ = ("_above", "_counts", "_edge_ns", "_index", "_trials", "miss_ppm", "since_halved")
 
     def __init__(self, miss_ppm: int) -> None:
         self.miss_ppm = miss_ppm
         self._trials = 0
         self._counts: dict[int, int] = {}
         self._index = 0
+        self._edge_ns = 0  # the upper edge of that bucket
         self._above = 0
         self.since_halved = 0
 
@@ -70,8 +71,12 @@ class Histogram:
             self._halve()
 
     def sample(self, value_ns: int) -> None:
-        bucket = bucket_of(value_ns)
-        self._counts[bucket] = self._counts.get(bucket, 0) + UNIT
+        self.sample_in(bucket_of(value_ns))
+
+    def sample_in(self, bucket: int) -> None:
+        """`sample`, for one who knows the bucket of the value."""
+        counts = self._counts
+        counts[bucket] = counts.get(bucket, 0) + UNIT
         if bucket > self._index:
             self._above += UNIT
 
@@ -124,6 +129,10 @@ class Histogram:
         counts = self._counts
         index = self._index
         above = self._above
+        if above * PPM <= allowed and (
+            index == 0 or (above + counts.get(index, 0)) * PPM > allowed
+        ):
+            return self._edge_ns  # where it was
         while above * PPM > allowed:
             index += 1
             above -= counts.get(index, 0)
@@ -135,7 +144,8 @@ class Histogram:
             index -= 1
         self._index = index
         self._above = above
-        return upper_edge_ns(index)
+        self._edge_ns = upper_edge_ns(index)
+        return self._edge_ns
 
     def _halve(self) -> None:
         self.since_halved = 0
@@ -149,5 +159,5 @@ class Histogram:
     def restore(self, state: Any) -> None:
         self._trials, self.since_halved, counts = state
         self._counts = dict(counts)
-        self._index = 0
+        self._index = self._edge_ns = 0
         self._above = sum(n for b, n in self._counts.items() if b > 0)

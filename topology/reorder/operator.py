@@ -30,10 +30,11 @@ from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.operator import Changes, Plain, State
-from topology.model.outcome import Step, dead_letter
+from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.fullest import Fullest
 from topology.reorder.published.thesis import PacedBuffer
+from topology.reorder.sequence import UNKNOWN, Hole
 from topology.reorder.settings import NumberSettings, Rule, Shared, SourceSettings
 from topology.reorder.shell import Shell
 from topology.reorder.source import NumberedBuffer
@@ -71,8 +72,8 @@ class Reorder(Shell[NumberedBuffer]):
         """While a state is restored: pages of ledgers by source, epoch and page."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
-        # In one piece because it runs for every event. The plain case are the two branches that
-        # are not `_take`: the number after the highest of its source, of the epoch in force.
+        # In one piece because it runs for every event. The plain case are the branches that are not
+        # `_take`: a number of the epoch in force that is next, or awaited behind a hole.
         step = Step(now_ns)
         released = step.released
         buffers = self._table
@@ -80,6 +81,7 @@ class Reorder(Shell[NumberedBuffer]):
         fullest = self._fullest
         takes_plain = self.takes_plain and not self._sees_all
         position = self.settings.position
+        max_jump = self.settings.max_jump
         for event in events:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -102,13 +104,14 @@ class Reorder(Shell[NumberedBuffer]):
             epoch = event.epoch
             if (
                 not takes_plain
-                or number != current.hi + 1
                 or (epoch != current.epoch and (epoch >= 0 or event.ts_ns <= buffer.boundary_ns))
                 or kind == DEAD
                 or buffer.later
             ):
                 self._take(buffer, event, step)
-            elif number == current.next:
+                continue
+            ahead = number - current.hi
+            if ahead == 1 and number == current.next:
                 # Nothing waits, and it leaves. `at_ns` is the arrival already.
                 event.epoch = current.epoch
                 current.next = number + 1
@@ -117,28 +120,47 @@ class Reorder(Shell[NumberedBuffer]):
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)
-            elif buffer.blocked and current.next >= 0 and current.holes:
-                # Behind a hole that MERGE knows of: it waits with the others.
-                event.epoch = current.epoch
-                event.held_by = position
-                current.hi = number
+                continue
+            if not buffer.blocked or current.next < 0 or not current.holes:
+                self._take(buffer, event, step)
+                continue
+            # There is a hole that MERGE knows of.
+            if ahead == 1:  # behind it, with the others
                 current.holes[-1].behind.append(event)
-                buffer.held += 1
-                shared.held += 1
-                value = event.value
-                if isinstance(value, bytes):
-                    buffer.held_bytes += len(value)
-                    shared.held_bytes += len(value)
-                if (
-                    buffer.held > self._max_held
-                    or shared.held > self._max_held_total
-                    or shared.held_bytes > self._max_held_bytes
-                    or fullest.heap is not None
-                ):
-                    self._bound(buffer, at_ns, step)
-                    self._arm(buffer)
+                current.hi = number
+            elif 1 < ahead <= max_jump:  # and behind one more
+                deadline_ns = at_ns + buffer.estimator().open()
+                hole = Hole(current.hi + 1, number - 1, at_ns, deadline_ns, TIMEOUT, [event])
+                current.holes.append(hole)
+                current.hi = number
+            elif number == current.next:  # it fills the first
+                event.epoch = current.epoch
+                buffer.accept(current, event, step)
+                self._arm(buffer)
+                continue
+            elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:  # or another
+                buffer.estimator().filled(at_ns - known_ns)
             else:
                 self._take(buffer, event, step)
+                continue
+            event.epoch = current.epoch
+            event.held_by = position
+            if kind != DATA:
+                buffer.words += 1
+            buffer.held += 1
+            shared.held += 1
+            value = event.value
+            if isinstance(value, bytes):
+                buffer.held_bytes += len(value)
+                shared.held_bytes += len(value)
+            if (
+                buffer.held > self._max_held
+                or shared.held > self._max_held_total
+                or shared.held_bytes > self._max_held_bytes
+                or fullest.heap is not None
+            ):
+                self._bound(buffer, at_ns, step)
+                self._arm(buffer)
         if self._due_ns < now_ns:
             self._fire(now_ns - 1, step)
         if now_ns > self._now_ns:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import DEAD, Event
@@ -27,6 +28,7 @@ from topology.model.outcome import TIMEOUT
 from topology.reorder.lost import LostRanges
 
 UNSTARTED: Final = -1
+UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
 
 
@@ -53,8 +55,7 @@ class Hole:
         self.behind = behind
 
 
-def first_of(hole: Hole) -> int:
-    return hole.first
+first_of = attrgetter("first")
 
 
 class Sequence:
@@ -144,10 +145,15 @@ class Sequence:
         self.front.insert(0, event)
 
     def fill(self, event: Event) -> int:
-        """The event takes its place in a hole and waits; returns since when the hole was known."""
+        """The event takes its place in a hole and waits; returns since when the hole was known, and
+        UNKNOWN if none of that number is missing: then nothing is done."""
         holes, number = self.holes, event.seq
         i = bisect_right(holes, number, key=first_of) - 1
+        if i < 0:
+            return UNKNOWN
         hole = holes[i]
+        if number > hole.last:
+            return UNKNOWN
         before = holes[i - 1].behind if i else self.front
         if hole.first == hole.last:
             del holes[i]

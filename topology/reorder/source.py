@@ -64,6 +64,7 @@ class NumberedBuffer(Epochs):
         "received",
         "released",
         "timeout",
+        "words",
     )
 
     sees_all: ClassVar[bool] = False
@@ -77,6 +78,7 @@ class NumberedBuffer(Epochs):
         self.late = 0
         self.duplicate = 0
         self.dead = 0
+        self.words = 0  # so many of those that wait are no data
         self.dropped: list[tuple[int, int]] = []  # (epoch, page) of ledgers that are forgotten
 
     # -- taking an event in ------------------------------------------------------------------------
@@ -238,14 +240,13 @@ class NumberedBuffer(Epochs):
         """Nothing is kept."""
 
     def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
-        timeout = self.estimator()
-        hole = Hole(first, last, now_ns, now_ns + timeout.wait_ns(), TIMEOUT, behind)
-        timeout.opened()
-        return hole
+        deadline_ns = now_ns + self.estimator().open()
+        return Hole(first, last, now_ns, deadline_ns, TIMEOUT, behind)
 
     def count_held(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
         event.held_by = shared.settings.position
+        self.words += event.kind != DATA
         self.held += 1
         shared.held += 1
         self.held_bytes += size
@@ -253,6 +254,7 @@ class NumberedBuffer(Epochs):
 
     def count_unheld(self, event: Event) -> None:
         event.held_by = 0
+        self.words -= event.kind != DATA
         self.held -= 1
         self.shared.held -= 1
         self.held_bytes -= size_of(event)
@@ -272,22 +274,29 @@ class NumberedBuffer(Epochs):
         events = sequence.front
         if events:
             sequence.front = []
-            size = data = 0
+            data = len(events)
             for event in events:
                 event.held_by = 0
                 event.at_ns = now_ns
-                value = event.value
-                if isinstance(value, bytes):
-                    size += len(value)
-                kind = event.kind
-                if kind == DATA:
-                    data += 1
-                if kind != DEAD:
-                    sequence.last_ts_ns = event.ts_ns
-            step.released += events
             shared = self.shared
-            shared.held_bytes -= size
-            self.held_bytes -= size
+            if self.held_bytes:
+                size = 0
+                for event in events:
+                    value = event.value
+                    if isinstance(value, bytes):
+                        size += len(value)
+                shared.held_bytes -= size
+                self.held_bytes -= size
+            if self.words:
+                for event in events:
+                    if event.kind != DATA:
+                        data -= 1
+                        self.words -= 1
+                    if event.kind != DEAD:
+                        sequence.last_ts_ns = event.ts_ns
+            else:
+                sequence.last_ts_ns = events[-1].ts_ns
+            step.released += events
             shared.held -= len(events)
             self.held -= len(events)
             self.released += data

@@ -6,8 +6,8 @@
 * `fixed`: always `max_wait`.
 * `thesis` and `rfc`: as published (`topology.reorder.published.thesis`).
 
-A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`); the deadline
-is fixed at that moment. Everything is integer nanoseconds. Each call is O(1).
+A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both in one:
+`open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call is O(1).
 
 A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
 pool of the stream's sources in this partition; while that is cold too, and in the
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.model.histogram import HALVE_EVERY, PPM, Histogram
+from topology.model.histogram import HALVE_EVERY, PPM, Histogram, bucket_of
 
 WARM_FILLED: Final = 32
 WARM_OPENED: Final = 100
@@ -39,6 +39,12 @@ class Timeout:
 
     def opened(self) -> None:
         """A hole was opened (told after `wait_ns` was asked)."""
+
+    def open(self) -> int:
+        """`wait_ns` of a hole, which is opened."""
+        wait_ns = self.wait_ns()
+        self.opened()
+        return wait_ns
 
     def filled(self, fill_ns: int) -> None:
         """A missing event came, `fill_ns` after its hole was known."""
@@ -72,7 +78,11 @@ class FillTimes:
             self.warm = self._opened >= WARM_OPENED
 
     def filled(self, fill_ns: int) -> None:
-        self.histogram.sample(fill_ns)
+        self.filled_in(bucket_of(fill_ns))
+
+    def filled_in(self, bucket: int) -> None:
+        """`filled`, after a time of that bucket of the histogram."""
+        self.histogram.sample_in(bucket)
         if not self.warm:
             self._filled += 1
             self.warm = self._filled >= WARM_FILLED
@@ -81,10 +91,11 @@ class FillTimes:
         """The edge of the tail and a quarter. After few holes it is the longest fill seen, and
         the next may take longer: a tail that falls by the same factor in equal times reaches as
         much further as the logarithm of the holes still lacking says."""
-        wait_ns = self.histogram.edge_ns() * 5 // 4
-        holes = max(self.histogram.trials, 1)
-        if holes < self._enough:
-            wait_ns = wait_ns * self._enough.bit_length() // holes.bit_length()
+        histogram, enough = self.histogram, self._enough
+        wait_ns = histogram.edge_ns() * 5 // 4
+        holes = histogram.trials or 1
+        if holes < enough:
+            wait_ns = wait_ns * enough.bit_length() // holes.bit_length()
         return wait_ns
 
     def snapshot(self) -> Any:
@@ -111,14 +122,18 @@ class Miss(Timeout):
         self._pool.opened()
 
     def filled(self, fill_ns: int) -> None:
-        self._own.filled(fill_ns)
-        self._pool.filled(fill_ns)
+        bucket = bucket_of(fill_ns)
+        self._own.filled_in(bucket)
+        self._pool.filled_in(bucket)
 
     def wait_ns(self) -> int:
         times = self._own if self._own.warm else self._pool
         if not times.warm:
             return self.max_wait_ns
-        return max(self._min_wait_ns, min(self.max_wait_ns, times.wait_ns()))
+        wait_ns = times.wait_ns()
+        if wait_ns > self.max_wait_ns:
+            wait_ns = self.max_wait_ns
+        return wait_ns if wait_ns > self._min_wait_ns else self._min_wait_ns
 
     def snapshot(self) -> Any:
         return self._own.snapshot()
