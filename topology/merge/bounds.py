@@ -75,6 +75,7 @@ class SourceBounds:
         """Only a word of this source can change what may leave; "": any, as far as is known."""
         self.limited_by_time = False
         """Only time can, or what changes the distance at which it bounds."""
+        self._limit_wait_ns = 0  # D of the source that bounds by its newest key, found with it
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
 
@@ -226,12 +227,13 @@ class SourceBounds:
 
     def wait_ns(self, progress: SourceProgress) -> int:
         """D of a source; one that is not known yet goes by the pool."""
-        wait_ns = self._max_wait_ns
         if progress.warm:
-            wait_ns = min(wait_ns, progress.delays.edge_ns())
+            wait_ns = progress.delays.edge_ns()
         elif self._pool.trials >= WARM_DELAYS:
-            wait_ns = min(wait_ns, 2 * self._pool.edge_ns())
-        return wait_ns
+            wait_ns = 2 * self._pool.edge_ns()
+        else:
+            return self._max_wait_ns
+        return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
 
     def refresh_cold(self, now_ns: int) -> None:
         """The pool moves, and with it the wait for the sources led by it: all the same. Time
@@ -268,26 +270,29 @@ class SourceBounds:
                     progress.in_keyed = False
             elif progress.newest_ns > ref_ns:
                 heapreplace(keyed, (progress.newest_ns, source))
-            elif (
-                progress.blocked
-                or progress.state == AWAITED
-                or now_ns - self.wait_ns(progress) < ref_ns
-            ):
+            elif progress.blocked or progress.state == AWAITED:
                 return keyed[0]
             else:
+                wait_ns = self.wait_ns(progress)
+                if now_ns - wait_ns < ref_ns:
+                    self._limit_wait_ns = wait_ns
+                    return keyed[0]
                 heappop(keyed)
                 progress.in_keyed = False
-                self._lead(progress, self.wait_ns(progress))
+                self._lead(progress, wait_ns)
 
     def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
-        """The first instant at which the head may leave because time has passed."""
+        """The first instant at which the head, above `limit`, may leave because time has passed;
+        asked right after `limit`."""
         wait_ns = self.led_max_ns
         if limit[1]:
             progress = self._sources[limit[1]]
             if progress.blocked or progress.state == AWAITED:
                 return NEVER
-            wait_ns = max(wait_ns, self.wait_ns(progress))
-        return max(head_ns + wait_ns, now_ns + 1)
+            if self._limit_wait_ns > wait_ns:
+                wait_ns = self._limit_wait_ns
+        due_ns = head_ns + wait_ns
+        return due_ns if due_ns > now_ns else now_ns + 1
 
     def waits_for(self, head_ns: int) -> list[dict[str, Any]]:
         """For people: the sources that an event of this time waits for. O(sources)."""

@@ -48,9 +48,10 @@ Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py, test
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappush
 from typing import Any, Final
 
-from topology.merge.bounds import NO_BOUND, SourceBounds
+from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
 from topology.merge.hearing import Hearing
 from topology.merge.passage import Passage
@@ -59,7 +60,7 @@ from topology.merge.plain import PlainRuns
 from topology.merge.published.thesis import PacedBounds
 from topology.merge.queues import Queues, in_sequence
 from topology.merge.settings import MergeSettings, Wait
-from topology.merge.source import AWAITED, KEYED, SourceProgress
+from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
@@ -122,15 +123,7 @@ class Merge(StepByStep):
             self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
         )
         self._plain = PlainRuns(
-            self._sources,
-            self._dirty,
-            self._bounds,
-            self._queues,
-            self._passage,
-            self._pause,
-            self._pool,
-            position,
-            numbered,
+            self._bounds, self._queues, self._pause, self._pool, position, numbered
         )
         self._status = MergeStatus(
             self._known, self._bounds, self._queues, self._passage, self._watermark
@@ -146,18 +139,24 @@ class Merge(StepByStep):
 
     # -- the contract ------------------------------------------------------------------------------
 
-    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
+        # In one piece because it runs for every event. The plain case are the branches that are not
+        # `_take` (topology.merge.plain).
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
         plain = self._plain
         pause = self._pause
         passage = self._passage
         sources = self._sources
+        bounds = self._bounds
+        queues = self._queues
+        heads = self._heads
+        pool = self._pool
+        position = self._position
         takes_plain = self.takes_plain
-        sees_all = self._bounds.sees_all
+        is_odd = sees_all = bounds.sees_all
         heard_ns = pause.heard_ns
         has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
-        is_after_gap = False
         at, end = 0, len(batch)
         while at < end:
             event = batch[at]
@@ -168,37 +167,72 @@ class Merge(StepByStep):
                 else:
                     self._now_ns = at_ns
             if has_gap:  # in the batch, or before it
-                is_after_gap = at_ns - heard_ns > pause.longest_silence_ns
-                if is_after_gap:
+                is_odd = at_ns - heard_ns > pause.longest_silence_ns
+                if is_odd:
                     pause.begin(heard_ns, at_ns)
+                is_odd = is_odd or sees_all
                 heard_ns = at_ns
-            progress = sources.get(event.source)
+            source = event.source
+            progress = sources.get(source)
             ref_ns = event.ref_time_ns
-            if (  # not the next one of a live source, in time (topology.merge.plain)
+            number = event.seq
+            if (  # not the next one of a live source, in time
                 progress is None
-                or event.seq != progress.seq + 1
+                or number != progress.seq + 1
                 or ref_ns <= progress.newest_ns
                 or ref_ns <= passage.floor_ns
                 or event.epoch != progress.epoch
                 or event.kind != DATA
                 or event.late
                 or event.lane != progress.lane
-                or is_after_gap
-                or sees_all
-                or ((progress.state != KEYED or progress.blocked) and not plain.knows(progress))
+                or is_odd
             ):
                 self._take(event, step, is_next=False)
                 at += 1
                 continue
-            behind = plain.take(progress, batch, at) if takes_plain else at
-            if behind == at:
+            is_steady = progress.state == KEYED and not progress.blocked
+            if not is_steady and not plain.knows(progress):
+                self._take(event, step, is_next=False)
+                at += 1
+                continue
+            value = event.value
+            size = len(value) if isinstance(value, bytes) else 0
+            if not takes_plain or not progress.warm or not queues.has_room(size):
                 self._take(event, step, is_next=True)
                 at += 1
                 continue
-            at = behind
-            if not plain.was_steady:
+            arrival_ns = event.arrival_ns
+            if arrival_ns > progress.last_arrival_ns:
+                progress.last_arrival_ns = arrival_ns
+            led_max_ns, opens = bounds.led_max_ns, False
+            if not is_steady:
                 self._settled = False
-            if plain.lets_go:
+                opens = progress.blocked
+                bounds.hear(progress, at_ns)
+                bounds.enter(progress, ref_ns)
+            queue = progress.queue
+            was_empty = not queue
+            if was_empty:
+                heappush(heads, (ref_ns, source))
+                progress.error_ns = event.error_ns
+            elif event.error_ns > progress.error_ns:
+                progress.error_ns = event.error_ns
+            queue.append(event)
+            event.held_by = position
+            queues.count += 1
+            queues.bytes += size
+            progress.seq = number
+            progress.newest_ns = ref_ns
+            delays = progress.delays
+            delays.add(arrival_ns - ref_ns)
+            if not delays.since_halved % POOL_EVERY:
+                pool.add(arrival_ns - ref_ns)
+            if not progress.dirty:
+                progress.mark(self._dirty)
+            at += 1
+            if at < end and batch[at].source == source:
+                at = plain.follow(progress, batch, at)
+            if opens or (not self._instant_open and plain.opens(progress, was_empty, led_max_ns)):
                 self._instant_open = True
         if batch:
             pause.heard_ns = batch[-1].at_ns
@@ -270,6 +304,12 @@ class Merge(StepByStep):
         if self._instant_open:
             self._instant_open = False
             self._evaluate(step)
+            if self._coming_beat_ns <= self._beat_ns:
+                self._next_beat()
+            if self._wake_ns >= until_ns and self._coming_beat_ns >= until_ns:
+                self._now_ns = until_ns
+                self._due_ns = min(self._wake_ns, self._coming_beat_ns)
+                return  # nothing is due, as mostly
         while True:
             since_ns = beat_ns = self._next_beat()
             if self._settled:
@@ -319,21 +359,28 @@ class Merge(StepByStep):
             # What is ahead of the clock waits for it: the floor is never above any arrival.
             until = limit if limit[0] <= now_ns else (now_ns + 1, "")
             self._passage.release(self._queues.take_until(until, now_ns), step)
+            if not bounds.sees_all:
+                break  # nobody bounds what may leave by what has left: all has
         has_left = len(step.released) > before
         if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
         self._wake_ns = min(bounds.idle.next_ns, bounds.awaited_until_ns)
         if heads:
-            due_ns = heads[0][0]
-            if heads[0] > limit:
-                due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, now_ns))
-                if not limit[1]:
-                    bounds.limited_by_time = not bounds.led_cold
-                elif not bounds.sees_all:
-                    progress = self._sources[limit[1]]
-                    if progress.blocked or progress.warm or progress.state == AWAITED:
-                        bounds.limiting = limit[1]
-            self._wake_ns = min(self._wake_ns, due_ns)
+            self._await_head(heads[0], limit)
+
+    def _await_head(self, head: Bound, limit: Bound) -> None:
+        """The first of all stays: who or what holds it, and until when if nothing comes."""
+        bounds = self._bounds
+        due_ns = head[0]
+        if head > limit:
+            due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, self._now_ns))
+            if not limit[1]:
+                bounds.limited_by_time = not bounds.led_cold
+            elif not bounds.sees_all:
+                progress = self._sources[limit[1]]
+                if progress.blocked or progress.warm or progress.state == AWAITED:
+                    bounds.limiting = limit[1]
+        self._wake_ns = min(self._wake_ns, due_ns)
 
     # -- letting go --------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """MERGE, the plain case: the next ones of a live source, in time.
 
-A *run* are events of one source that came at one instant and follow on one another. It goes into
-the queue of its source in one piece, if of its first event all holds that `Merge.on_batch` asks:
+A *run* are events of one source that came at one instant and follow on one another. Its first event
+goes into the queue of its source at once, and the others in one piece (`follow`), if of the first
+one all holds that `Merge.on_batch` asks:
 
 * its source is live, however it is bounded, and no pause of the log is about to be found;
 * it bears the number after the newest one, of the same epoch, and came by the same lane;
@@ -22,59 +23,35 @@ Proved by: tests/laws/test_plain.py, tests/topology/merge/test_operator.py
 
 from __future__ import annotations
 
-from heapq import heappush
-
 from topology.merge.bounds import SourceBounds
-from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
-from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
+from topology.merge.source import AWAITED, POOL_EVERY, SourceProgress
 from topology.model.event import DATA, Event
 from topology.model.histogram import Histogram
 from topology.model.operator import NEVER
 
 
 class PlainRuns:
-    """Over the parts of a `Merge`, which it shares. `lets_go`: the run taken last may
-    change what leaves at its instant; `was_steady`: its source was, before."""
+    """Over the parts of a `Merge`, which it shares."""
 
-    __slots__ = (
-        "_bounds",
-        "_dirty",
-        "_numbered",
-        "_passage",
-        "_pause",
-        "_pool",
-        "_position",
-        "_queues",
-        "_sources",
-        "lets_go",
-        "was_steady",
-    )
+    __slots__ = ("_bounds", "_numbered", "_pause", "_pool", "_position", "_queues")
 
     def __init__(
         self,
-        sources: dict[str, SourceProgress],
-        dirty: list[SourceProgress],
         bounds: SourceBounds,
         queues: Queues,
-        passage: Passage,
         pause: Pause,
         pool: Histogram,
         position: int,
         numbered: bool,
     ) -> None:
-        self._sources = sources
-        self._dirty = dirty
         self._bounds = bounds
         self._queues = queues
-        self._passage = passage
         self._pause = pause
         self._pool = pool
         self._position = position
         self._numbered = numbered
-        self.lets_go = False
-        self.was_steady = False
 
     def knows(self, progress: SourceProgress) -> bool:
         """The source is bounded by time, or its events wait behind a hole, and all that its next
@@ -96,53 +73,9 @@ class PlainRuns:
             return bounds.led_max_ns != led_max_ns
         return not bounds.limiting or bounds.limiting == progress.source
 
-    def take(self, progress: SourceProgress, batch: list[Event], at: int) -> int:
-        """Takes the run of the source that begins at this place; returns the place behind it. The
-        same place: nothing has been done."""
-        if not progress.warm:
-            return at
-        event = batch[at]
-        source = event.source
-        queues = self._queues
-        value = event.value
-        size = len(value) if isinstance(value, bytes) else 0
-        if queues.count >= queues.max_count or queues.bytes + size > queues.max_bytes:
-            return at
-        ref_ns = event.ref_time_ns
-        arrival_ns = event.arrival_ns
-        if arrival_ns > progress.last_arrival_ns:
-            progress.last_arrival_ns = arrival_ns
-        bounds = self._bounds
-        led_max_ns, was_blocked = bounds.led_max_ns, progress.blocked
-        self.was_steady = progress.state == KEYED and not was_blocked
-        if not self.was_steady:
-            bounds.hear(progress, event.at_ns)
-            bounds.enter(progress, ref_ns)
-        queue = progress.queue
-        was_empty = not queue
-        if was_empty:
-            heappush(queues.heads, (ref_ns, source))
-        if was_empty or event.error_ns > progress.error_ns:
-            progress.error_ns = event.error_ns
-        queue.append(event)
-        event.held_by = self._position
-        queues.count += 1
-        queues.bytes += size
-        progress.seq = event.seq
-        progress.newest_ns = ref_ns
-        progress.delays.add(arrival_ns - ref_ns)
-        if progress.delays.since_halved % POOL_EVERY == 0:
-            self._pool.add(arrival_ns - ref_ns)
-        if not progress.dirty:
-            progress.mark(self._dirty)
-        end = at + 1
-        if end < len(batch) and batch[end].source == source:
-            end = self._follow(progress, batch, end)
-        self.lets_go = was_blocked or self.opens(progress, was_empty, led_max_ns)
-        return end
-
-    def _follow(self, progress: SourceProgress, batch: list[Event], at: int) -> int:
-        """The rest of a run whose first event has been taken."""
+    def follow(self, progress: SourceProgress, batch: list[Event], at: int) -> int:
+        """Takes the rest of a run, from this place on, and returns the place behind it; the first
+        event of the run has been taken."""
         queues = self._queues
         last = min(len(batch), at + queues.max_count - queues.count)
         room = queues.max_bytes - queues.bytes
@@ -159,10 +92,11 @@ class PlainRuns:
         while end < last:
             event = batch[end]
             ref_ns = event.ref_time_ns
+            number = event.seq
             if (
                 event.source != source
                 or event.at_ns != at_ns
-                or event.seq != seq + 1
+                or number != seq + 1
                 or ref_ns <= newest_ns
                 or event.epoch != epoch
                 or event.kind != DATA
@@ -175,7 +109,7 @@ class PlainRuns:
                 if size + len(value) > room:
                     break
                 size += len(value)
-            seq += 1
+            seq = number
             newest_ns = ref_ns
             arrival_ns = event.arrival_ns
             if arrival_ns > heard_ns:

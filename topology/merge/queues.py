@@ -65,6 +65,10 @@ class Queues:
         self.count = 0
         self.bytes = 0
 
+    def has_room(self, size: int) -> bool:
+        """For one more event, with so much payload."""
+        return self.count < self.max_count and self.bytes + size <= self.max_bytes
+
     def are_full(self) -> bool:
         return self.count > self.max_count or self.bytes > self.max_bytes
 
@@ -91,40 +95,46 @@ class Queues:
         """All at or below `limit`, in order; they leave at `now_ns`."""
         heads = self.heads
         limit_ns, limiting = limit
+        sources = self._sources
+        run: list[Event] = []
         runs: list[list[Event]] = []
-        while heads and heads[0] <= limit:
-            source = heads[0][1]
-            progress = self._sources[source]
+        while heads:
+            head_ns, source = heads[0]
+            if head_ns > limit_ns or (head_ns == limit_ns and source > limiting):
+                break
+            progress = sources[source]
             queue = progress.queue
             last_ns = limit_ns if source <= limiting else limit_ns - 1
-            run: list[Event] = []
-            while queue and queue[0].ref_time_ns <= last_ns:
-                event = queue.popleft()
-                event.at_ns = now_ns
-                event.held_by = 0
-                if isinstance(event.value, bytes):
-                    self.bytes -= len(event.value)
-                run.append(event)
-            if not run:
+            if not queue or queue[0].ref_time_ns > last_ns:
                 heappop(heads)  # it left with the one that was put in front of it
                 continue
-            progress.released += len(run)
-            progress.mark(self._dirty)
-            runs.append(run)
-            if queue:
-                heapreplace(heads, (queue[0].ref_time_ns, source))
+            run = [queue.popleft()]
+            while queue:
+                event = queue[0]
+                next_ns = event.ref_time_ns
+                if next_ns > last_ns:
+                    heapreplace(heads, (next_ns, source))
+                    break
+                run.append(event)
+                queue.popleft()
             else:
                 heappop(heads)
-        if not runs:
-            return []
-        events = runs[0]
+            progress.released += len(run)
+            if not progress.dirty:
+                progress.mark(self._dirty)
+            runs.append(run)
         if len(runs) > 1:
             # Each run is in order and the sort is stable: sources in order of name settle ties.
             runs.sort(key=source_of_run)
-            events = [event for run in runs for event in run]
-            events.sort(key=ref_time)
-        self.count -= len(events)
-        return events
+            run = [event for each in runs for event in each]
+            run.sort(key=ref_time)
+        for event in run:
+            event.at_ns = now_ns
+            event.held_by = 0
+        if self.bytes:
+            self.bytes -= sum([size_of(event) for event in run])
+        self.count -= len(run)
+        return run
 
     # -- at the bound ------------------------------------------------------------------------------
 

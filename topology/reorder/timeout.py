@@ -6,8 +6,9 @@
 * `fixed`: always `max_wait`.
 * `thesis` and `rfc`: as published (`topology.reorder.published.thesis`).
 
-A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both in one:
-`open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call is O(1).
+A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both in
+one: `open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call is
+O(1).
 
 A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
 pool of the stream's sources in this partition; while that is cold too, and in the
