@@ -42,6 +42,7 @@ from topology.model.ramp import climb, is_ramp, pieces
 from topology.pattern.run.admission import (
     CONFLICT,
     DUPLICATE,
+    FARTHEST_NS,
     IRRELEVANT,
     LATE,
     REFUSED,
@@ -106,27 +107,96 @@ class Pattern(InstantOperator):
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
         """The plain way: no query waits, so nothing is done when an instant is over."""
         last_ns, is_open = self._now_ns, self._instant_open
-        for event in events:
-            if event.at_ns > last_ns:
-                last_ns, is_open = event.at_ns, False
-            if event.kind == DATA:
-                word = self._word_of(event)
-                if word == STORED:
-                    event.held_by = self._position
+        if self._max_ahead_ns is not None and events:
+            is_open = self._take_raw(events, self._max_ahead_ns, step)
+            last_ns = max(last_ns, events[-1].at_ns)
+        else:
+            for event in events:
+                if event.at_ns > last_ns:
+                    last_ns, is_open = event.at_ns, False
+                if event.kind == DATA:
+                    word = self._word_of(event)
+                    if word == STORED:
+                        event.held_by = self._position
+                        is_open = True
+                    elif word and not event.late:
+                        is_open = True
+                elif self._take_word(event, step):
                     is_open = True
-                elif word and (self._max_ahead_ns is not None or not event.late):
-                    is_open = True
-            elif is_ramp(event):
-                for watermark in (one for beat in climb([event], self._is_due) for one in beat):
-                    self._take(watermark, step)
-                is_open = True
-            elif event.kind in (WATERMARK, HEARTBEAT, BYE):
-                self._take(event, step)
-                is_open = True
         self._now_ns, self._instant_open = last_ns, is_open
         if now_ns > last_ns:
             self._now_ns, self._instant_open = now_ns, False
         self._finish(step)
+
+    def _take_raw(  # noqa: C901, PLR0912 - in one piece because it runs for every event
+        self, events: Sequence[Event], max_ahead_ns: int, step: Step
+    ) -> bool:
+        """The same before MERGE, where most events may be such as no query asks for: what
+        `_word_of` says of each. Whether the last instant is open."""
+        engine, asked, decode = self._engine, self._asked, self._decode
+        clock, correct_for_ns = engine.context.clock, self._correct_for_ns
+        retained, most = engine.admission.retained, engine.admission.max_retained
+        last_ns, is_open, passed = self._now_ns, self._instant_open, 0
+        for event in events:
+            at_ns = event.at_ns
+            if at_ns > last_ns:
+                last_ns, is_open = at_ns, False
+            if event.kind != DATA:
+                is_open = self._take_word(event, step) or is_open
+                continue
+            time_ns = event.ref_time_ns
+            if time_ns > at_ns + max_ahead_ns:
+                self._ahead += 1
+                continue
+            is_open = True
+            clock_ns = engine.clock_ns
+            frontier_ns = (time_ns if time_ns > clock_ns else clock_ns) - correct_for_ns
+            if frontier_ns > engine.frontier_ns:
+                if frontier_ns <= engine.quiet_ns and frontier_ns <= clock_ns:
+                    engine.frontier_ns = frontier_ns
+                else:
+                    engine.advance(frontier_ns, at_ns)
+            if event.epoch < 0:
+                event.epoch = 0  # on the raw topic nobody has settled it
+            asks = asked.get(event.type)
+            if asks is None:
+                asks = self._ask(event.type)
+            if asks:
+                payload = decode(event.value)
+                if payload is UNREADABLE:
+                    self._unreadable += 1
+                    payload = None
+                if engine.accept(Entry(event, payload), at_ns) == STORED:
+                    event.held_by = self._position
+            elif (
+                event.error_ns
+                or engine.gathering
+                or not -FARTHEST_NS <= time_ns <= FARTHEST_NS
+                or time_ns < engine.frontier_ns - engine.amend_ns
+                or len(retained) >= most
+                or (event.source, event.epoch, event.seq) in retained
+            ):
+                engine.pass_by(event)  # something is not plain
+            else:
+                passed += 1
+                if time_ns > engine.clock_ns:
+                    engine.clock_ns = time_ns
+                    if clock.next_ns < time_ns:
+                        engine.tell(at_ns)
+        engine.counts[IRRELEVANT] += passed
+        return is_open
+
+    def _take_word(self, event: Event, step: Step) -> bool:
+        """Something that is no event; whether it opens the instant."""
+        if is_ramp(event):
+            for beat in climb([event], self._is_due):
+                for watermark in beat:
+                    self._take(watermark, step)
+            return True
+        if event.kind in (WATERMARK, HEARTBEAT, BYE):
+            self._take(event, step)
+            return True
+        return False
 
     def _take(self, event: Event, step: Step) -> None:
         if event.kind == DATA:

@@ -43,6 +43,7 @@ class Automaton:
 
     __slots__ = (
         "_backwards",
+        "_components",
         "_everything",
         "_filters",
         "_indexes",
@@ -58,6 +59,10 @@ class Automaton:
         self.line = line
         self._filters = wiring.components
         self._backwards = range(line.count - 1, 0, -1)  # no walk takes an entry twice
+        self._components = [
+            [j for j in self._backwards if number == wiring.components[j]]
+            for number in range(max(wiring.components) + 1)
+        ]  # by filter, but for the first one
         self._since_ns = wiring.since_ns
         self._indexes = place.components[0]
         self._everything = place.everything
@@ -74,16 +79,23 @@ class Automaton:
     def follow(self, entry: Entry, filters: Sequence[int]) -> list[Unit]:
         """An entry of these filters, newer than all others; the units that it completes."""
         complete: list[Unit] = []
-        numbers = self._filters
-        for j in self._backwards:
-            if numbers[j] in filters:
-                if self._waiting[j]:
-                    self._step(j, entry, complete)
-            elif self.line.strict[j]:
-                self._waiting[j].clear()
+        numbers, waiting = self._filters, self._waiting
+        if len(filters) == 1 and not self.line.is_strict:  # as mostly
+            number = filters[0]
+            if number < len(self._components):
+                for j in self._components[number]:
+                    if waiting[j]:
+                        self._step(j, entry, complete)
+        else:
+            for j in self._backwards:
+                if numbers[j] in filters:
+                    if waiting[j]:
+                        self._step(j, entry, complete)
+                elif self.line.strict[j]:
+                    waiting[j].clear()
         if numbers[0] in filters and self._begins(entry):
             key = entry.key
-            unit = self._units[key] = self._waiting[1][key] = Unit(entry)
+            unit = self._units[key] = waiting[1][key] = Unit(entry)
             unit.taken.append(entry)
         return complete
 
@@ -148,7 +160,8 @@ class Automaton:
         if floor_ns > self._swept_ns + within_ns:
             self._swept_ns = floor_ns
             for unit in self._units.values():
-                self.forget_decided(unit)
+                if unit.emitted or unit.found:
+                    unit.forget(floor_ns)
         found = [self._units.get(anchor.key) for anchor in starts.entries[low:high]]
         return [unit for unit in found if unit is not None]
 

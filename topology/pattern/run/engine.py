@@ -27,7 +27,7 @@ from topology.model.event import Event
 from topology.model.operator import NEVER, Changes, State
 from topology.model.result import Finding
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
-from topology.pattern.run.admission import CONFLICT, FARTHEST_NS, IRRELEVANT, STORED, Admission
+from topology.pattern.run.admission import CONFLICT, IRRELEVANT, STORED, Admission
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.context import RunContext
 from topology.pattern.run.engine_state import restore_wirings, wiring_rows
@@ -69,7 +69,8 @@ class Engine:
     (`run.automaton`); without, all goes the general way, and the answers are the same.
 
     `findings` is what there is to emit, and `gone` the entries that nothing holds any more; the
-    driver empties both. `counts`: how many events there were, by what became of them."""
+    driver empties both. `counts`: how many events there were, by what became of them. `quiet_ns`:
+    nothing happens before the frontier passes it. `gathering`: runs with corrections put off."""
 
     def __init__(
         self,
@@ -84,16 +85,16 @@ class Engine:
     ) -> None:
         if len({query.query.amend_ns for query in queries}) > 1:
             raise PatienceDiffers
-        self._amend_ns = queries[0].query.amend_ns if queries else 0
+        self.amend_ns = queries[0].query.amend_ns if queries else 0
         self._heeds_errors = any(query.grading is not None for query in queries)
         self._doubt = Doubt(max_error_ns) if self._heeds_errors else NO_DOUBT
-        self._admission = Admission(max_retained, self._doubt)
-        self.gone: list[Entry] = self._admission.gone
-        self.counts: dict[str, int] = self._admission.counts
+        self.admission = Admission(max_retained, self._doubt)
+        self.gone: list[Entry] = self.admission.gone
+        self.counts: dict[str, int] = self.admission.counts
         self._everything = EntryIndex() if any(q.shape.everywhere for q in queries) else None
         self._emitter = MatchEmitter(stream)
         self.findings: list[Finding] = self._emitter.findings
-        self._context = RunContext(
+        self.context = RunContext(
             self._emitter,
             self._doubt,
             self._everything,
@@ -102,12 +103,12 @@ class Engine:
             is_alone=len(queries) == 1,
         )
         self._groups = [
-            PartitionGroup(group, self._context, max_partitions) for group in alike(queries)
+            PartitionGroup(group, self.context, max_partitions) for group in alike(queries)
         ]
         self._all_wirings = [wiring for group in self._groups for wiring in group.wirings]
         self._newest: Key | None = None
-        self._quiet_ns = BEFORE_ALL  # nothing happens before the frontier passes it
-        self._gathering: dict[Run, None] = {}
+        self.quiet_ns = BEFORE_ALL  # nothing happens before the frontier passes it
+        self.gathering: dict[Run, None] = {}
         self._now_kept = Now(BEFORE_ALL, BEFORE_ALL)  # nobody keeps it beyond a call
         self.is_plain = is_plain
         alone = is_plain and len(self._groups) == 1 and self._everything is None
@@ -127,11 +128,11 @@ class Engine:
     @property
     def retained(self) -> int:
         """Entries that some index holds."""
-        return len(self._admission.retained)
+        return len(self.admission.retained)
 
     @property
     def is_crowded(self) -> bool:
-        return self._admission.is_crowded
+        return self.admission.is_crowded
 
     @property
     def unpartitioned(self) -> int:
@@ -145,63 +146,58 @@ class Engine:
     # -- events -------------------------------------------------------------------------------
 
     def accept(self, entry: Entry, at_ns: int) -> str:
-        """Take an event; says what became of it: one of `admission.WORDS`."""
-        if self._plain_group is not None and self._accepts_plain(self._plain_group, entry, at_ns):
-            self.counts[STORED] += 1
-            return STORED
-        if self._gathering:
-            self._gather_until(at_ns - 1)
-        floor_ns = self.frontier_ns - self._amend_ns
-        word = self._admission.refusal(entry.event, entry.identity, floor_ns)
-        if not word:
-            word = self._take(entry, at_ns)
-        elif word == CONFLICT:
-            word = self._admission.of_known(entry)
-        self.counts[word] += 1
-        return word
+        """Take an event; says what became of it: one of `admission.WORDS`.
 
-    def _accepts_plain(self, group: PartitionGroup, entry: Entry, at_ns: int) -> bool:
-        """The plain case, at one go; False where something is not plain, and nothing has been done.
-
-        Plain is an event of a sure time, neither late nor known, that some filter takes, in a
-        partition that is there, of queries that all partition alike; nothing is gathered."""
-        time_ns, floor_ns = entry.time_ns, self.frontier_ns - self._amend_ns
-        if entry.event.error_ns or time_ns < floor_ns or not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
-            return False
-        admission, identity, filters = self._admission, entry.identity, group.filters_of(entry)
-        retained = admission.retained
-        if not filters or identity in retained or len(retained) >= admission.max_retained:
-            return False
-        partition = group.known_partition_of(entry)
-        if partition is None or self._gathering:
-            return False
-        if time_ns > self.clock_ns:
-            self.clock_ns = time_ns
-        retained[identity] = entry
+        The plain case goes at one go: an event of a sure time, neither late nor known, that some
+        filter takes, in a partition that is there, of queries that all partition alike; nothing is
+        gathered."""
+        group, floor_ns = self._plain_group, self.frontier_ns - self.amend_ns
+        if group is None or self.gathering or not self.admission.is_plain(entry, floor_ns):
+            return self._accept(entry, at_ns)
+        filters = group.filters_of(entry)
+        partition = group.known_partition_of(entry) if filters else None
+        if partition is None:
+            return self._accept(entry, at_ns)
+        if entry.time_ns > self.clock_ns:
+            self.clock_ns = entry.time_ns
+        self.admission.retained[entry.identity] = entry
         in_order, now = partition.take(entry, filters), self._now_kept
         now.clock_ns, now.floor_ns = self.clock_ns, floor_ns
         for run in partition.runs:
             if not run.moved(entry, filters, now, at_ns, in_order=in_order):
                 self._look(run, entry, filters, at_ns, in_order=in_order)
-        if self._emitter.has_news or self._context.clock.next_ns < self.clock_ns:
-            self._tell(at_ns)
-        return True
+        if self._emitter.has_news or self.context.clock.next_ns < self.clock_ns:
+            self.tell(at_ns)
+        self.counts[STORED] += 1
+        return STORED
+
+    def _accept(self, entry: Entry, at_ns: int) -> str:
+        if self.gathering:
+            self._gather_until(at_ns - 1)
+        floor_ns = self.frontier_ns - self.amend_ns
+        word = self.admission.refusal(entry.event, entry.identity, floor_ns)
+        if not word:
+            word = self._take(entry, at_ns)
+        elif word == CONFLICT:
+            word = self.admission.of_known(entry)
+        self.counts[word] += 1
+        return word
 
     def pass_by(self, event: Event) -> str:
         """The same of an event of a type that no query asks for: it needs no entry then, and is no
         copy of any that is retained."""
-        if self._gathering:
+        if self.gathering:
             self._gather_until(event.at_ns - 1)
         identity = (event.source, event.epoch, event.seq)
-        word = self._admission.refusal(event, identity, self.frontier_ns - self._amend_ns)
+        word = self.admission.refusal(event, identity, self.frontier_ns - self.amend_ns)
         if not word:
             word = IRRELEVANT
             if event.error_ns and self._heeds_errors:
                 self._widen(event.error_ns)
             if event.ref_time_ns > self.clock_ns:
                 self.clock_ns = event.ref_time_ns
-                if self._context.clock.next_ns < self.clock_ns:
-                    self._tell(event.at_ns)
+                if self.context.clock.next_ns < self.clock_ns:
+                    self.tell(event.at_ns)
         self.counts[word] += 1
         return word
 
@@ -220,12 +216,12 @@ class Engine:
             self._offer(group, entry, at_ns, in_order=in_order)
         if in_order:
             self._newest = entry.key
-        self._tell(at_ns)
-        return STORED if self._admission.keep(entry) else IRRELEVANT
+        self.tell(at_ns)
+        return STORED if self.admission.keep(entry) else IRRELEVANT
 
-    def _tell(self, at_ns: int) -> None:
+    def tell(self, at_ns: int) -> None:
         """With what waited for this time, so that what is in doubt now is emitted once."""
-        clock = self._context.clock
+        clock = self.context.clock
         if clock.is_due(self.clock_ns):
             self._look_again(clock.due(self.clock_ns))
         self._emitter.flush(at_ns, self.frontier_ns)
@@ -245,7 +241,7 @@ class Engine:
                 ordered = in_order if run.query.shape.everywhere else partition.in_order
                 if not run.moved(entry, filters, now, at_ns, in_order=ordered):
                     self._look(run, entry, filters, at_ns, in_order=ordered)
-            self._quiet_ns = min(self._quiet_ns, group.purge_ns + self._amend_ns)
+            self.quiet_ns = min(self.quiet_ns, group.purge_ns + self.amend_ns)
         if group.strict_everywhere and (not in_order or group.doubt.margin_ns):
             for other in group.partitions.values():
                 if other is not partition:
@@ -255,14 +251,14 @@ class Engine:
         self, run: Run, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool
     ) -> None:
         """The general way: the units that the entry can change are evaluated anew."""
-        self._quiet_ns = BEFORE_ALL  # timers may be set
+        self.quiet_ns = BEFORE_ALL  # timers may be set
         anchors = run.affected.by(entry, filters, in_order=in_order)
         if run.query.query.emit == "slack":
             late_by_ns = 0 if in_order else max(1, self.clock_ns - entry.time_ns)
             wait_ns = run.gathers_ns(filters, late_by_ns)
             if anchors and wait_ns > 0 and not in_order:
                 run.gather(anchors, at_ns + wait_ns)
-                self._gathering[run] = None
+                self.gathering[run] = None
                 return
         if anchors:
             run.look(anchors, self._now())
@@ -274,7 +270,7 @@ class Engine:
             if not run.query.shape.everywhere:
                 continue
             if not run.moved(entry, (), now, at_ns, in_order=False):
-                self._quiet_ns = BEFORE_ALL
+                self.quiet_ns = BEFORE_ALL
                 anchors = run.affected.by(entry, (), in_order=False)
                 if anchors:
                     run.look(anchors, now)
@@ -284,17 +280,17 @@ class Engine:
     def _gather_until(self, now_ns: int) -> None:
         """Correct what was gathered until an instant up to `now_ns`, each at its own time."""
         while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
-            for run in [run for run in self._gathering if run.gathered.due_ns == due_ns]:
+            for run in [run for run in self.gathering if run.gathered.due_ns == due_ns]:
                 self._correct(run)
             self._emitter.flush(due_ns, self.frontier_ns)
 
     def _correct(self, run: Run) -> None:
-        del self._gathering[run]
+        del self.gathering[run]
         run.look_at_gathered(self._now())
 
     def next_deadline_ns(self) -> int | None:
         """When corrections that are gathered are due."""
-        return min((run.gathered.due_ns for run in self._gathering), default=None)
+        return min((run.gathered.due_ns for run in self.gathering), default=None)
 
     def on_time(self, now_ns: int) -> None:
         """Nothing came up to and including `now_ns`."""
@@ -306,21 +302,21 @@ class Engine:
         """Every event before `frontier_ns` has come. It never falls."""
         if frontier_ns <= self.frontier_ns:
             return
-        if frontier_ns <= self._quiet_ns:
+        if frontier_ns <= self.quiet_ns:
             self.frontier_ns = frontier_ns
             if frontier_ns > self.clock_ns:
                 self.clock_ns = frontier_ns
             return
-        if self._gathering:
+        if self.gathering:
             self._gather_until(at_ns - 1)
-            for run in list(self._gathering):
-                if run.gathered.since_ns < frontier_ns - self._amend_ns:
+            for run in list(self.gathering):
+                if run.gathered.since_ns < frontier_ns - self.amend_ns:
                     self._correct(run)  # it would be decided without
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
         for timers, until_ns in (
-            (self._context.clock, self.clock_ns),
-            (self._context.frontier, frontier_ns),
+            (self.context.clock, self.clock_ns),
+            (self.context.frontier, frontier_ns),
         ):
             if timers.is_due(until_ns):
                 self._look_again(timers.due(until_ns))
@@ -330,24 +326,24 @@ class Engine:
         self._emitter.flush(at_ns, frontier_ns)
         for group in self._groups:
             self._let_go(group)
-        self._quiet_ns = self._next_due_ns()
+        self.quiet_ns = self._next_due_ns()
 
     def _next_due_ns(self) -> int:
         """Up to there the frontier may go and nothing happens, if no event is taken meanwhile."""
-        if self._gathering or self._everything is not None:
+        if self.gathering or self._everything is not None:
             return BEFORE_ALL
-        due_ns = min(self._context.clock.next_ns, self._context.frontier.next_ns)
+        due_ns = min(self.context.clock.next_ns, self.context.frontier.next_ns)
         for wiring in self._all_wirings:
             if wiring.target_ns is not None:
                 due_ns = min(due_ns, wiring.target_ns)
         for group in self._groups:
-            due_ns = min(due_ns, group.purge_ns + self._amend_ns)
+            due_ns = min(due_ns, group.purge_ns + self.amend_ns)
         return due_ns
 
     def is_due(self, frontier_ns: int, target_ns: int) -> bool:
         """With the frontier, or what queries may emit, there, would anything be emitted?"""
-        context, target_ns = self._context, max(frontier_ns, target_ns)
-        if self._gathering or context.frontier.is_due(frontier_ns):
+        context, target_ns = self.context, max(frontier_ns, target_ns)
+        if self.gathering or context.frontier.is_due(frontier_ns):
             return True
         return context.clock.is_due(frontier_ns) or any(
             wiring.at_target.is_due(target_ns) for wiring in self._all_wirings
@@ -356,7 +352,7 @@ class Engine:
     def raise_target(self, query: str, until_ns: int, at_ns: int) -> None:
         """The query emits what is decided before `until_ns`; called with the earliest instant
         before its first event, and never with less."""
-        self._quiet_ns = BEFORE_ALL
+        self.quiet_ns = BEFORE_ALL
         for wiring in self._all_wirings:
             if wiring.query.name == query:
                 self._raise_target(wiring, until_ns)
@@ -385,16 +381,16 @@ class Engine:
         if group.strict_everywhere and self._everything is not None:
             reach_ns = max(each.reach_ns for each in self._groups if each.strict_everywhere)
             gone += self._everything.purge(floor_ns - reach_ns)
-        self._admission.let_go(gone)
+        self.admission.let_go(gone)
 
     @property
     def _floor_ns(self) -> int:
         """Before it all is decided."""
-        return self.frontier_ns - self._amend_ns
+        return self.frontier_ns - self.amend_ns
 
     def _now(self) -> Now:
         now = self._now_kept
-        now.clock_ns, now.floor_ns = self.clock_ns, self.frontier_ns - self._amend_ns
+        now.clock_ns, now.floor_ns = self.clock_ns, self.frontier_ns - self.amend_ns
         return now
 
     @property
@@ -441,18 +437,18 @@ class Engine:
 
     def _moved_runs(self) -> Iterator[Written]:
         """Those that have something new to write; what SKIP has decided moves with time alone."""
-        yield from self._context.moved.take()
+        yield from self.context.moved.take()
         for group in self._groups:
             if group.skips:
                 yield from (run for run in group.runs() if run.query.shape.skips)
 
     def entries(self) -> Iterable[Entry]:
-        return self._admission.retained.values()
+        return self.admission.retained.values()
 
     def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
         """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
         not know counts from now on; what it says of one that is no more is left."""
-        self._quiet_ns = BEFORE_ALL
+        self.quiet_ns = BEFORE_ALL
         own = state.get(ENGINE, self._own_state())
         self.clock_ns, self.frontier_ns, counts, since, doubt = own
         if self._heeds_errors:
@@ -464,17 +460,17 @@ class Engine:
         for entry in sorted(entries, key=attrgetter("key")):
             for group in self._groups:
                 group.put(entry, group.filters_of(entry))
-            if self._admission.keep(entry):
+            if self.admission.keep(entry):
                 self._newest = entry.key
             else:
                 self.gone.append(entry)
         for run in self._runs():
-            run.revive(rest, self._now(), self._admission.retained)
+            run.revive(rest, self._now(), self.admission.retained)
             if run.query.name in released:
                 for key in run.units:
-                    self._context.clock.set(BEFORE_ALL, run, key)
+                    self.context.clock.set(BEFORE_ALL, run, key)
             if run.gathered.anchors:
-                self._gathering[run] = None
+                self.gathering[run] = None
         self._emitter.forget_overflows()
         self._stale = dict.fromkeys(rest)
 

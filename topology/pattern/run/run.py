@@ -183,11 +183,12 @@ class Run:
     ) -> None:
         """Its match ends with the newest event. The plain case of the ledger: nothing of the unit
         was ever emitted, and what it says is not decided. `is_only`: nothing else is said now."""
-        automaton.forget_decided(unit)
-        if unit.emitted:
-            self._settle(automaton, unit, now)
-            self._emit_of(unit, unit.found, now)
-            return
+        if unit.emitted or unit.found:
+            automaton.forget_decided(unit)
+            if unit.emitted:
+                self._settle(automaton, unit, now)
+                self._emit_of(unit, unit.found, now)
+                return
         match = automaton.line.match(unit.taken)
         id_, found = self._id_of(match), FoundMatch(match, self.query.decided_ns(match))
         unit.found[id_] = found
