@@ -36,5 +36,5 @@ _MEANINGS = {
     Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`,"
     " `spark backfill`)",
     Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be read"
-    " (`replay`)",
+    " (`replay`, `spark backfill`)",
 }

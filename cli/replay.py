@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import click
 import orjson
 
-from agents.exits import Exit
+from cli.account import told_at_end, warn, warn_of
 from cli.as_json import json_option
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
@@ -81,21 +81,7 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
         sys.stderr.close()
         raise SystemExit(1) from None
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
-    warn_of(summary)
-    if (moved := summary.estimated()) is not None:
-        click.echo(moved, err=True)
-    click.echo(summary.json() if as_json else summary.table(), err=True)
-    if summary.all_unread:
-        raise SystemExit(Exit.NOTHING_USABLE)
-
-
-def warn_of(summary: Summary, when: str = "") -> None:
-    if (alarm := summary.alarm()) is not None:
-        warn(when + alarm)
-
-
-def warn(word: str) -> None:
-    click.echo(f"WARNING: {word}", err=True)
+    told_at_end(summary, as_json=as_json)
 
 
 def shown(text: str) -> frozenset[str]:

@@ -11,7 +11,6 @@ not taken back, `uncertain` those shown with times that could be otherwise.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -20,6 +19,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from cli.waits import Waits
 from topology.config.stages import CHAIN
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
@@ -60,6 +60,13 @@ class DeadReason:
         self.count = 0
         self.line = first.offset
         self.detail = first.detail
+        self._at_ns = first.at_ns
+
+    def add(self, other: DeadReason) -> None:
+        """More of them, from elsewhere."""
+        self.count += other.count
+        if (other._at_ns, other.line) < (self._at_ns, self.line):
+            self.line, self.detail, self._at_ns = other.line, other.detail, other._at_ns
 
 
 class Summary:
@@ -73,14 +80,14 @@ class Summary:
         """Good and dead, without those of clocks."""
         self._clock_lines = 0
         self._control = 0
-        self._waits_ns = array("q")
+        self._waits = Waits()
         self._late_by_cause: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
         self._moved: Counter[str] = Counter()
         self._dead: dict[str, DeadReason] = {}
         self._queries: dict[str, Counter[str]] = {}
         self._seconds = 0.0
-        self._cpu_seconds = 0.0
+        self.cpu_seconds = 0.0
 
     def _of(self, source: str | None) -> Counter[str]:
         if source is None:
@@ -105,7 +112,7 @@ class Summary:
                 self._of(event.source)["late" if event.late else "event"] += 1
                 if event.late:
                     self._late_by_cause[event.late] += 1
-                self._waits_ns.append(event.at_ns - event.arrival_ns)
+                self._waits.each_ns.append(event.at_ns - event.arrival_ns)
         for report in step.reports:
             self._report(report)
         for finding in step.results:
@@ -155,9 +162,36 @@ class Summary:
             self._moved["events"] += each.get("clock_contradicted", 0)
             self._moved["by_ns"] = max(self._moved["by_ns"], each.get("clock_moved_ns", 0))
 
+    def add(self, other: Summary) -> None:
+        """What else was said, of other streams or other lines."""
+        for source, counts in other.sources.items():
+            self._of(source).update(counts)
+        self._nameless.update(other._nameless)
+        self.lines += other.lines
+        self._unread += other._unread
+        self._clock_lines += other._clock_lines
+        self._control += other._control
+        self._waits.join(other._waits)
+        self._late_by_cause.update(other._late_by_cause)
+        self._left_out.update(other._left_out)
+        widest_ns = max(self._moved["by_ns"], other._moved["by_ns"])
+        self._moved.update(other._moved)
+        self._moved["by_ns"] = widest_ns
+        for reason, dead in other._dead.items():
+            known = self._dead.setdefault(reason, dead)
+            if known is not dead:
+                known.add(dead)
+        for query, told in other._queries.items():
+            self._queries.setdefault(query, Counter()).update(told)
+        self.cpu_seconds += other.cpu_seconds
+
+    def thin(self) -> None:
+        """Keep no more of the waits than can be sent."""
+        self._waits.thin()
+
     def took(self, seconds: float, cpu_seconds: float) -> None:
         self._seconds = seconds
-        self._cpu_seconds = cpu_seconds
+        self.cpu_seconds = cpu_seconds
 
     # -- the result ------------------------------------------------------------------------
 
@@ -166,16 +200,7 @@ class Summary:
         return {name: sum(counts[name] for counts in every) for name in COUNTED}
 
     def wait_ms(self) -> dict[str, float]:
-        waits = sorted(self._waits_ns)
-        if not waits:
-            return {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}
-        last = len(waits) - 1
-        return {
-            "mean": round(sum(waits) / len(waits) / NS_PER_MS, 6),
-            "p50": waits[last // 2] / NS_PER_MS,
-            "p99": waits[last * 99 // 100] / NS_PER_MS,
-            "max": waits[last] / NS_PER_MS,
-        }
+        return self._waits.in_ms()
 
     def late_by_cause(self) -> dict[str, int]:
         """Why events were late, the commonest first (docs/operators/merge.md)."""
@@ -233,7 +258,7 @@ class Summary:
             "clock": self._clock_lines,
             "control": self._control,
             "wait_ms": self.wait_ms(),
-            "events_per_cpu_second": round(totals["in"] / max(self._cpu_seconds, 1e-9)),
+            "events_per_cpu_second": round(totals["in"] / max(self.cpu_seconds, 1e-9)),
             "seconds": round(self._seconds, 6),
             **({"late_by_cause": self.late_by_cause()} if self._late_by_cause else {}),
             **({"results": self.results()} if self._queries else {}),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 import orjson
 
@@ -27,6 +27,13 @@ from topology.wire.line_reader import Fault, Row
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 MAX_CELL_CHARS: Final = 16 * 2**20
+
+
+class LineSource(Protocol):
+    """What lines come from, a file or a part of one."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
 
 NEEDED: Final = ("source", "seq")
 NEEDED_BY_TIME: Final = ("source",)
@@ -38,18 +45,25 @@ def read_rows(
     """`needed`: the columns without which no row is an event. Raises `InputError` where the
     input as a whole cannot be read."""
     with opened(path, stdin) as (raw, form):
-        match form:
-            case Form.JSON_LINES:
-                yield from _json_rows(raw)
-            case Form.CSV:
-                yield from _csv_rows(raw, path, needed)
-            case Form.PARQUET:
-                from cli.recording.parquet_rows import parquet_rows
-
-                yield from parquet_rows(raw, path, needed)
+        yield from rows_in(raw, form, path, needed)
 
 
-def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
+def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+    """Those of an open file of that form; `path` is what it is called in messages."""
+    match form:
+        case Form.JSON_LINES:
+            yield from json_rows(raw)
+        case Form.CSV:
+            yield from _csv_rows(raw, path, needed)
+        case Form.PARQUET:
+            from cli.recording.parquet_rows import parquet_rows
+
+            yield from parquet_rows(raw, path, needed)
+
+
+def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
+    """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
+    mark."""
     number = 0
     while line := raw.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -58,7 +72,7 @@ def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
             detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
             yield Row(number, {}, Fault("line_huge", detail))
             continue
-        if number == 1:
+        if number == 1 and begins:
             line = line.removeprefix(b"\xef\xbb\xbf")
         try:
             values = orjson.loads(line)
@@ -74,7 +88,7 @@ def _json_rows(raw: IO[bytes]) -> Iterator[Row]:
             yield Row(number, {}, Fault("line_not_object", detail))
 
 
-def _skip_line(raw: IO[bytes], line: bytes) -> None:
+def _skip_line(raw: LineSource, line: bytes) -> None:
     while line and not line.endswith(b"\n"):
         line = raw.readline(MAX_LINE_BYTES)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
+from cli.account import told_at_end
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, security
 from cli.local.maven import JarsUnavailable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 JOBS: Final = ("rates", "disorder", "clocks", "results", "truth", "archive")
 TO: Final = ("parquet", "jdbc", "kafka", "console")
+FORMATS: Final = ("parquet", "iceberg", "delta")
 LATE: Final = ("apart", "include")
 POSTGRES: Final = "org.postgresql.Driver"
 DEMO: Final = "Analyse the demo's topics live, with plots."
@@ -170,6 +172,56 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     click.echo(f"{hours} hours rewritten", err=True)
 
 
+@command.command("backfill")
+@topology_option
+@click.option(
+    "--in",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Recorded events as for inorder replay, or a folder of the job archive; may be repeated.",
+)
+@click.option("--out", required=True, metavar="DIR", help="A new folder, for a table per kind.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="parquet", show_default=True)
+@click.option(
+    "--tasks",
+    type=click.IntRange(min=1),
+    help="That order, side by side. Default: one for each group of streams.",
+)
+@master_option
+@conf_option
+@json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
+def backfill(
+    topology_path: str,
+    inputs: tuple[str, ...],
+    out: str,
+    form: str,
+    tasks: int | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Put recorded history in order, distributed: what inorder replay says, as tables."""
+    topology = load(topology_path)
+    _require_spark()
+    from cli.spark.backfill.run import run, setting_of
+    from cli.spark.job import settings_of
+    from spark_analytics.backfill.place import Place
+    from spark_analytics.session import new_session
+
+    settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
+    with _told_plainly("backfill"):
+        place = Place(out)
+        try:
+            with _session(lambda: new_session("inorder backfill", (), settings)) as spark:
+                setting = setting_of(topology_path, topology)
+                summary = run(spark, setting, topology, inputs, place, tasks)
+        finally:
+            place.give_up()
+    told_at_end(summary, as_json=as_json)
+
+
 def _require_spark() -> None:
     absent = jars.missing()
     if absent is not None:
@@ -203,6 +255,8 @@ def _told_plainly(job: str) -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from cli.recording.file import InputError, Unreadable
+    from spark_analytics.backfill.place import PlaceRefused
     from spark_analytics.jobs import JobRefused
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.running import CheckpointRefused, JobFailed
@@ -212,6 +266,10 @@ def _told_plainly(job: str) -> Iterator[None]:
         yield
     except (JobRefused, SchemaRefused, CheckpointRefused, FileNotFoundError) as error:
         raise Refused(str(error)) from None
+    except PlaceRefused as error:
+        raise Refused(str(error)) from None
+    except InputError as error:
+        raise Unreadable(str(error)) from None
     except JarsUnavailable as error:
         raise Refused(str(error)) from None
     except (BrokersUnavailable, JobFailed) as error:

@@ -30,13 +30,14 @@ MOST_AT_ONCE: Final = 65_536
 
 
 class Replay:
-    """All operators of a topology that have work, as one stage. `now_ns`: the arrival of the last
-    input, or the time that `on_time` was told; None before the first."""
+    """All operators of a topology that have work, as one stage. `streams`: of these alone (default:
+    all). `now_ns`: the arrival of the last input, or the time that `on_time` was told; None before
+    the first."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, topology: Topology, streams: Iterable[str] | None = None) -> None:
+        self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
-        self._stage = Stage(topology, topology.operators, table=self._table)
+        self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
         self.now_ns: int | None = None
 
     def on_inputs(self, inputs: Sequence[Content]) -> Step | None:
@@ -55,6 +56,11 @@ class Replay:
         self._advance(taken[-1].at_ns)
         return self._stage.on_batch(taken, taken[-1].at_ns)
 
+    def on_others(self, now_ns: int) -> Step:
+        """Something arrived at `now_ns` that is not for these streams."""
+        self._advance(now_ns)
+        return self._stage.on_batch((), now_ns)
+
     def on_time(self, now_ns: int) -> Step:
         """Time goes on to `now_ns`, and nothing comes."""
         self._advance(now_ns)
@@ -69,8 +75,8 @@ class Replay:
         return self._stage.waiting()
 
     def figures(self) -> list[Figures]:
-        """The counts of each stream, in the order of the topology."""
-        return [self._stage.figures_of(stream) for stream in self._topology.streams]
+        """The counts of each of the streams, in the order of the topology."""
+        return [self._stage.figures_of(stream) for stream in self._streams]
 
     def _advance(self, now_ns: int) -> None:
         if self.now_ns is not None and now_ns < self.now_ns:

@@ -122,12 +122,18 @@ AS_IT_STANDS: Final = Reading()
 
 
 class LineReader:
-    """Turns rows into lines; it carries the arrival clock from one to the next."""
+    """Turns rows into lines; it carries the arrival clock from one to the next. `arrival_ns`: where
+    that begins; None: with the first line."""
 
-    def __init__(self, reading: Reading = AS_IT_STANDS) -> None:
+    def __init__(self, reading: Reading = AS_IT_STANDS, arrival_ns: int | None = None) -> None:
         self._by_time, self._units_ns, self._unnamed = reading
-        self._arrival_ns: int | None = None
+        self._arrival_ns = arrival_ns
         self._largest_ts_ns: int | None = None
+
+    @property
+    def clock(self) -> tuple[int | None, int | None]:
+        """The arrival clock, and the largest `ts` of the good lines so far."""
+        return self._arrival_ns, self._largest_ts_ns
 
     def read(self, row: Row) -> Content:
         if self._by_time:

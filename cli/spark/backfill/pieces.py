@@ -1,0 +1,128 @@
+"""What a backfill reads: files, cut into pieces that tasks read side by side.
+
+JSON lines that are not packed are cut at the ends of lines, about every `PIECE_BYTES`. Packed ones,
+CSV (where a line end may lie within quotes) and Parquet are a piece for each file. A folder stands
+for the files in it, in the order of their names; those that begin with `_` or `.` are passed over,
+as Spark does. Files are read in the order in which they were named, and lines are numbered on from
+one to the next, as if they were one.
+
+Files have to lie where all who read can: on the machine, or on a volume that executors share.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cli.recording.file import GZIP_MARK, STDIN, Form, InputError, opened
+from cli.recording.rows import LineSource, json_rows, rows_in
+from topology.wire.line_reader import Row
+
+PIECE_BYTES: Final = 16 * 2**20
+WHOLE: Final = -1
+HIDDEN: Final = ("_", ".")
+
+
+class Piece(NamedTuple):
+    """The bytes from `begin` to `end` of a file, whole lines of JSON; `end` WHOLE: all of it, in
+    whichever form."""
+
+    path: str
+    begin: int = 0
+    end: int = WHOLE
+
+
+def pieces_of(paths: Sequence[str], piece_bytes: int | None = None) -> list[Piece]:
+    """In the order of lines. InputError if one is not there, or cannot be read."""
+    return [piece for path in files_of(paths) for piece in _cut(path, piece_bytes or PIECE_BYTES)]
+
+
+def files_of(paths: Sequence[str]) -> list[str]:
+    """Folders replaced by their files. InputError for one without any."""
+    found: list[str] = []
+    for path in paths:
+        if path == STDIN:
+            raise InputError("-: standard input cannot be read by several; name a file")
+        place = Path(path)
+        if not place.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(str(each) for each in place.rglob("*") if _is_shown(each, place))
+        if not inside:
+            raise InputError(f"{path}: there is no file in this folder; name files, or another")
+        found += inside
+    return found
+
+
+def _is_shown(file: Path, folder: Path) -> bool:
+    parts = file.relative_to(folder).parts
+    return file.is_file() and not any(part.startswith(HIDDEN) for part in parts)
+
+
+def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
+    with opened(path) as (raw, form):
+        if form is not Form.JSON_LINES or _is_packed(path):
+            yield Piece(path)
+            return
+        size = Path(path).stat().st_size
+        begin = 0
+        while begin < size:
+            raw.seek(min(begin + piece_bytes, size) - 1)
+            raw.readline()  # to the end of the line that the cut falls into
+            end = raw.tell()
+            yield Piece(path, begin, end)
+            begin = end
+        if not size:
+            yield Piece(path)
+
+
+def _is_packed(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(len(GZIP_MARK)) == GZIP_MARK
+
+
+class PieceRows:
+    """The rows of a piece; `lines`, at the end: how many numbers it takes up."""
+
+    def __init__(self, piece: Piece, needed: tuple[str, ...]) -> None:
+        self._piece = piece
+        self._needed = needed
+        self.lines = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        path, begin, end = self._piece
+        if end != WHOLE:
+            with Path(path).open("rb") as file:
+                file.seek(begin)
+                yield from self._json(io.BytesIO(file.read(end - begin)), begins=begin == 0)
+            return
+        with opened(path) as (raw, form):
+            if form is Form.JSON_LINES:
+                yield from self._json(raw, begins=True)
+                return
+            for row in rows_in(raw, form, path, self._needed):
+                self.lines = row.number
+                yield row
+
+    def _json(self, raw: LineSource, *, begins: bool) -> Iterator[Row]:
+        counted = _Counted(raw)
+        yield from json_rows(counted, begins=begins)
+        self.lines = counted.lines
+
+
+class _Counted:
+    """Counts the lines that are read."""
+
+    def __init__(self, raw: LineSource) -> None:
+        self._raw = raw
+        self._within = False
+        self.lines = 0
+
+    def readline(self, limit: int, /) -> bytes:
+        line = self._raw.readline(limit)
+        if line:
+            self.lines += not self._within
+            self._within = not line.endswith(b"\n")
+        return line

@@ -1,0 +1,225 @@
+"""What the tasks of a backfill do: read a piece, and take a group of streams through the core.
+
+Both are called by Spark with batches of Arrow's, in a Python process of an executor. What they need
+of the driver comes along as plain values (`Setting`); the topology is made from its text there,
+once for each process.
+
+A task that orders takes its groups one after the other. It holds the stretches of all pieces, one
+batch of parcels, what the operators hold, and the lines that wait to be written.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from cli.recording.file import InputError
+from cli.recording.rows import NEEDED, NEEDED_BY_TIME
+from cli.spark.backfill.pieces import Piece, PieceRows
+from cli.summary import Summary
+from cli.user_functions.load import bring
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
+from spark_analytics.backfill.part import Part
+from spark_analytics.backfill.place import file_system
+from topology.config import Topology, parse
+from topology.flow.instants import whole_instants
+from topology.flow.replay import Replay, batches
+from topology.model.event import DATA, Event
+from topology.model.outcome import Malformed, Step
+from topology.wire.json_lines import step_lines
+from topology.wire.line_reader import Content, reading_of
+from topology.wire.stretches import Beginning
+
+PARCELS: Final = "slot INT, group INT, piece LONG, number LONG, content BINARY"
+TOLD: Final = "group INT, word STRING, table STRING, name STRING, rows LONG, told BINARY"
+FILE: Final = "file"
+SUMMARY: Final = "summary"
+UNREADABLE: Final = "unreadable"
+PARCELS_AT_ONCE: Final = 64
+"""Rows of a batch of Arrow's, either way."""
+
+
+class Setting(NamedTuple):
+    """The topology file's text, and that of the file of functions that it names, as its path from
+    there (both empty: none)."""
+
+    topology: str
+    functions: str = ""
+    functions_path: str = ""
+
+
+@cache
+def topology_of(setting: Setting) -> Topology:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "functions.py"
+        file.write_text(setting.functions)
+        return parse(setting.topology, lambda _: bring(file))
+
+
+class ReadPieces(NamedTuple):
+    """Rows are numbers of pieces; parcels come out. `slots`: by group."""
+
+    setting: Setting
+    pieces: Sequence[Piece]
+    slots: Sequence[int]
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        for batch in taken:
+            for number in batch.column(0).to_pylist():
+                yield from in_batches(self._read(number), self.slots)
+
+    def _read(self, number: int) -> Iterator[Parcel]:
+        topology = topology_of(self.setting)
+        reading = reading_of(topology)
+        rows = PieceRows(self.pieces[number], NEEDED_BY_TIME if reading.by_time else NEEDED)
+        packer = Packer(number, Groups(topology), reading)
+        try:
+            yield from packer.pack(rows)
+        except InputError as error:
+            yield from packer.unreadable(str(error))
+            return
+        yield from packer.rest(rows.lines)
+
+
+def in_batches(parcels: Iterable[Parcel], slots: Sequence[int]) -> Iterator[Any]:
+    held: list[Parcel] = []
+    for parcel in parcels:
+        held.append(parcel)
+        if len(held) >= PARCELS_AT_ONCE:
+            yield _arrow(held, slots)
+            held = []
+    if held:
+        yield _arrow(held, slots)
+
+
+def _arrow(parcels: Sequence[Parcel], slots: Sequence[int]) -> Any:
+    groups, pieces, numbers, contents = zip(*parcels, strict=True)
+    return pa.record_batch(
+        [
+            pa.array([slots[group] for group in groups], pa.int32()),
+            pa.array(groups, pa.int32()),
+            pa.array(pieces, pa.int64()),
+            pa.array(numbers, pa.int64()),
+            pa.array(contents, pa.binary()),
+        ],
+        names=["slot", "group", "piece", "number", "content"],
+    )
+
+
+class OrderGroups(NamedTuple):
+    """Rows are parcels, those of a group together, stretches first; what was written comes out.
+    `staged` is the address of the folder to write in."""
+
+    setting: Setting
+    staged: str
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        rows = chain.from_iterable(_parcels(batch) for batch in taken)
+        for group, parcels in groupby(rows, key=_group):
+            told = [dict(zip(_TOLD.names, row, strict=True)) for row in self._order(group, parcels)]
+            yield from pa.Table.from_pylist(told, _TOLD).to_batches()
+
+    def _order(self, group: int, parcels: Iterable[Parcel]) -> Iterator[tuple[Any, ...]]:
+        started_s = time.process_time()
+        topology = topology_of(self.setting)
+        files, folder = file_system(self.staged)
+        summary = Summary()
+        part = Part(files, folder, f"{group:05d}-{os.getpid()}-{time.monotonic_ns():x}", {})
+        order = GroupRun(topology, group, summary)
+        try:
+            for step in whole_instants(order.steps(parcels), topology):
+                part.take(step_lines(step))
+        except PieceUnreadable as error:
+            yield group, UNREADABLE, "", str(error), 0, b""
+            return
+        for file in part.close():
+            yield group, FILE, file.table, file.name, file.rows, b""
+        summary.thin()
+        summary.took(0.0, time.process_time() - started_s)
+        yield group, SUMMARY, "", "", 0, pickle.dumps(summary)
+
+
+class GroupRun:
+    """One group of streams through its operators; the summary counts."""
+
+    def __init__(self, topology: Topology, group: int, summary: Summary) -> None:
+        groups = Groups(topology)
+        self._topology = topology
+        self._counts_clocks = group == groups.strange
+        # Those of no stream are told which there are.
+        self._streams = groups.streams[group] or list(topology.streams)
+        self._summary = summary
+
+    def steps(self, parcels: Iterable[Parcel]) -> Iterator[Step]:
+        """What follows from all of its lines, as `inorder replay` has it."""
+        stretches: list[bytes] = []
+        parcels = iter(parcels)
+        first = None
+        for parcel in parcels:
+            if parcel.number:
+                first = parcel
+                break
+            stretches.append(parcel.content)
+        unpacker = Unpacker(stretches, Beginning())
+        rest = parcels if first is None else chain([first], parcels)
+        contents = chain.from_iterable(
+            unpacker.contents(parcel.piece, parcel.content) for parcel in rest
+        )
+        yield from self._run(contents, unpacker.end.arrival_ns)
+
+    def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
+        replay, summary = Replay(self._topology, self._streams), self._summary
+        for batch in batches(contents):
+            taken = [each for each in batch if isinstance(each, Event | Malformed)]
+            if self._counts_clocks:
+                summary.took_clock_lines(len(batch) - len(taken))
+            summary.read(taken)
+            step = replay.on_inputs(batch)
+            if step is not None:
+                summary.said(step)
+                yield step
+        if last_ns is not None:
+            for step in (replay.on_others(last_ns), replay.on_end()):
+                if step is not None:
+                    summary.said(step)
+                    yield step
+        summary.holds(event for event in replay.held() if event.kind == DATA)
+        figures = replay.figures()
+        summary.left_out(figures)
+        summary.clocks(
+            each
+            for each, stream in zip(figures, self._streams, strict=True)
+            if self._topology.streams[stream].clock.unsynced == "estimate"
+        )
+
+
+_TOLD: Final = pa.schema(
+    {
+        "group": pa.int32(),
+        "word": pa.string(),
+        "table": pa.string(),
+        "name": pa.string(),
+        "rows": pa.int64(),
+        "told": pa.binary(),
+    }
+)
+
+
+def _parcels(batch: Any) -> Iterator[Parcel]:
+    columns: Mapping[str, list[Any]] = batch.to_pydict()
+    names = ("group", "piece", "number", "content")
+    return map(Parcel._make, zip(*(columns[name] for name in names), strict=True))
+
+
+def _group(parcel: Parcel) -> int:
+    return parcel.group

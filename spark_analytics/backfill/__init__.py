@@ -1,0 +1,16 @@
+"""History through the very core that a worker runs, distributed by Spark.
+
+An input is read in pieces, side by side (`topology.wire.stretches` says how that comes to the same
+as reading it through). Each line goes to the *group* of streams that its stream belongs to: those
+that joins bring together; a word about a clock goes to all. One task takes a group, in the order of
+arrival, through one `topology.flow.replay.Replay`; groups run side by side, and none looks at
+another, so what each says is what it says in `inorder replay`.
+
+| module     | what it holds                                                             |
+|------------|---------------------------------------------------------------------------|
+| `groups`   | which stream is in which group, and which task takes it                   |
+| `parcels`  | lines on their way from those who read to those who order: packed by group|
+| `tables`   | the columns of each kind of line                                          |
+| `part`     | the files that a task writes, one for each table                          |
+| `place`    | the folder of the tables: nothing half written is ever seen in it         |
+"""

@@ -1,0 +1,202 @@
+"""Lines on their way from the task that read them to the task that orders their group.
+
+A parcel is one row for Spark and holds up to `LINES` lines of one piece and one group, so that
+Spark moves and sorts some hundred bytes of its own for every thousand lines. Its content is packed
+by `marshal`: exact for whatever a JSON reader or a Parquet file hands over, and as fast as JSON;
+who reads it is of the same Python, in the same run. The first parcel of each piece tells every group
+the piece's `Stretch` instead: with those of all pieces a group knows where each piece begins, so
+nobody has to look at all lines before.
+
+    (group, piece, number 0)      the Stretch, or why the piece cannot be read
+    (group, piece, number 1, 2 …) lines, in their order
+
+`Unpacker` takes the stretches of all pieces and then parcels in that order, and gives back what
+the lines stand for.
+
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from inorder.contract import MAX_INT64
+from spark_analytics.backfill.groups import Groups
+from topology.clock.sample import Declared, Sample
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import Content, Reading, Row
+from topology.wire.stretches import Beginning, Stretch, StretchReader, begins
+
+LINES: Final = 512
+EVENT: Final = 0
+DEAD: Final = 1
+SAMPLE: Final = 2
+DECLARED: Final = 3
+OF_LINE: Final = -1
+"""In place of a sequence number: that of the line, known when the pieces before are."""
+
+Packed = tuple[Any, ...]
+
+
+class Parcel(NamedTuple):
+    group: int
+    piece: int
+    number: int
+    content: bytes
+
+
+class PieceUnreadable(Exception):
+    """A piece that cannot be read at all; the message is for people."""
+
+
+class Packer:
+    """Reads the rows of one piece and packs them. The parcel with the stretch comes last."""
+
+    def __init__(self, piece: int, groups: Groups, reading: Reading) -> None:
+        self._piece = piece
+        self._groups = groups
+        self._by_time = reading.by_time
+        self._reader = StretchReader(reading)
+        self._lines: list[list[Packed]] = [[] for _ in groups.streams]
+        self._numbers = [0] * len(groups)
+
+    def pack(self, rows: Iterable[Row]) -> Iterator[Parcel]:
+        read, group_of, by_time = self._reader.read, self._groups.of, self._by_time
+        for row in rows:
+            content = read(row)
+            if isinstance(content, Event):
+                group = group_of(content.stream)
+                packed: Packed = (
+                    EVENT,
+                    row.number,
+                    content.arrival_ns,
+                    None if row.values.get("ts") is None else content.ts_ns,
+                    content.stream,
+                    content.source,
+                    content.epoch,
+                    _seq(content, row, by_time),
+                    content.type,
+                    content.kind,
+                    content.value,
+                )
+            elif isinstance(content, Malformed):
+                group = group_of(content.stream)
+                packed = (
+                    DEAD,
+                    row.number,
+                    content.at_ns,
+                    content.reason,
+                    content.detail,
+                    content.stream,
+                    content.source,
+                    content.epoch,
+                    _seq(content, row, by_time),
+                    content.kind,
+                )
+            else:
+                packed = _word(content, row.number)
+                for each in range(len(self._groups)):
+                    self._lines[each].append(packed)
+                    if len(self._lines[each]) >= LINES:
+                        yield self._parcel(each)
+                continue
+            lines = self._lines[group]
+            lines.append(packed)
+            if len(lines) >= LINES:
+                yield self._parcel(group)
+
+    def rest(self, lines: int) -> Iterator[Parcel]:
+        """After the last row; so many numbers are taken."""
+        for group, left in enumerate(self._lines):
+            if left:
+                yield self._parcel(group)
+        told = marshal.dumps(tuple(self._reader.ended(lines)))
+        for group in range(len(self._groups)):
+            yield Parcel(group, self._piece, 0, told)
+
+    def unreadable(self, why: str) -> Iterator[Parcel]:
+        for group in range(len(self._groups)):
+            yield Parcel(group, self._piece, 0, marshal.dumps(why))
+
+    def _parcel(self, group: int) -> Parcel:
+        lines, self._lines[group] = self._lines[group], []
+        self._numbers[group] += 1
+        return Parcel(group, self._piece, self._numbers[group], marshal.dumps(lines))
+
+
+def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int | None:
+    if content.stream in by_time and content.seq == row.number:
+        offset = row.values.get("offset")
+        if type(offset) is not int or not 0 <= offset <= MAX_INT64:
+            return OF_LINE
+    return content.seq
+
+
+def _word(word: Sample | Declared, number: int) -> Packed:
+    if isinstance(word, Sample):
+        times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
+        return (
+            *(SAMPLE, number, word.arrival_ns, word.source, *times),
+            *(word.server, word.segment, word.mono_ns),
+        )
+    told = (word.source, word.at_ns, word.offset_ns, word.error_ns)
+    return (DECLARED, number, word.arrival_ns, *told)
+
+
+class Unpacker:
+    """What the parcels of one group hold, the pieces put together. `stretches`: of all pieces, in
+    their order; `beginning`: what stands before the first. PieceUnreadable if one of them is."""
+
+    def __init__(self, stretches: Sequence[bytes], beginning: Beginning) -> None:
+        self._stretches = []
+        for told in stretches:
+            read = marshal.loads(told)
+            if isinstance(read, str):
+                raise PieceUnreadable(read)
+            self._stretches.append(Stretch(*read))
+        self._begins = begins(self._stretches, beginning)
+
+    @property
+    def end(self) -> Beginning:
+        """What stands behind the last piece."""
+        return self._begins[-1]
+
+    def contents(self, piece: int, content: bytes) -> Iterator[Content]:
+        """What one parcel holds, in the order of lines."""
+        stretch, begin = self._stretches[piece], self._begins[piece]
+        lines, arrival_of = begin.lines, begin.arrival_of
+        for packed in marshal.loads(content):
+            number = packed[1]
+            at_ns = arrival_of(stretch, packed[2], number)
+            form = packed[0]
+            if form == EVENT:
+                _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
+                yield Event(
+                    stream,
+                    source,
+                    epoch,
+                    lines + number if seq == OF_LINE else seq,
+                    at_ns if ts_ns is None else ts_ns,
+                    at_ns,
+                    lines + number,
+                    None,
+                    value,
+                    type_,
+                    kind,
+                )
+            elif form == DEAD:
+                _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
+                if seq == OF_LINE:
+                    seq = lines + number
+                yield Malformed(
+                    at_ns, lines + number, reason, detail, stream, source, epoch, seq, None, kind
+                )
+            elif form == SAMPLE:
+                source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[3:]
+                times = (t1_ns, t2_ns, t3_ns, t4_ns)
+                yield Sample(source, *times, at_ns, lines + number, server, segment, mono_ns)
+            else:
+                source, from_ns, offset_ns, error_ns = packed[3:]
+                yield Declared(source, from_ns, offset_ns, error_ns, at_ns, lines + number)

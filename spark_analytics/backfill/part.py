@@ -1,0 +1,88 @@
+"""The files that one task writes for one group: Parquet, one for each table that gets rows.
+
+They lie in a folder of their own, and their names hold the number of the task's attempt: what an
+attempt that failed has left there is never named to anybody, and goes with the folder. So a task
+may be tried again, or run twice at once, and each row is told once.
+
+A batch of `ROWS` lines of a table is held, then written as one row group.
+
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from pyarrow import fs, parquet
+
+from spark_analytics.backfill.tables import TABLE_OF, Lines, rows_of, schema_of
+from topology.wire.json_lines import JsonObject
+
+ROWS: Final = 16_384
+COMPRESSION: Final = "zstd"
+
+Positions = dict[tuple[str | None, str], int]
+"""The place of the next line, by stream and table."""
+
+
+class File(NamedTuple):
+    """`name` below the folder of its table."""
+
+    table: str
+    name: str
+    rows: int
+
+
+class Part:
+    """Takes lines in the order in which they are said. `folder` is where the tables' folders lie,
+    on `files`; `name` begins the name of each file."""
+
+    def __init__(self, files: fs.FileSystem, folder: str, name: str, positions: Positions) -> None:
+        self._files = files
+        self._folder = folder
+        self._name = name
+        self.positions = positions
+        self._lines: dict[str, list[JsonObject]] = {table: [] for table in TABLE_OF.values()}
+        self._places: dict[str, list[int]] = {table: [] for table in TABLE_OF.values()}
+        self._writers: dict[str, Any] = {}
+        self._rows: Counter[str] = Counter()
+
+    def take(self, lines: Lines) -> None:
+        for line in lines:
+            table = TABLE_OF[line["kind"]]
+            at = (line["stream"], table)
+            place = self.positions.get(at, 0)
+            self.positions[at] = place + 1
+            held = self._lines[table]
+            held.append(line)
+            self._places[table].append(place)
+            if len(held) >= ROWS:
+                self._write(table)
+
+    def close(self) -> list[File]:
+        """What has been written."""
+        for table, held in self._lines.items():
+            if held:
+                self._write(table)
+        for writer in self._writers.values():
+            writer.close()
+        return [File(table, self._name_of(table), rows) for table, rows in self._rows.items()]
+
+    def _name_of(self, table: str) -> str:
+        return f"{self._name}-{table}.parquet"
+
+    def _write(self, table: str) -> None:
+        lines, self._lines[table] = self._lines[table], []
+        places, self._places[table] = self._places[table], []
+        writer = self._writers.get(table)
+        if writer is None:
+            folder = f"{self._folder}/{table}"
+            self._files.create_dir(folder, recursive=True)
+            writer = self._writers[table] = parquet.ParquetWriter(
+                f"{folder}/{self._name_of(table)}",
+                schema_of(table),
+                filesystem=self._files,
+                compression=COMPRESSION,
+            )
+        writer.write_batch(rows_of(table, lines, places), row_group_size=None)
+        self._rows[table] += len(lines)

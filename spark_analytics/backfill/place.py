@@ -1,0 +1,98 @@
+"""The folder of the tables, and how they come into it: all at once.
+
+What tasks write lies in a folder beside it, whose name begins with a dot. When all is written, that
+folder is renamed to the one that was asked for, in one step; a run that fails or is killed leaves
+nothing under the asked name, and takes its own folder away if it can. A folder that holds anything
+is refused: a backfill never writes over what is there.
+
+A place is a path, or an address as pyarrow's file systems know them (`hdfs://…`); where folders are
+renamed file by file, as on object stores, readers had better wait for the end of the run.
+
+Proved by: tests/spark_analytics/backfill/test_place.py
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs, parquet
+
+from spark_analytics.backfill.part import File
+from spark_analytics.backfill.tables import TABLES, schema_of
+
+ACCOUNT: Final = "_backfill.json"
+EMPTY: Final = "empty.parquet"
+
+
+class PlaceRefused(ValueError):
+    """Tables cannot be written there; the message says what to do instead."""
+
+
+def file_system(address: str) -> tuple[fs.FileSystem, str]:
+    """Where an address leads: the file system, and the path on it."""
+    if "://" not in address:
+        return fs.LocalFileSystem(), str(Path(address).absolute())
+    try:
+        return fs.FileSystem.from_uri(address)  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        reason = str(wrong).splitlines()[0]
+        raise PlaceRefused(f"--out {address}: {reason}; name a folder") from None
+
+
+class Place:
+    """`staged` is the folder in which tasks write. PlaceRefused if the address holds something, or
+    cannot be written to."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._files, self._path = file_system(address.rstrip("/"))
+        above, _, name = self._path.rpartition("/")
+        self.staged = f"{above}/.{name}-{uuid.uuid4().hex[:12]}"
+        self._refuse_filled()
+        try:
+            self._files.create_dir(self.staged, recursive=True)
+        except OSError as wrong:
+            raise PlaceRefused(f"--out {address}: cannot be written ({wrong})") from None
+
+    def _refuse_filled(self) -> None:
+        there = self._files.get_file_info(self._path)
+        if there.type == fs.FileType.NotFound:
+            return
+        if there.type == fs.FileType.File:
+            raise PlaceRefused(f"--out {self._address}: is a file; name a folder")
+        if self._files.get_file_info(fs.FileSelector(self._path)):
+            raise PlaceRefused(
+                f"--out {self._address}: holds something already, and a backfill writes over"
+                " nothing; name a new folder, or remove that one"
+            )
+
+    def publish(self, files: Iterable[File], account: Mapping[str, Any]) -> None:
+        """These files are the tables; a table without one is there, and empty."""
+        wanted: dict[str, set[str]] = {table: set() for table in TABLES}
+        for file in files:
+            wanted[file.table].add(file.name)
+        for table, names in wanted.items():
+            folder = f"{self.staged}/{table}"
+            self._files.create_dir(folder, recursive=True)
+            for info in self._files.get_file_info(fs.FileSelector(folder)):
+                if info.base_name not in names:
+                    self._files.delete_file(info.path)  # of an attempt that failed
+            if not names:
+                nothing = schema_of(table).empty_table()
+                parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
+        with self._files.open_output_stream(f"{self.staged}/{ACCOUNT}") as out:
+            out.write(json.dumps(account).encode())
+        self._refuse_filled()
+        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._path)
+        self._files.move(self.staged, self._path)
+
+    def give_up(self) -> None:
+        """Nothing is left of what was written."""
+        if self._files.get_file_info(self.staged).type != fs.FileType.NotFound:
+            self._files.delete_dir(self.staged)

@@ -1,0 +1,125 @@
+"""End to end: `inorder spark backfill`, with Spark; examples: what it refuses, how it ends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cli.spark.backfill import pieces
+from spark_analytics.backfill.groups import slots
+from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.told import replayed, tabled
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+ONE = "streams: {s: {}}\n"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    rng = Random(7)
+    (folder / "t.yaml").write_text(streams.topology(rng))
+    streams.recording(rng, folder / "events.jsonl", 600)
+    return folder
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7])
+def test_its_tables_say_what_a_replay_says(
+    tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 30_000)
+    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
+    answer = inorder(
+        "spark", "backfill", *asked, "--out", tmp_path / "out", "--tasks", tasks, "--json"
+    )
+    assert answer.code == 0, answer.err
+    wanted, account = replayed(world / "t.yaml", world / "events.jsonl")
+    assert tabled(tmp_path / "out") == wanted
+    counted = ("in", "event", "late", "duplicate", "dead", "held", "gaps", "clock", "sources")
+    assert {name: answer.summary[name] for name in counted} == {
+        name: account[name] for name in counted
+    }
+    assert answer.summary["wait_ms"] == account["wait_ms"]
+
+
+def test_each_task_has_a_number_of_its_own(spark: SparkSession) -> None:
+    found = slots(spark, 5)
+    rows = spark.createDataFrame([(slot,) for slot in found], "slot INT").repartition(5, "slot")
+    dealt = rows.selectExpr("slot", "spark_partition_id() AS task").collect()
+    assert {row["slot"]: row["task"] for row in dealt} == dict(zip(found, range(5), strict=True))
+
+
+def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Numbers of lines and the arrival clock go on from file to file, packed or not."""
+    rng = Random(3)
+    whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
+    lines = whole.read_text().splitlines(keepends=True)
+    (tmp_path / "1.jsonl").write_text("".join(lines[:70]))
+    (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress("".join(lines[70:150]).encode()))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "3.jsonl").write_text("".join(lines[150:]))
+    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    named = [tmp_path / "1.jsonl", tmp_path / "2.jsonl.gz", folder]
+    inputs = [word for each in named for word in ("--in", each)]
+    out = tmp_path / "out"
+    answer = inorder("spark", "backfill", "--topology", tmp_path / "t.yaml", *inputs, "--out", out)
+    assert answer.code == 0, answer.err
+    assert tabled(out) == replayed(tmp_path / "t.yaml", whole)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "says"),
+    [
+        ("absent.jsonl", None, 3, "no such file"),
+        ("damaged.jsonl.gz", gzip.compress(b'{"source": "a"}\n' * 999)[:-9], 3, "damaged gzip"),
+        ("nameless.csv", b"a,b\n1,2\n", 3, "no column"),
+        ("dead.jsonl", b"{}\n" * 30, 4, "30 of 30 lines are dead"),
+    ],
+)
+def test_how_it_ends(
+    name: str, content: bytes | None, code: int, says: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "t.yaml").write_text(ONE)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    out = tmp_path / "tables" / "out"
+    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / name, "--out", out)
+    answer = inorder("spark", "backfill", *asked)
+    assert answer.code == code, answer.err
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+    left = [each.name for each in out.parent.iterdir()]
+    assert left == (["out"] if code == 4 else [])
+
+
+def test_a_folder_that_is_filled_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(ONE)
+    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "absent", "--out", tmp_path)
+    answer = inorder("spark", "backfill", *asked)
+    assert answer.code == 2
+    assert "writes over nothing" in answer.err
+
+
+def test_functions_of_ones_own_go_along(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("functions = {'twice': lambda v: 2 * v}\n")
+    pattern = "PATTERN SEQ(A a) WHERE twice(a.v) > 5 WITHIN 1 s RETURN a.v AS v"
+    topology = f'{ONE}functions: own.py\nqueries: {{q: {{pattern: "{pattern}"}}}}\n'
+    (tmp_path / "t.yaml").write_text(topology)
+    line = {"source": "a", "type": "A"}
+    lines = [json.dumps({**line, "seq": n, "ts": n, "payload": {"v": n}}) for n in range(6)]
+    (tmp_path / "e.jsonl").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "e.jsonl", "--out", out)
+    assert inorder("spark", "backfill", *asked).code == 0
+    told = tabled(out)
+    assert told == replayed(tmp_path / "t.yaml", tmp_path / "e.jsonl")[0]
+    assert len(told["s", "match"]) == 3

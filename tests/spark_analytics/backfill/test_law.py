@@ -1,0 +1,48 @@
+"""Law: a backfill says what a replay of the same lines says, byte for byte, in whatever pieces they
+are read, for groups of streams apart; of the tasks themselves, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.told import backfilled, replayed, tabled
+
+FEW = range(12)
+MANY = range(1_000, 1_250)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_backfill_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
+    told = agrees(seed, tmp_path)
+    assert told >= {"event", "gap", "dead"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_many_backfills_say_what_replays_say(tmp_path: Path) -> None:
+    told: set[str] = set()
+    for seed in MANY:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        told |= agrees(seed, folder)
+    assert told >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
+
+
+def agrees(seed: int, folder: Path) -> set[str]:
+    """The kinds of lines that were said."""
+    rng = Random(seed)
+    topology = folder / "t.yaml"
+    topology.write_text(streams.topology(rng))
+    events = streams.recording(rng, folder / "events.jsonl")
+    wanted, account = replayed(topology, events)
+    piece_bytes = rng.choice((300, 2_000, 10_000, 1 << 20))
+    summary = backfilled(topology.read_text(), [events], folder / "out", piece_bytes)
+    assert tabled(folder / "out") == wanted, seed
+    told = summary.document()
+    alike = {name: told[name] for name in ("seconds", "events_per_cpu_second")}
+    assert told == {**account, **alike}, seed
+    return {kind for _, kind in wanted}

@@ -1,0 +1,78 @@
+"""Examples: the folder of the tables comes all at once, never over anything; no rest is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from spark_analytics.backfill.part import File, Part
+from spark_analytics.backfill.place import Place, PlaceRefused, file_system
+from spark_analytics.backfill.tables import TABLES
+
+GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
+
+
+def written(place: Place, name: str) -> list[File]:
+    files, folder = file_system(place.staged)
+    part = Part(files, folder, name, {})
+    part.take([GAP])
+    return part.close()
+
+
+def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    place = Place(str(out))
+    written(place, "failed")
+    place.publish(written(place, "whole"), {"in": 1})
+    assert {each.name for each in out.iterdir()} == {*TABLES, "_backfill.json"}
+    assert [each.name for each in (out / "gaps").iterdir()] == ["whole-gaps.parquet"]
+    gaps = parquet.read_table(out / "gaps").to_pylist()
+    assert [(gap["position"], gap["stream"], gap["at_ns"]) for gap in gaps] == [(0, "s", 5)]
+    assert parquet.read_table(out / "windows").num_rows == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "out"))
+    written(place, "half")
+    place.give_up()
+    assert list(tmp_path.iterdir()) == []
+    place.give_up()
+
+
+def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    Place(str(out)).publish([], {})
+    assert parquet.read_table(out / "events").num_rows == 0
+
+
+@pytest.mark.parametrize("there", ["file", "filled"])
+def test_what_is_there_is_not_written_over(there: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    if there == "file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        (out / "mine").write_text("mine")
+    with pytest.raises(PlaceRefused, match="name a"):
+        Place(str(out))
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    place = Place(str(out))
+    out.mkdir()
+    (out / "mine").write_text("mine")
+    with pytest.raises(PlaceRefused):
+        place.publish([], {})
+    place.give_up()
+    assert [each.name for each in out.iterdir()] == ["mine"]
+
+
+def test_an_address_that_leads_nowhere_is_refused() -> None:
+    with pytest.raises(PlaceRefused, match="name a folder"):
+        Place("nowhere://x/y")

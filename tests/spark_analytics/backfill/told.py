@@ -1,0 +1,88 @@
+"""What the tests of backfills share: a backfill in this process, and what it and a replay say."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from cli.spark.backfill.pieces import pieces_of
+from cli.spark.backfill.run import folded
+from cli.spark.backfill.work import OrderGroups, ReadPieces, Setting, topology_of
+from cli.summary import Summary
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.tables import TABLE_OF
+from tests.cli.invoking import inorder
+
+Told = dict[tuple[str | None, str], list[str]]
+"""Lines by stream and kind, in their order."""
+
+
+def replayed(topology: Path, events: Path) -> tuple[Told, dict[str, Any]]:
+    """What `inorder replay` says, and its summary."""
+    answer = inorder("replay", "--json", "--topology", topology, events)
+    assert answer.code in (0, 4), answer.err
+    told: Told = defaultdict(list)
+    for text in answer.out.splitlines():
+        line = json.loads(text)
+        told[line["stream"], line["kind"]].append(text)
+    return dict(told), answer.summary
+
+
+def tabled(out: Path) -> Told:
+    """What the tables of a backfill say."""
+    told: Told = defaultdict(list)
+    for kind, table in TABLE_OF.items():
+        rows = parquet.read_table(out / table).to_pylist()
+        rows.sort(key=lambda row: (row["stream"] or "", row["position"]))
+        for row in rows:
+            of_kind = told[row["stream"], kind]
+            assert row["position"] == len(of_kind), (table, row)
+            of_kind.append(row["line"])
+    return dict(told)
+
+
+def backfilled(topology: str, inputs: Sequence[Path], out: Path, piece_bytes: int) -> Summary:
+    """The very tasks of a backfill, one after the other in this process, without Spark."""
+    setting = Setting(topology)
+    pieces = pieces_of([str(each) for each in inputs], piece_bytes)
+    slots = [0] * len(Groups(topology_of(setting)))
+    place = Place(str(out))
+    try:
+        read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
+        rows = sorted(
+            (row for batch in read for row in batch.to_pylist()),
+            key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
+        )
+        files, summary = folded(_rows(OrderGroups(setting, place.staged)(_batches(rows))))
+        place.publish(files, {})
+    finally:
+        place.give_up()
+    return summary
+
+
+def _numbers(count: int) -> Any:
+    return pa.record_batch({"id": pa.array(range(count), pa.int64())})
+
+
+def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    for at in range(0, len(rows), 3):
+        yield pa.RecordBatch.from_pylist(list(rows[at : at + 3]))
+
+
+def _rows(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield from (Row(**row) for row in batch.to_pylist())
+
+
+class Row(dict[str, Any]):
+    """As Spark gives one."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]

@@ -1,0 +1,120 @@
+"""Law: however lines are cut into stretches, read apart and put together, each says what it says
+where all are read from one end to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from topology.clock.sample import Declared, Sample
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import Content, Fault, LineReader, Reading, Row
+from topology.wire.stretches import Beginning, StretchReader, begins
+
+SEEDS = range(300)
+SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000_000})
+
+
+def line(rng: Random) -> dict[str, Any] | None:
+    """Good, bad, of clocks, with times and without, before 1970 and after; None: no JSON."""
+    around = rng.choice((-1_000, 0, 1_000))
+    kind = rng.random()
+    values: dict[str, Any] = {"source": "s", "seq": rng.randrange(9), "stream": rng.choice("dtm")}
+    if kind < 0.1:
+        return None
+    if kind < 0.3:
+        values = {"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4}
+    elif kind < 0.4:
+        values = {"clock": "s", "at": 1, "offset": 5, "error": rng.choice((1, -1))}
+    elif kind < 0.55:
+        values["seq"] = -1
+    if "clock" not in values and rng.random() < 0.5:
+        values["ts"] = around + rng.randrange(100)
+    if rng.random() < 0.4:
+        values["arrival"] = around + rng.randrange(100)
+    return values
+
+
+def told(content: Content, number: int, at_ns: int, ts_ns: int | None) -> tuple[Any, ...]:
+    if isinstance(content, Event):
+        return "event", number, at_ns, at_ns if ts_ns is None else ts_ns
+    if isinstance(content, Malformed):
+        return "dead", number, at_ns, content.reason
+    return "clock", number, at_ns
+
+
+def at_of(content: Content) -> int:
+    return content.at_ns if isinstance(content, Malformed) else content.arrival_ns
+
+
+def read_through(lines: Sequence[dict[str, Any] | None]) -> list[tuple[Any, ...]]:
+    reader = LineReader(SAID)
+    found = []
+    for number, values in enumerate(lines, start=1):
+        content = reader.read(row_of(number, values))
+        ts_ns = content.ts_ns if isinstance(content, Event) else None
+        found.append(told(content, number, at_of(content), ts_ns))
+    return found
+
+
+def read_apart(
+    lines: Sequence[dict[str, Any] | None], cuts: Sequence[int]
+) -> list[tuple[Any, ...]]:
+    parts = [lines[i:j] for i, j in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    read, stretches = [], []
+    for part in parts:
+        reader = StretchReader(SAID)
+        read.append([reader.read(row_of(n, values)) for n, values in enumerate(part, start=1)])
+        stretches.append(reader.ended(len(part)))
+    starts = begins(stretches, Beginning())
+    found = []
+    for part, contents, stretch, start in zip(parts, read, stretches, starts, strict=False):
+        for number, (values, content) in enumerate(zip(part, contents, strict=True), start=1):
+            at_ns = start.arrival_of(stretch, at_of(content), number)
+            said = isinstance(content, Event) and values is not None and "ts" in values
+            ts_ns = content.ts_ns if said and isinstance(content, Event) else None
+            found.append(told(content, start.lines + number, at_ns, ts_ns))
+    return found
+
+
+def row_of(number: int, values: dict[str, Any] | None) -> Row:
+    if values is None:
+        return Row(number, {}, Fault("line_not_json", "not JSON"))
+    return Row(number, values)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5, 30])
+def test_cuts_change_nothing(pieces: int) -> None:
+    kinds = set()
+    for seed in SEEDS:
+        rng = Random(seed)
+        lines = [line(rng) for _ in range(rng.randrange(1, 30))]
+        cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(pieces - 1))
+        through = read_through(lines)
+        assert read_apart(lines, cuts) == through, (seed, cuts)
+        kinds |= {each[0] for each in through}
+    assert kinds == {"event", "dead", "clock"}
+
+
+def test_a_stretch_without_a_time_arrives_with_the_one_before() -> None:
+    first = StretchReader(SAID)
+    first.read(Row(1, {"source": "s", "seq": 0, "arrival": 50}))
+    second = StretchReader(SAID)
+    content = second.read(Row(1, {"source": "s", "seq": 1}))
+    assert isinstance(content, Event)
+    stretches = [first.ended(3), second.ended(1)]
+    starts = begins(stretches, Beginning())
+    assert starts[1] == Beginning(3, 50, None)
+    assert starts[1].arrival_of(stretches[1], content.arrival_ns, 1) == 50
+
+
+def test_clock_words_are_of_their_kinds() -> None:
+    reader = StretchReader(SAID)
+    sample = reader.read(Row(1, {"clock": "s", "t1": 1, "t2": 2, "t3": 3, "t4": 4}))
+    declared = reader.read(Row(2, {"clock": "s", "at": 1, "offset": 5, "error": 1}))
+    assert isinstance(sample, Sample)
+    assert isinstance(declared, Declared)
