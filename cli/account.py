@@ -1,4 +1,4 @@
-"""What a replay or a backfill tells at its end: what looks wrong, the account, and the exit code."""
+"""What a replay or a backfill tells at its end: what looks wrong, the account, the exit code."""
 
 from __future__ import annotations
 

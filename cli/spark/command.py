@@ -193,14 +193,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 @conf_option
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
 def backfill(
-    topology_path: str,
-    inputs: tuple[str, ...],
-    out: str,
-    form: str,
-    tasks: int | None,
-    master: str | None,
-    conf: tuple[str, ...],
-    as_json: bool,
+    topology_path: str, master: str | None, conf: tuple[str, ...], as_json: bool, **rest: Any
 ) -> None:
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
@@ -212,11 +205,11 @@ def backfill(
 
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     with _told_plainly("backfill"):
-        place = Place(out)
+        place = Place(rest["out"])
         try:
             with _session(lambda: new_session("inorder backfill", (), settings)) as spark:
                 setting = setting_of(topology_path, topology)
-                summary = run(spark, setting, topology, inputs, place, tasks)
+                summary = run(spark, setting, topology, rest["inputs"], place, rest["tasks"])
         finally:
             place.give_up()
     told_at_end(summary, as_json=as_json)

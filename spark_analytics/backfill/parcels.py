@@ -3,9 +3,9 @@
 A parcel is one row for Spark and holds up to `LINES` lines of one piece and one group, so that
 Spark moves and sorts some hundred bytes of its own for every thousand lines. Its content is packed
 by `marshal`: exact for whatever a JSON reader or a Parquet file hands over, and as fast as JSON;
-who reads it is of the same Python, in the same run. The first parcel of each piece tells every group
-the piece's `Stretch` instead: with those of all pieces a group knows where each piece begins, so
-nobody has to look at all lines before.
+who reads it is of the same Python, in the same run. The first parcel of each piece tells every
+group the piece's `Stretch` instead: with those of all pieces a group knows where each piece begins,
+so nobody has to look at all lines before.
 
     (group, piece, number 0)      the Stretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order

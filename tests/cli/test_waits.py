@@ -1,4 +1,4 @@
-"""Examples: waits of several processes put together; what is thinned is off by a rank in as many."""
+"""Examples: waits of several processes put together, exact or thinned."""
 
 from __future__ import annotations
 

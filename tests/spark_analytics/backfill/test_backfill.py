@@ -38,7 +38,7 @@ def test_its_tables_say_what_a_replay_says(
     monkeypatch.setattr(pieces, "PIECE_BYTES", 30_000)
     asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
     answer = inorder(
-        "spark", "backfill", *asked, "--out", tmp_path / "out", "--tasks", tasks, "--json"
+        "spark", "backfill", *asked, "--out", tmp_path / "out", "--tasks", str(tasks), "--json"
     )
     assert answer.code == 0, answer.err
     wanted, account = replayed(world / "t.yaml", world / "events.jsonl")
