@@ -1,8 +1,9 @@
-"""`inorder topics create`: declare every topic the topology needs."""
+"""`inorder topics`: make every topic the topology needs, or say which rights its stages need."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from typing import Final
 
@@ -10,17 +11,18 @@ import click
 
 from agents.kafka import growth
 from agents.kafka.declared import declared
+from agents.kafka.rights import Right, rights
 from agents.kafka.topics import Outcome, TopicsUnavailable, create
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
-from cli.topology_file import brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, load, topology_option
 
 SAFE_COPIES: Final = 3
 
 
 @click.group("topics")
 def command() -> None:
-    """Make the topics that a topology needs."""
+    """The topics that a topology needs, and the rights to them."""
 
 
 @command.command("create")
@@ -63,6 +65,41 @@ def create_command(
     click.echo(topology.cut.why, err=True)
     if topology.topics.replication is None and (thin := thinly_copied(outcomes)):
         click.echo(thin, err=True)
+
+
+@command.command("acls")
+@topology_option
+@click.option("--stage", "stages", multiple=True, help="Only of this stage (repeatable).")
+@click.option(
+    "--principal",
+    default="User:inorder",
+    show_default=True,
+    help="Who runs the stages; {stage} stands for a stage's name, for a principal each.",
+)
+def acls_command(topology_path: str, stages: tuple[str, ...], principal: str) -> None:
+    """Say the least rights that the stages need, a line of kafka-acls.sh each.
+
+    Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/security.md.
+    """
+    topology = load(topology_path)
+    known = [stage.name for stage in topology.stages]
+    if unknown := [name for name in stages if name not in known]:
+        raise Refused(f"no stage is named {unknown[0]!r}; there are {', '.join(known)}")
+    for stage in topology.stages:
+        if not stages or stage.name in stages:
+            who = principal.replace("{stage}", stage.name.replace("+", "-"))
+            for line in dict.fromkeys(_told(who, right) for right in rights(topology, stage)):
+                click.echo(line)
+
+
+def _told(principal: str, right: Right) -> str:
+    words = ["kafka-acls.sh", "--allow-principal", principal]
+    for operation in right.operations:
+        words += ["--operation", operation]
+    words += [f"--{right.kind}", right.name]
+    if right.prefixed:
+        words += ["--resource-pattern-type", "prefixed"]
+    return shlex.join(words)
 
 
 def thinly_copied(outcomes: list[Outcome]) -> str | None:

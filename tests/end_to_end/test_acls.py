@@ -1,7 +1,8 @@
-"""End to end: the rights of docs/security.md are enough, and no more than it says.
+"""End to end: the rights of docs/security.md, and those of `topics acls`, are enough and no more.
 
 A broker that denies what nobody allows gets the lines of that page, read from it. Each user
-of them does its work; and each may write the topics that it is to write, and no other.
+of them does its work; and each may write the topics that it is to write, and no other. The same
+with a user for each stage, by what the command says.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ PAGE = ROOT / "docs" / "security.md"
 TIMEOUT_S = 40.0
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}
+stages: [reorder, merge, window, pattern]
 topics: {partitions: 1, replication: 1}
 live_queries: true
 queries: {all: {window: tumbling 1s, aggregate: {n: count()}}}
@@ -53,8 +55,10 @@ MAY_WRITE = {
     "sink": {"events.dead"},
     "reader": set[str](),
 }
-USERS = ("worker", *MAY_WRITE)
+STAGES = ("reorder", "merge", "window", "pattern")
+USERS = ("worker", *MAY_WRITE, *STAGES)
 EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
+LATER = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (3, 5, 4))
 KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -141,7 +145,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with KafkaBroker(folder / "kafka", overrides=overrides, listeners=listeners) as broker:
         outcomes = create(declared(topology), broker.bootstrap, 1)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        said = set(bindings(PAGE.read_text()))
+        told = inorder("topics", "acls", "--topology", str(path), "--principal", "User:{stage}")
+        assert told.code == 0, told.err
+        said = {*bindings(PAGE.read_text()), *bindings(told.out)}
         for answer in admin.create_acls(list(said)).values():
             answer.result(TIMEOUT_S)
         wait_until(
@@ -180,9 +186,28 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
     assert "uthoriz" not in worker.log
 
 
+def test_a_user_for_each_stage_needs_what_the_command_says(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    """After the test above, whose state is there."""
+    started = []
+    for stage in STAGES:
+        brokers, *kafka = guarded.options(stage)[1:]
+        started.append(Worker(stage, guarded.path, brokers, tmp_path, *kafka, "--stage", stage))
+    with running(*started):
+        for worker in started:
+            worker.wait_ready(TIMEOUT_S)
+        done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=LATER)
+        assert done.code == 0, done.err
+        assert read(guarded, "reader", "events.ordered", 6)[-3:] == ["3", "4", "5"]
+        for worker in started:
+            assert worker.stop() == 0, worker.log
+            assert "uthoriz" not in worker.log
+
+
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
     """The numbers of the first events."""
-    settings = {"group.id": "apps.test", "auto.offset.reset": "earliest"}
+    settings = {"group.id": f"apps.{count}", "auto.offset.reset": "earliest"}
     consumer = Consumer({**guarded.client(user), **settings, "isolation.level": "read_committed"})
     consumer.subscribe([topic])
     found: list[str] = []

@@ -1,0 +1,87 @@
+"""The least rights that each stage needs of brokers that allow nothing unasked.
+
+A stage reads its input and the feeds it listens to, writes its outputs and reports, and has its
+changelog, its group and its transactional ids to itself. Where it only counts a topic's partitions
+it needs Describe.
+
+Proved by: tests/end_to_end/test_acls.py, tests/cli/test_topics_acls.py
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from agents.kafka.stage_topics import (
+    SEQUENCED,
+    changelog_topic,
+    inputs_of,
+    reads,
+    upstream_inputs,
+    works,
+)
+from topology.config import StageConfig, Topology
+from topology.config.stages import MERGE, PATTERN, REORDER
+
+DESCRIBE: Final = "Describe"
+READ: Final = "Read"
+WRITE: Final = "Write"
+
+
+class Kind(StrEnum):
+    """What a right is to."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+class Right(NamedTuple):
+    """`prefixed`: to all whose name begins so."""
+
+    kind: Kind
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False
+
+
+def rights(topology: Topology, stage: StageConfig) -> list[Right]:
+    """In the order of the flow, each name once; none of a stage that has no work."""
+    if not works(topology, stage):
+        return []
+    wanted: dict[str, set[str]] = {}
+
+    def need(operation: str, *topics: str) -> None:
+        for topic in topics:
+            wanted.setdefault(topic, set()).add(operation)
+
+    topics, operators = topology.topics, stage.operators
+    inputs = inputs_of(topology, stage)
+    need(READ, *inputs)
+    if reads(topology, stage) == SEQUENCED:
+        need(DESCRIBE, *upstream_inputs(topology))
+    if REORDER in operators and any(s.clock.sync != "none" for s in topology.streams.values()):
+        need(READ, topics.clock)
+    if PATTERN in operators and topology.live_queries:
+        need(READ, topics.queries)
+    if MERGE in operators:
+        need(WRITE, *sorted({stream.output for stream in topology.streams.values()}))
+    elif REORDER in operators:
+        need(WRITE, topics.sequenced)
+    need(WRITE, *(topic for name, topic in topology.result_topics.items() if name in operators))
+    orders = {REORDER, MERGE} & set(operators)
+    need(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
+    need(WRITE, topics.dead)
+    for topic in inputs:
+        changelog = changelog_topic(topology.application, stage.name, topic)
+        need(READ, changelog)
+        need(WRITE, changelog)
+    group = f"{topology.application}.{stage.name}"
+    return [
+        *(
+            Right(Kind.TOPIC, name, tuple(sorted(operations)))
+            for name, operations in wanted.items()
+        ),
+        Right(Kind.GROUP, group, (READ,)),
+        Right(Kind.TRANSACTIONAL_ID, f"{group}.", (DESCRIBE, WRITE), prefixed=True),
+    ]
