@@ -33,7 +33,7 @@ LAG: Final = "maxOffsetsBehindLatest"
 
 @dataclass(frozen=True)
 class Figures:
-    """Of a query since it was started here. `lag_records`: what its source still had when the
+    """What a query did since it was started here. `lag_records`: what its source still had when the
     last batch began, where it says so. `late` and `bad` of queries that observe them."""
 
     batches: int = 0
