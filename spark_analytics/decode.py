@@ -32,7 +32,7 @@ headers for each field, no shuffle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -81,10 +81,13 @@ class _Fault:
     detail: Column
 
 
-def raw(records: DataFrame, headers: HeaderConfig) -> DataFrame:
-    """Rows of an input topic: what producers wrote."""
+def raw(
+    records: DataFrame, headers: HeaderConfig, also: Mapping[str, str] | None = None
+) -> DataFrame:
+    """Rows of an input topic: what producers wrote. `also` are headers beside the contract's that
+    are wanted as text, by the column's name."""
     names = headers.names()
-    rows = _found(records, names._asdict())
+    rows = _found(records, names._asdict() | dict(also or {}))
     rows = rows.select(
         *RECORD,
         to_ns(F.col("timestamp")).alias("appended_ns"),
@@ -97,6 +100,7 @@ def raw(records: DataFrame, headers: HeaderConfig) -> DataFrame:
         F.when(_count("ts") > 0, header_time_ns(_text("ts"), headers.ts_unit))
         .otherwise(to_ns(F.col("timestamp")))
         .alias("ts_ns"),
+        *(_text(column).alias(column) for column in also or ()),
         *_faulty(_contract_faults(names._asdict(), headers.ts_unit)),
     )
     return rows.withColumns({"ref_ns": F.col("ts_ns"), "ref_time": to_timestamp(F.col("ts_ns"))})

@@ -2,6 +2,7 @@
 
 | job        | tables                                                               | mode   |
 |------------|----------------------------------------------------------------------|--------|
+| `events`   | `events`, `late`, `gaps`, `dead`, `windows` and the like (`silver`)  | both   |
 | `rates`    | `windows-<stream>`, `late`, `bad`                                    | both   |
 | `disorder` | `ordered-<stream>`, `bad`; in batch `raw`, `waits`, `gaps`,          | both   |
 |            | `compared`                                                           |        |
@@ -12,6 +13,9 @@
 
 `latest` is folded batch by batch: of each id the newest record of that batch. Its readers
 take the highest revision over all batches (`results.latest`).
+
+With `Wanted.silver` `rates` and the stream of `disorder` read the table `events` instead of topics,
+all streams in one query: `windows`, `ordered`, which late events correct (`corrected`).
 
 Every row of the topics ends in a table: what a window does not count lies in `late` of
 `rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
@@ -24,58 +28,50 @@ same is stopped with an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_analytics import aggregates, archive, clocks, decode, disorder, payload, results, truth
-from spark_analytics.aggregates import Measures, Windows
+from spark_analytics import (
+    aggregates,
+    archive,
+    clocks,
+    corrected,
+    decode,
+    disorder,
+    payload,
+    results,
+    silver,
+    truth,
+)
+from spark_analytics.tables.shapes import PLACE
 from spark_analytics.topics import Topics
-from topology.config import HeaderConfig, Topology
-
-
-class JobRefused(ValueError):
-    """The job cannot run as it was asked for; the message says what to write instead."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """`keys` name a row among those of the table. `fold` is done to each batch of a stream
-    before it is written, and to all of it where it is bounded. `store` writes in a way of
-    its own (archive): (rows, path, batch)."""
-
-    name: str
-    rows: DataFrame
-    keys: Sequence[str]
-    fold: Callable[[DataFrame], DataFrame] | None = None
-    store: Callable[[DataFrame, str, int], None] | None = None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream; `results` are topics,
-    none: all that the topology has work for."""
-
-    windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
-    keys: Sequence[str] = ("source",)
-    measures: Measures = field(default_factory=Measures)
-    schema: StructType | None = None
-    results: Sequence[str] = ()
-    late_included: bool = False
-
-
-PLACE: Final = ("topic", "partition", "offset")
+from spark_analytics.work import (
+    JobRefused,
+    Table,
+    Wanted,
+    headers_of,
+    inputs_of,
+    outputs_of,
+)
+from topology.config import Topology
 
 
 def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     if wanted.late_included and topics.streaming:
         raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
-    tables, bad = [], []
     keys = ("stream", *wanted.keys)
     named = ["start", *map(aggregates.named, keys)]
-    for topic, names in _outputs(topology).items():
+    if wanted.silver is not None:
+
+        def windows_of(events: DataFrame) -> DataFrame:
+            return aggregates.aggregate(events, wanted.windows, keys, wanted.measures)
+
+        found = corrected.Corrected(wanted.silver, wanted.windows, windows_of)
+        return [found.table("windows", named, streaming=topics.streaming)]
+    tables, bad = [], []
+    for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names, wanted.schema)
         usable = decode.sound(rows)
         counted = usable if wanted.late_included else aggregates.unmarked(usable)
@@ -90,9 +86,16 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
 
 
 def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    tables, bad = [], []
     named = ["start", "stream", "source"]
-    for topic, names in _outputs(topology).items():
+    if wanted.silver is not None and topics.streaming:
+
+        def audit_of(events: DataFrame) -> DataFrame:
+            return disorder.of_ordered(events, wanted.windows)
+
+        found = corrected.Corrected(wanted.silver, wanted.windows.over("at"), audit_of)
+        return [found.table("ordered", [*named, "epoch"], streaming=True)]
+    tables, bad = [], []
+    for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names)
         bad.append(decode.split(rows).bad)
         for name in names:
@@ -103,11 +106,11 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
         return [*tables, _bad(bad)]
     declared = disorder.gap_records(topics.records(topology.topics.gaps))
     bad.append(declared.bad)
-    for topic, names in _inputs(topology).items():
+    for topic, names in inputs_of(topology).items():
         raw = _raw(topics, topology, topic, names)
         bad.append(raw.bad)
         ordered = _decoded(topics, topology, names).events
-        suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
+        suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
         tables += [
             Table(f"raw{suffix}", disorder.of_raw(raw.events, wanted.windows), named),
             Table(f"waits{suffix}", disorder.waits(raw.events, ordered, wanted.windows), named),
@@ -124,7 +127,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
         summed = clocks.offsets(words.rounds, wanted.windows)
         tables.append(Table("offsets", summed, ("start", "source", "server", "segment")))
     bad = [words.bad]
-    for topic, names in _outputs(topology).items():
+    for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names)
         bad.append(decode.split(rows).bad)
         unmarked = aggregates.unmarked(decode.sound(rows))
@@ -148,7 +151,7 @@ def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
         read = results.decoded(topics.records(topic))
         suffix = "" if len(names) == 1 else f"-{topic}"
         tables += [
-            Table(f"latest{suffix}", read.events, ("id",), fold=results.latest),
+            Table(f"latest{suffix}", read.events, ("id",), fold=results.latest, newer="revision"),
             Table(f"bad{suffix}", read.bad, PLACE),
         ]
         if not topics.streaming:
@@ -171,13 +174,13 @@ def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     names = topology.topics
     dead = truth.dead_letters(topics.records(names.dead))
     tables, bad = [], []
-    for topic, streams in _inputs(topology).items():
+    for topic, streams in inputs_of(topology).items():
         raw = _raw(topics, topology, topic, streams)
         aside = _raw(topics, topology, names.late, streams)  # other streams' are no concern here
         bad.append(raw.bad)
         ordered = _decoded(topics, topology, streams)
         found = truth.differences(raw.events, ordered, streams, aside.events, dead)
-        suffix = "" if len(_inputs(topology)) == 1 else f"-{topic}"
+        suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
         tables += [
             Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
             Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
@@ -186,7 +189,7 @@ def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
 
 
 def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
-    kept = {**_inputs(topology), **_outputs(topology)}
+    kept = {**inputs_of(topology), **outputs_of(topology)}
     side = topology.topics
     streams = list(topology.streams)
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
@@ -194,7 +197,7 @@ def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     return [
         Table(
             topic,
-            archive.placed(topics.records(topic), _headers(topology, names)),
+            archive.placed(topics.records(topic), headers_of(topology, names)),
             PLACE,
             store=archive.write,
         )
@@ -205,6 +208,7 @@ def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
 Job = Callable[[Topics, Topology, Wanted], list[Table]]
 
 JOBS: Final[Mapping[str, Job]] = {
+    "events": silver.events_tables,
     "rates": rates,
     "disorder": disorder_audit,
     "clocks": clock_audit,
@@ -217,34 +221,8 @@ JOBS: Final[Mapping[str, Job]] = {
 # -- what streams share ----------------------------------------------------------------------------
 
 
-def _inputs(topology: Topology) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, stream in topology.streams.items():
-        found.setdefault(stream.input, []).append(name)
-    return found
-
-
-def _outputs(topology: Topology) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, stream in topology.streams.items():
-        found.setdefault(stream.output, []).append(name)
-    return found
-
-
 def _suffix(topology: Topology, topic: str) -> str:
-    return "" if len(_outputs(topology)) == 1 else f"-{topic}"
-
-
-def _headers(topology: Topology, names: Sequence[str]) -> HeaderConfig:
-    """The contract of streams that share a topic; which stream a record is of is known only
-    from its headers."""
-    contracts = {topology.stream(name).headers.contract() for name in names}
-    if len(contracts) > 1:
-        raise JobRefused(
-            f"streams {', '.join(names)} share a topic and have different headers; give them"
-            " topics of their own"
-        )
-    return topology.stream(names[0]).headers
+    return "" if len(outputs_of(topology)) == 1 else f"-{topic}"
 
 
 def _bad(parts: Sequence[DataFrame]) -> Table:
@@ -256,7 +234,7 @@ def _bad(parts: Sequence[DataFrame]) -> Table:
 
 
 def _raw(topics: Topics, topology: Topology, topic: str, names: Sequence[str]) -> decode.Decoded:
-    rows = decode.raw(topics.records(topic), _headers(topology, names))
+    rows = decode.raw(topics.records(topic), headers_of(topology, names))
     return decode.split(decode.of_streams(rows, names))
 
 
@@ -267,7 +245,7 @@ def _ordered(
     names: Sequence[str],
     schema: StructType | None = None,
 ) -> DataFrame:
-    rows = decode.ordered(topics.records(topic), _headers(topology, names))
+    rows = decode.ordered(topics.records(topic), headers_of(topology, names))
     rows = decode.of_streams(rows, names)
     return rows if schema is None else payload.with_payload(rows, schema)
 
@@ -276,7 +254,7 @@ def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> deco
     """Events of these streams, from whichever ordered topics hold them, and all that is bad
     in these topics."""
     found: DataFrame | None = None
-    for topic, names in _outputs(topology).items():
+    for topic, names in outputs_of(topology).items():
         if set(names) & set(streams):
             rows = _ordered(topics, topology, topic, names)
             found = rows if found is None else found.unionByName(rows)

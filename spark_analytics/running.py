@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_analytics.jobs import Table
 from spark_analytics.outputs import Output
 from spark_analytics.told import first_line
 from spark_analytics.watching import Watch, settle
+from spark_analytics.work import Table
 
 POLL_S: Final = 0.1
 GUARD_S: Final = 5.0
@@ -62,6 +62,14 @@ def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
 
 
 def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
+    if table.parts:
+        kept = rows.persist()
+        try:
+            for part in table.parts:
+                output.write(part.pick(kept), part.name, part.keys, batch)
+        finally:
+            kept.unpersist()
+        return
     if table.fold is not None:
         rows = table.fold(rows)
     if table.store is not None:

@@ -28,6 +28,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|keystore|ssl[.]key",
     # Spark's own 96 bits are known to few other readers.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Outside of the heap, and a batch writes what it changed, not all there is.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch that brings nothing new still closes windows.
     "spark.sql.streaming.noDataMicroBatches.enabled": "true",
 }

@@ -33,8 +33,8 @@ from cli.local.kafka import create_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_analytics.jobs import Table as JobTable
-    from spark_analytics.jobs import Wanted
+    from spark_analytics.work import Table as JobTable
+    from spark_analytics.work import Wanted
 
 PER_BATCH: Final = 20_000
 WORDS: Final = 50_000
@@ -226,7 +226,7 @@ def _table(spark: SparkSession, course: Course, subject: Subject, *, streaming: 
 
 def _wanted() -> Wanted:
     from spark_analytics.aggregates import Windows
-    from spark_analytics.jobs import Wanted
+    from spark_analytics.work import Wanted
 
     return Wanted(windows=Windows("tumbling", WINDOW), results=(RESULTS,))
 

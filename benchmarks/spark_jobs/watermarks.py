@@ -170,8 +170,9 @@ def _on_raw(
 def _on_ordered(spark: SparkSession, course: Course, slice_records: int) -> DataFrame:
     from spark_analytics import jobs
     from spark_analytics.aggregates import Windows
+    from spark_analytics.work import Wanted
 
-    wanted = jobs.Wanted(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
+    wanted = Wanted(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
     tables = jobs.rates(_topics(spark, course, slice_records), course.setting.topology, wanted)
     return next(table for table in tables if table.name == "windows-default").rows
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from cli.spark.job import Asked
 
-JOBS: Final = ("rates", "disorder", "clocks", "results", "truth", "archive")
-TO: Final = ("parquet", "jdbc", "kafka", "console")
+JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
+TO: Final = ("parquet", "iceberg", "delta", "jdbc", "kafka", "console")
 FORMATS: Final = ("parquet", "iceberg", "delta")
 LATE: Final = ("apart", "include")
 POSTGRES: Final = "org.postgresql.Driver"
@@ -133,6 +133,14 @@ def command() -> None:
     " INORDER_JDBC_PASSWORD come from the environment.",
 )
 @click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True)
+@click.option(
+    "--catalog",
+    metavar="URL",
+    help="Of Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
+    " Default: none but the folders below --out.",
+)
+@click.option("--silver", is_flag=True, help="Read the table events below --out, not the topic.")
+@click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the queries.")
 @click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
 @master_option
 @conf_option
@@ -215,6 +223,44 @@ def backfill(
     told_at_end(summary, as_json=as_json)
 
 
+@command.command("maintain")
+@click.option("--out", required=True, metavar="DIR", help="What jobs have written to.")
+@click.option("--to", "kind", type=click.Choice(jars.FORMATS), default="iceberg", show_default=True)
+@click.option("--catalog", metavar="URL", help="As the jobs' own.")
+@click.option("--keep", default="7d", show_default=True, help="How far back tables can be read.")
+@click.option(
+    "--orphans",
+    default="3d",
+    show_default=True,
+    help="Files that no table names go when they are older; longer than any write takes.",
+)
+@master_option
+@conf_option
+@json_option("SPARK_MAINTAIN")
+def maintain(
+    out: str,
+    kind: str,
+    catalog: str | None,
+    keep: str,
+    orphans: str,
+    master: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compact the tables below --out, let go of old states, remove what killed jobs have left."""
+    _require_spark()
+    from cli.spark.tables import maintained
+
+    with _told_plainly("maintain"):
+        done = maintained(out, kind, catalog, keep, orphans, master, conf, _session)
+    if as_json:
+        click.echo(json.dumps({"tables": done}))
+        return
+    for name, each in done.items():
+        told = ", ".join(f"{count:,} {what}" for what, count in each.items() if count)
+        click.echo(f"{name}: {told or 'nothing to do'}", err=True)
+
+
 def _require_spark() -> None:
     absent = jars.missing()
     if absent is not None:
@@ -223,22 +269,24 @@ def _require_spark() -> None:
 
 def _run(asked: Asked) -> None:
     from cli.spark.job import guard, ids_of, output, session, tables, topics_of
+    from cli.spark.serving import served
     from spark_analytics.running import Running, claim, run_bounded
 
-    brokers = None if asked.archive else asked.brokers_now()
+    brokers = None if asked.archive or asked.silver else asked.brokers_now()
     with _session(lambda: session(asked)) as spark:
         topics = topics_of(asked, spark)
-        found = tables(asked, topics)
-        there = output(asked, found)
+        found = tables(asked, topics, spark)
+        there = output(asked, found, spark)
         ids = ids_of(asked, brokers, sorted(topics.asked)) if brokers else {}
-        if asked.batch or brokers is None:
+        if asked.batch:
             run_bounded(found, there, asked.folder)
             return
-        left = [table.name for table in found if there.holds(spark, table.name)]
+        written = [part.name for table in found for part in table.written()]
+        left = [name for name in written if there.holds(spark, name)]
         claim(spark, asked.checkpoints, asked.about(ids), left)
-        watched = guard(asked, brokers, ids)
+        watched = guard(asked, brokers, ids) if brokers else None
         running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
-        with _signals(running.stop):
+        with _signals(running.stop), served(asked.http, lambda: running.watch.figures):
             running.wait()
 
 
@@ -250,14 +298,21 @@ def _told_plainly(job: str) -> Iterator[None]:
 
     from cli.recording.file import InputError, Unreadable
     from spark_analytics.backfill.place import PlaceRefused
-    from spark_analytics.jobs import JobRefused
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.running import CheckpointRefused, JobFailed
+    from spark_analytics.tables.catalog import TablesRefused
     from spark_analytics.told import first_line
+    from spark_analytics.work import JobRefused
 
     try:
         yield
-    except (JobRefused, SchemaRefused, CheckpointRefused, FileNotFoundError) as error:
+    except (
+        JobRefused,
+        SchemaRefused,
+        CheckpointRefused,
+        TablesRefused,
+        FileNotFoundError,
+    ) as error:
         raise Refused(str(error)) from None
     except PlaceRefused as error:
         raise Refused(str(error)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -17,17 +17,24 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.kafka_options import reached
-from cli.spark.jars import jars, postgres_jars
+from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
 from cli.spark.kafka import java_settings
+from cli.spark.tables import formats, secrets_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.jdbc import Jdbc, NameRefused, table_name
-from spark_analytics.jobs import JOBS, Table, Wanted
+from spark_analytics.jobs import JOBS
 from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic
 from spark_analytics.payload import schema_of
 from spark_analytics.running import JobFailed
 from spark_analytics.session import new_session
+from spark_analytics.tables.catalog import Format, catalog_of
+from spark_analytics.tables.catalog import settings as lake_settings
+from spark_analytics.tables.events import EventsTable
+from spark_analytics.tables.lake import open_lake
+from spark_analytics.tables.output import LakeOutput
 from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
+from spark_analytics.work import Table, Wanted
 from topology.config import QueryConfig, Topology
 
 POSTGRES: Final = "jdbc:postgresql:"
@@ -62,6 +69,9 @@ class Asked:
     to_topic: str | None
     jdbc_url: str | None
     jdbc_driver: str
+    catalog: str | None
+    silver: bool
+    http: str | None
     jar: Sequence[str]
     master: str | None
     conf: Sequence[str]
@@ -84,6 +94,7 @@ class Asked:
             raise Refused("--to jdbc and --jdbc-url go together")
         if self.jdbc_url is not None and not self.jdbc_url.startswith("jdbc:"):
             raise Refused("--jdbc-url: write jdbc:postgresql://HOST:PORT/DATABASE or the like")
+        _check_tables(self)
         if self.job == "archive" and tuple(self.to) != ("parquet",):
             raise Refused(f"--to {' '.join(self.to)}: an archive is Parquet; leave --to out")
         settings_of(self.conf)
@@ -101,6 +112,15 @@ class Asked:
         """The name of the job's folder and of its tables in a database: a bounded run and a stream
         have tables of their own, neither replaces the other's."""
         return f"{self.job}-batch" if self.batch else self.job
+
+    @property
+    def formats(self) -> list[Format]:
+        return formats(self.to)
+
+    @property
+    def events(self) -> str:
+        """The folder of the job `events`, whose table others read."""
+        return f"{self.out.rstrip('/')}/events"
 
     def brokers_now(self) -> Brokers:
         return reached(self.brokers, self.security)
@@ -120,6 +140,8 @@ class Asked:
             "folder": self.folder if "parquet" in self.to else None,
             "to topic": self.to_topic,
             "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
+            **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
+            **({"silver": self.events} if self.silver else {}),
         }
 
 
@@ -139,8 +161,12 @@ def session(asked: Asked) -> SparkSession:
     if asked.master is not None:
         settings["spark.master"] = asked.master
     needed = [*jars(), *asked.jar]
-    if (asked.jdbc_url or "").startswith(POSTGRES):
+    if (asked.jdbc_url or "").startswith(POSTGRES) or (asked.catalog or "").startswith(POSTGRES):
         needed += postgres_jars()
+    for kind in asked.formats:
+        needed += lake_jars(kind)
+    if asked.formats:
+        settings = {**lake_settings(*asked.formats), **settings}
     return new_session(f"inorder {asked.job}", needed, settings)
 
 
@@ -184,8 +210,11 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
     return KafkaTopics(spark, asked.brokers, not asked.batch, asked.kafka, asked.max_per_batch)
 
 
-def tables(asked: Asked, topics: Topics) -> list[Table]:
-    found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
+def tables(asked: Asked, topics: Topics, spark: SparkSession) -> list[Table]:
+    wanted = _wanted(asked)
+    if asked.silver:
+        wanted = replace(wanted, silver=_silver(asked, spark))
+    found = JOBS[asked.job](topics, asked.topology, wanted)
     names = [table.name for table in found]
     strange = [name for name in asked.table if name not in names]
     if strange:
@@ -193,20 +222,47 @@ def tables(asked: Asked, topics: Topics) -> list[Table]:
     return [table for table in found if not asked.table or table.name in asked.table]
 
 
-def output(asked: Asked, tables: Sequence[Table]) -> Lasting:
-    outputs = [_output(asked, kind, tables) for kind in dict.fromkeys(asked.to)]
+def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:
+    outputs = [_output(asked, kind, tables, spark) for kind in dict.fromkeys(asked.to)]
     return outputs[0] if len(outputs) == 1 else Several(outputs)
 
 
-def _output(asked: Asked, kind: str, tables: Sequence[Table]) -> Lasting:
+def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
+    (kind,) = asked.formats
+    catalog = catalog_of(asked.catalog, secrets_of(asked.catalog))
+    return EventsTable(open_lake(spark, kind, asked.events, "events", catalog), asked.max_per_batch)
+
+
+def _check_tables(asked: Asked) -> None:
+    if asked.catalog is not None and "iceberg" not in asked.to:
+        raise Refused("--catalog is Iceberg's; add --to iceberg, or leave it out")
+    if not asked.silver:
+        return
+    if asked.job not in ("rates", "disorder") or (asked.job == "disorder" and asked.batch):
+        raise Refused(
+            "--silver: rates, and disorder as a stream, can read the table events; leave it out"
+        )
+    if len(asked.formats) != 1 or len(asked.to) != 1:
+        raise Refused("--silver: name the format of the table events: --to iceberg, or --to delta")
+    if asked.archive is not None:
+        raise Refused("--silver and --archive are two sources; leave one out")
+
+
+def _output(asked: Asked, kind: str, tables: Sequence[Table], spark: SparkSession) -> Lasting:
     if kind == "kafka":
         return Topic(asked.brokers, str(asked.to_topic), asked.kafka)
     if kind == "console":
         return Console()
     if kind == "parquet":
         return Folder(asked.folder)
+    if kind in FORMATS:
+        (format_of,) = formats([kind])
+        is_iceberg = format_of == "iceberg"
+        catalog = catalog_of(asked.catalog, secrets_of(asked.catalog)) if is_iceberg else None
+        return LakeOutput(open_lake(spark, format_of, asked.folder, asked.name, catalog), tables)
     try:
-        names = [table_name(asked.name, table.name) for table in tables]
+        written = [part.name for table in tables for part in table.written()]
+        names = [table_name(asked.name, name) for name in written]
     except NameRefused as error:
         raise Refused(f"--to jdbc: {error}") from None
     if len(set(names)) < len(names):
@@ -230,18 +286,18 @@ def _wanted(asked: Asked) -> Wanted:
 def _interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spelled(_window(f"tumbling {asked.every}", "--every").size_ns)
+    return _spelled(window_of(f"tumbling {asked.every}", "--every").size_ns)
 
 
 def _windows(text: str) -> Windows:
-    found = _window(text, "--window")
+    found = window_of(text, "--window")
     if found.kind == "count":
         raise Refused("--window count: Spark's windows are of time; write tumbling 10s")
     every = _spelled(found.every_ns) if found.kind == "sliding" else None
     return Windows(found.kind, _spelled(found.size_ns), every)
 
 
-def _window(text: str, option: str) -> Any:
+def window_of(text: str, option: str) -> Any:
     try:
         query = QueryConfig.model_validate({"window": text, "aggregate": {"n": "count()"}})
     except ValidationError as error:

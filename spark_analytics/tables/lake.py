@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -61,6 +61,8 @@ class Lake(ABC):
     """Tables below `place`. Methods raise TablesRefused for a table that is another's or has other
     columns, and for a catalog that is not there."""
 
+    kind: ClassVar[Format]
+
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
         self.spark = spark
         self.place = place.rstrip("/")
@@ -91,8 +93,14 @@ class Lake(ABC):
     @abstractmethod
     def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None: ...
 
-    def read(self, table: str) -> DataFrame:
-        return self.spark.read.table(self.name(table))
+    def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
+        """As it stands; in another session than the lake's, where one is named."""
+        return (spark or self.spark).read.table(self.name(table))
+
+    @abstractmethod
+    def stream(self, table: str, max_rows: int) -> DataFrame:
+        """What is appended to the table, from its beginning, `max_rows` at a time. Rewriting of
+        files (`maintain`) adds nothing."""
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
         """Add the rows, as one commit; without a mark whatever is there already."""
@@ -189,8 +197,16 @@ class Lake(ABC):
 class IcebergLake(Lake):
     """`<place>/<table>` by a catalog whose warehouse is the folder above the place."""
 
+    kind = "iceberg"
+
     def __init__(
-        self, spark: SparkSession, place: str, owner: str, catalog: Catalog | None = None
+        self,
+        spark: SparkSession,
+        place: str,
+        owner: str,
+        catalog: Catalog | None = None,
+        *,
+        make: bool = True,
     ) -> None:
         super().__init__(spark, place, owner)
         require_extension(spark, "iceberg")
@@ -198,7 +214,8 @@ class IcebergLake(Lake):
         catalog = catalog or Catalog()
         self.catalog = declare_catalog(spark, catalog, above)
         self._where = catalog.uri or above
-        self._open()
+        if make:
+            self._open()
 
     def _open(self) -> None:
         try:
@@ -213,6 +230,13 @@ class IcebergLake(Lake):
 
     def name(self, table: str) -> str:
         return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
+
+    def stream(self, table: str, max_rows: int) -> DataFrame:
+        reader = self.spark.readStream.format("iceberg")
+        reader = reader.option("streaming-max-rows-per-micro-batch", str(max_rows))
+        reader = reader.option("streaming-skip-delete-snapshots", "true")
+        reader = reader.option("streaming-skip-overwrite-snapshots", "true")
+        return reader.load(self.name(table))
 
     def procedure(self, call: str) -> DataFrame:
         """One of Iceberg's own, `expire_snapshots(…)`."""
@@ -277,6 +301,8 @@ class DeltaLake(Lake):
     """`<place>/<table>`; the partition by day is a column of its own, `day`. Queries over the time
     need not name it: each file's bounds are in the log."""
 
+    kind = "delta"
+
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
         super().__init__(spark, place, owner)
         require_extension(spark, "delta")
@@ -295,9 +321,14 @@ class DeltaLake(Lake):
         row = self.spark.sql(f"DESCRIBE DETAIL {self.name(table)}").collect()[0]
         return dict(row.properties)
 
-    def read(self, table: str) -> DataFrame:
-        rows = self.spark.read.table(self.name(table))
-        return rows.drop(DAY)
+    def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
+        return super().read(table, spark).drop(DAY)
+
+    def stream(self, table: str, max_rows: int) -> DataFrame:
+        reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        # Delta counts files: each is one task's share of a batch.
+        reader = reader.option("maxFilesPerTrigger", "100")
+        return reader.load(f"{self.place}/{table}").drop(DAY)
 
     def _has(self, table: str, mark: Mark) -> bool:
         return False  # Delta sees to it, by txnVersion

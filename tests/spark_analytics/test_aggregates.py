@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
 from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
-from spark_analytics.jobs import Table, Wanted, rates
+from spark_analytics.jobs import rates
 from spark_analytics.outputs import Folder, read
 from spark_analytics.running import JobFailed, Running
+from spark_analytics.work import Table, Wanted
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,

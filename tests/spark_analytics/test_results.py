@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics import results
-from spark_analytics.jobs import JOBS, JobRefused, Wanted
+from spark_analytics.jobs import JOBS
+from spark_analytics.work import JobRefused, Wanted
 from tests.sinks.written import WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame

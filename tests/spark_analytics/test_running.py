@@ -13,10 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_analytics.jobs import Table
 from spark_analytics.running import JobFailed, Running, unwritten
 from spark_analytics.session import PARTS, new_session
 from spark_analytics.told import MAX_TOLD_CHARS
+from spark_analytics.work import Table
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = SPARK

@@ -3,7 +3,9 @@ refuse what is not theirs before anything is written."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import os
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,13 +22,15 @@ from spark_analytics.tables.catalog import (
     declare_catalog,
     require_extension,
 )
-from spark_analytics.tables.lake import Mark, open_lake, write
+from spark_analytics.tables.lake import IcebergLake, Mark, open_lake, write
+from spark_analytics.tables.maintain import maintain
 from spark_analytics.tables.shapes import shape_of
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK, pytest.mark.timeout(300)]
 
 EVENTS = "stream STRING, source STRING, epoch BIGINT, seq BIGINT, ref_time TIMESTAMP"
+EVENT_SHAPE = shape_of("events")
 RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
 
 
@@ -119,3 +123,35 @@ def test_places_of_one_session_have_catalogs_of_their_own(
     monkeypatch.setitem(EXTENSIONS, "delta", "one.that.nobody.has")
     with pytest.raises(TablesRefused, match="cannot write delta: start it with"):
         require_extension(spark, "delta")
+
+
+def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "job"
+    lake = IcebergLake(spark, str(place), "job")
+    for batch in range(6):
+        mark = Mark("q", batch)
+        lake.append("events", events(spark, range(2 * batch, 2 * batch + 2)), EVENT_SHAPE, mark)
+    lake.merge("windows", results(spark, ("x", 0, 1)), shape_of("windows"))
+    lake.merge("windows", results(spark, ("x", 1, 7), ("y", 0, 2)), shape_of("windows"))
+    orphan = place / "events" / "data" / "left-by-a-kill.parquet"
+    orphan.write_bytes(b"half a fi")
+    old_s = time.time() - 10 * 86_400
+    for path in files(tmp_path):
+        os.utime(path, (old_s, old_s))
+    rows = lake.read("events").orderBy("seq").collect()
+    now = datetime.now(UTC)
+    done = maintain(spark, "iceberg", str(tmp_path), Catalog(), now, now - timedelta(days=3))
+    assert done["job/events"]["files made fewer"] == 12 - 2
+    assert done["job/events"]["orphans removed"] == 1
+    assert done["job/events"]["files expired"] == 12
+    assert lake.read("events").orderBy("seq").collect() == rows
+    assert len(list((place / "events" / "data").rglob("*.parquet"))) == 2
+    assert [(r.id, r.n) for r in lake.read("windows").orderBy("id").collect()] == [
+        ("x", 7),
+        ("y", 2),
+    ]
+    again = IcebergLake(spark, str(place), "job")  # its last batch comes again: still known
+    again.append("events", events(spark, range(10, 12)), EVENT_SHAPE, Mark("q", 5))
+    assert again.read("events").count() == len(rows)
+    with pytest.raises(TablesRefused, match="has no table of iceberg"):
+        maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), now, now)

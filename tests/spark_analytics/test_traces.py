@@ -23,11 +23,11 @@ from agents.kafka.topics import create
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
 from spark_analytics import jobs
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.jobs import Wanted
 from spark_analytics.outputs import Folder, read
 from spark_analytics.payload import schema_of
 from spark_analytics.running import run_bounded
 from spark_analytics.topics import KafkaTopics
+from spark_analytics.work import Wanted
 from tests.end_to_end.records import contract, read_all, send
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.trouble import stop_all

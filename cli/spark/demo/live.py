@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_analytics import jobs
 from spark_analytics.aggregates import Windows
-from spark_analytics.jobs import Table, Wanted
 from spark_analytics.running import Running
 from spark_analytics.topics import KafkaTopics
+from spark_analytics.work import Table, Wanted
 from topology.config import Topology
 
 WINDOW: Final = Windows("tumbling", "5 seconds")

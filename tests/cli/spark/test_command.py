@@ -26,6 +26,9 @@ REFUSED = [
     (["rates", "--batch", "--window", "tumbling 10"], "--window tumbling 10"),
     (["rates", "--batch", "--window", "tumbling 10ns"], "microseconds"),
     (["rates", "--batch", "--conf", "x"], "NAME=VALUE"),
+    (["rates", "--catalog", "http://h"], "--catalog is Iceberg's"),
+    (["rates", "--silver"], "--to iceberg, or --to delta"),
+    (["clocks", "--silver", "--to", "iceberg"], "leave it out"),
     (["nothing"], "Invalid value"),
 ]
 
@@ -60,7 +63,7 @@ def test_help_knows_the_demo_and_does_not_import_it() -> None:
         check=True,
     )
     listed = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line]
-    assert listed == ["run", "compact", "demo"]
+    assert listed == ["run", "compact", "maintain", "demo"]
     told = CliRunner().invoke(main, ["spark", "demo", "--help"])
     assert told.exit_code == 0
     assert "--speed" in told.output

@@ -1,0 +1,169 @@
+"""The job `events`: each topic read once, its records as typed rows in tables.
+
+| query            | reads                     | writes                                         |
+|------------------|---------------------------|------------------------------------------------|
+| `events`         | all ordered topics        | `events`, `bad`                                |
+| `late`           | the late topic            | `late`, `bad-late`                             |
+| `gaps`           | the gaps topic            | `gaps`, `bad-gaps`                             |
+| `dead`           | the dead topic            | `dead`                                         |
+| `windows` …      | a results topic           | `windows`, `windows-told`, `bad-windows`       |
+
+(`matches` and `joins` likewise.) `events` holds every event of the ordered topic, those that are
+marked late among them (`late` is the reason, empty where in order); `late` those that were put
+aside. `windows` has, of each id, the record of the highest revision, taken back or not
+(`standing`); `windows-told` all that was ever said, so that `as_of` can tell what stood at a time
+of the arrival clock. A table that several topics fill has a query for each.
+
+`payload` is a struct where a schema is given, else the value as text: JSON for whoever wants to
+look into it. A value that is no UTF-8 stays in `value`, null otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics import decode, disorder, payload, results
+from spark_analytics.instants import to_timestamp
+from spark_analytics.tables.shapes import EVENT, PLACE
+from spark_analytics.topics import Topics
+from spark_analytics.watching import COUNTS
+from spark_analytics.work import Part, Table, Wanted, headers_of, outputs_of
+from topology.config import Topology
+
+EVENTS: Final = (
+    *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
+    *("segment", "ts_ns", "at", "at_ns", "key", "payload", "value", "topic", "partition", "offset"),
+)
+LATE: Final = (
+    *("stream", "source", "epoch", "seq", "type", "ref_time", "ts_ns", "late", "appended_ns"),
+    *("key", "payload", "value", "topic", "partition", "offset"),
+)
+DEAD: Final = (
+    "stream STRING, source STRING, epoch BIGINT, seq BIGINT, topic STRING, partition INT,"
+    " offset BIGINT, reason STRING, at BIGINT"
+)
+REASON: Final = "reason"
+RESULT_TABLES: Final = {"window": "windows", "pattern": "matches", "join": "joins"}
+
+
+def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    found = [_events(topics, topology, wanted)]
+    names = topology.topics
+    found.append(_late(topics, topology, wanted))
+    found.append(_of_gaps(topics.records(names.gaps)))
+    found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
+    for operator, topic in topology.result_topics.items():
+        found.append(of_results(topics.records(topic), RESULT_TABLES[operator]))
+    return found
+
+
+def as_of(told: DataFrame, at_ns: int) -> DataFrame:
+    """What stood at that time of the arrival clock, by a table of all that was said."""
+    return results.standing(told.where(F.col("at") <= at_ns).drop("standing"))
+
+
+def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
+    """One query for all ordered topics: no watermark has to tell their streams apart."""
+    found: DataFrame | None = None
+    for topic, names in outputs_of(topology).items():
+        decoded = decode.ordered(topics.records(topic), headers_of(topology, names))
+        rows = _with_payload(decode.of_streams(decoded, names), wanted)
+        found = rows if found is None else found.unionByName(rows)
+    assert found is not None
+    parts = [Part("events", EVENT, _sound_events), Part("bad", PLACE, _bad)]
+    return Table("events", _counted(found, streaming=topics.streaming), EVENT, parts=parts)
+
+
+def _sound_events(rows: DataFrame) -> DataFrame:
+    sound = decode.sound(rows).where(F.col("kind") == "")
+    return sound.select(*EVENTS)
+
+
+def _bad(rows: DataFrame) -> DataFrame:
+    return decode.split(rows).bad
+
+
+def _late(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
+    """Raw records, with the reason in a header of its own."""
+    streams = list(topology.streams)
+    rows = decode.raw(
+        topics.records(topology.topics.late), headers_of(topology, streams), also={"late": REASON}
+    )
+    rows = _with_payload(decode.of_streams(rows, streams), wanted)
+
+    def sound(decoded: DataFrame) -> DataFrame:
+        return decode.sound(decoded).where(F.col("kind") == "").select(*LATE)
+
+    parts = [Part("late", PLACE, sound), Part("bad-late", PLACE, _bad)]
+    return Table("late", rows, PLACE, parts=parts)
+
+
+def _of_gaps(records: DataFrame) -> Table:
+    def declared(rows: DataFrame) -> DataFrame:
+        found = disorder.gap_records(rows).events
+        return found.withColumn("at_time", to_timestamp(F.col("at")))
+
+    def bad(rows: DataFrame) -> DataFrame:
+        return disorder.gap_records(rows).bad
+
+    parts = [Part("gaps", PLACE, declared), Part("bad-gaps", PLACE, bad)]
+    return Table("gaps", records, PLACE, parts=parts)
+
+
+def _dead(records: DataFrame) -> DataFrame:
+    """The letters: what they are about, and where they lie themselves."""
+    read = F.from_json(F.col("value").cast("string"), DEAD)
+    rows = records.where(F.col("value").isNotNull()).select(
+        read.alias("_d"),
+        F.col("partition").alias("letter_partition"),
+        F.col("offset").alias("letter_offset"),
+    )
+    return rows.select("_d.*", "letter_partition", "letter_offset")
+
+
+def of_results(records: DataFrame, name: str) -> Table:
+    """A results topic as the table `name` of what stands, and of all that was told."""
+
+    def told(rows: DataFrame) -> DataFrame:
+        found = results.decoded(rows).events
+        return found.withColumns(
+            {"start_time": to_timestamp(F.col("start")), "standing": F.col("op") != "retract"}
+        )
+
+    def newest(rows: DataFrame) -> DataFrame:
+        found = told(rows)
+        return results.latest(found.drop("standing")).select(*found.columns)
+
+    def bad(rows: DataFrame) -> DataFrame:
+        return results.decoded(rows).bad
+
+    return Table(
+        name,
+        records,
+        ("id",),
+        parts=[
+            Part(f"{name}-told", PLACE, told),
+            Part(name, ("id",), newest, newer="revision"),
+            Part(f"bad-{name}", PLACE, bad),
+        ],
+    )
+
+
+def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:
+    if wanted.schema is not None:
+        nothing = F.lit(None).cast("binary")
+        return payload.with_payload(rows, wanted.schema).withColumn("value", nothing)
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    rest = F.when(F.col("payload").isNull(), F.col("value"))
+    return rows.withColumn("payload", text).withColumn("value", rest)
+
+
+def _counted(rows: DataFrame, *, streaming: bool) -> DataFrame:
+    """A stream tells of each batch how many rows are late and how many are bad."""
+    if not streaming:
+        return rows
+    late = F.count_if((F.col("late") != "") & (F.col("kind") == "")).alias("late")
+    return rows.observe(COUNTS, late, F.count_if(F.col("fault").isNotNull()).alias("bad"))

@@ -1,0 +1,70 @@
+"""An output of jobs that writes tables of Iceberg or Delta (`spark_analytics.outputs`).
+
+A table whose rows replace one another goes by MERGE, any other is appended to, each batch once. A
+batch without rows makes no commit, but the first, which makes the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType, TimestampType
+
+from spark_analytics.tables.catalog import TablesRefused
+from spark_analytics.tables.lake import Lake, Mark
+from spark_analytics.tables.shapes import SHAPES, Shape
+from spark_analytics.work import Table
+
+TIMES: Final = ("ref_time", "start_time", "start", "timestamp")
+"""The first that a table has settles the day it is kept under."""
+
+
+def lake_name(table: str) -> str:
+    """Letters, digits and _, in lower case."""
+    return re.sub(r"[^a-z0-9_]", "_", table.lower())
+
+
+class LakeOutput:
+    """`tables` are those of the job: which of them replace rows, and by what."""
+
+    def __init__(self, lake: Lake, tables: Iterable[Table]) -> None:
+        self.lake = lake
+        self._newer: Mapping[str, str | None] = {
+            part.name: part.newer for table in tables for part in table.written()
+        }
+        names = list(map(lake_name, self._newer))
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise TablesRefused(f"two tables would be {twice[0]}; give a stream another name")
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        name, newer = lake_name(table), self._newer[table]
+        shape = _shape(name, rows.schema, keys, newer)
+        if newer is not None:
+            self.lake.merge(name, rows, shape)
+            return
+        kept = rows.persist()
+        try:
+            if batch == 0 or not kept.isEmpty():
+                self.lake.append(name, kept, shape, Mark(table, batch))
+        finally:
+            kept.unpersist()
+
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        return self.lake.exists(lake_name(table))
+
+
+def _shape(name: str, schema: StructType, keys: Sequence[str], newer: str | None) -> Shape:
+    if name in SHAPES and set(SHAPES[name].keys) <= set(schema.fieldNames()):
+        return SHAPES[name]
+    times = [
+        each
+        for each in TIMES
+        if each in schema.fieldNames() and isinstance(schema[each].dataType, TimestampType)
+    ]
+    day_of = times[0] if times else None
+    order = dict.fromkeys(["stream", *times[:1], *keys])
+    return Shape(keys, ("stream",), day_of, list(order), newer)

@@ -1,0 +1,123 @@
+"""Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
+the batch job, row by row. Those who read meanwhile see whole batches only, and what the kills have
+left on disk goes with `inorder spark maintain`."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.workloads import crowd
+from spark_analytics.outputs import read
+from spark_analytics.tables.lake import IcebergLake
+from tests.cli.invoking import inorder
+from tests.end_to_end.setting import FUSED, settle
+from tests.services import SharedKafka
+from tests.spark_analytics.marks import BOTH
+from tests.spark_analytics.topics import done, in_order, killed, run, write_ordered
+
+pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
+
+EVENTS = 40_000
+PER_BATCH = 1_000
+KILLS = 5
+LONGEST_S = 4.0
+OLD_S = 10 * 86_400
+WINDOWS = ("--window", "tumbling 50ms", "--sum", "payload.v")
+SCHEMA = ("--schema", "v BIGINT")
+
+
+def lake(spark: SparkSession, folder: Path, job: str) -> IcebergLake:
+    return IcebergLake(spark, str(folder / job), job)
+
+
+def moment(dice: random.Random, commits: Path, seen: Callable[[], None]) -> Callable[[], bool]:
+    """Some time after the next commit of a batch; `seen` is called meanwhile."""
+    before = count(commits)
+    until_s: list[float] = []
+
+    def is_it() -> bool:
+        seen()
+        if not until_s and count(commits) > before:
+            until_s.append(time.monotonic() + dice.uniform(0, LONGEST_S))
+        return bool(until_s) and time.monotonic() > until_s[0]
+
+    return is_it
+
+
+def count(folder: Path) -> int:
+    return len([path for path in folder.glob("*") if path.name.isdigit()])
+
+
+def on_disk(table: Path) -> set[str]:
+    return {str(path) for path in (table / "data").rglob("*.parquet")}
+
+
+def named(of: IcebergLake, table: str) -> set[str]:
+    rows = of.spark.read.table(f"{of.name(table)}.all_files").select("file_path").collect()
+    return {row.file_path.removeprefix("file:") for row in rows}
+
+
+def test_ten_kills_leave_the_tables_of_the_batch(
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    written = in_order(setting, crowd(EVENTS).rows)
+    write_ordered(setting, written)
+    events = [event for event in written if not event.kind]
+    late = sum(event.late != "" for event in events)
+    dice = random.Random(15)
+    tables = ("--to", "iceberg", "--max-per-batch", str(PER_BATCH))
+    job = ("events", *tables, *SCHEMA, "--table", "events")
+    seen: set[int] = set()
+
+    def look() -> None:
+        of = lake(spark, tmp_path, "events")
+        if of.exists("events"):
+            offsets = of.read("events").agg({"*": "count", "offset": "max"}).collect()[0]
+            rows, last = offsets["count(1)"], offsets["max(offset)"]
+            assert rows == 0 or rows == last + 1, "a batch by halves"
+            seen.add(rows)
+
+    for _ in range(KILLS):
+        commits = tmp_path / "checkpoints" / "events" / "events" / "commits"
+        killed(setting, tmp_path, *job, "--every", "100ms", until=moment(dice, commits, look))
+    done(run(setting, tmp_path, *job, "--until-caught-up"))
+    look()
+    assert all(rows % PER_BATCH == 0 for rows in seen - {len(events)})
+    assert len(seen) > 2
+    found = lake(spark, tmp_path, "events").read("events")
+    assert found.count() == found.select("offset").distinct().count() == len(events)
+    assert found.where("late != ''").count() == late
+
+    rates = ("rates", *tables, "--silver", *WINDOWS)
+    for _ in range(KILLS):
+        commits = tmp_path / "checkpoints" / "rates" / "windows" / "commits"
+        still = moment(dice, commits, lambda: None)
+        killed(setting, tmp_path, *rates, "--every", "100ms", until=still)
+    done(run(setting, tmp_path, *rates, "--until-caught-up"))
+    whole = ("rates", "--batch", "--late", "include", *SCHEMA, *WINDOWS)
+    done(run(setting, tmp_path, *whole, "--table", "windows-default"))
+    streamed = lake(spark, tmp_path, "rates").read("windows")
+    want = read(spark, str(tmp_path / "rates-batch"), "windows-default").select(*streamed.columns)
+    assert sorted(map(tuple, streamed.collect())) == sorted(map(tuple, want.collect()))
+    assert streamed.agg({"n": "sum"}).collect()[0][0] == len(events)
+
+    before = streamed.count()
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and "checkpoints" not in path.parts:
+            os.utime(path, (time.time() - OLD_S,) * 2)
+    maintained = inorder("spark", "maintain", "--out", str(tmp_path), "--keep", "1s")
+    assert done(maintained).err.count("files made fewer") == 2
+    for name, table in (("events", "events"), ("rates", "windows")):
+        of = lake(spark, tmp_path, name)
+        assert on_disk(tmp_path / name / table) <= named(of, table)
+    assert lake(spark, tmp_path, "rates").read("windows").count() == before
+    done(run(setting, tmp_path, *job, "--until-caught-up"))  # what expired is still known
+    assert found.count() == len(events)

@@ -1,0 +1,231 @@
+"""Law: the tables that streams make of `events` are those of a bounded run over the topic, whatever
+comes late and however the topic is cut. Examples: what of the topics ends in which table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_analytics import silver
+from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.corrected import MAX_RANGES, joined
+from spark_analytics.jobs import JOBS
+from spark_analytics.payload import schema_of
+from spark_analytics.running import JobFailed, Running
+from spark_analytics.tables.catalog import Format, TablesRefused
+from spark_analytics.tables.events import EventsTable
+from spark_analytics.tables.lake import Lake, open_lake
+from spark_analytics.tables.output import LakeOutput
+from spark_analytics.watching import Figures
+from spark_analytics.work import JobRefused, Table, Wanted
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import (
+    BEGIN_NS,
+    SCHEMA,
+    Record,
+    S,
+    ordered_records,
+    stream_of,
+    watermark,
+    write_parts,
+)
+from tests.spark_analytics.values import result
+from topology.config import Topology, parse
+from topology.model.event import Event
+
+pytestmark = [*SPARK, pytest.mark.timeout(600)]
+
+TOPOLOGY = """\
+streams:
+  a: {input: raw, output: ordered}
+  b: {input: raw, output: ordered}
+queries:
+  counted: {stream: a, window: tumbling 10s, aggregate: {n: count()}}
+"""
+EVENTS = 120
+PARTS = 3
+
+
+class Files:
+    """Topics as folders of Parquet, a file a batch; a topic without one has a record that says
+    nothing."""
+
+    def __init__(self, spark: SparkSession, folder: Path, *, streaming: bool) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.streaming = streaming
+        self.asked: set[str] = set()
+
+    def records(self, topic: str) -> DataFrame:
+        path = self.folder / topic
+        if self.streaming:
+            return stream_of(self.spark, path)
+        return self.spark.read.schema(SCHEMA).parquet(str(path))
+
+
+def ordered(count: int = EVENTS) -> list[Record]:
+    """Two streams, in order but for those that are marked, 20 s late; a watermark, a bad one."""
+    events = []
+    for number in range(count):
+        event = Event("ab"[number % 2], f"s{number % 3}", 0, number, BEGIN_NS + number * S // 3, 0)
+        if number % 17 == 5:
+            event.ref_time_ns -= 20 * S
+            event.late = "gap"
+        events.append(event)
+    events.insert(count // 2, watermark(BEGIN_NS + count * S // 6, BEGIN_NS, "a"))
+    found = ordered_records(events)
+    found.append(found[0]._replace(headers=[], offset=len(found)))
+    return found
+
+
+@pytest.fixture
+def topics(spark: SparkSession, tmp_path: Path) -> Path:
+    folder = tmp_path / "topics"
+    write_parts(spark, ordered(), folder / "ordered", PARTS)
+    for topic in ("events.late", "events.gaps", "events.dead", "results.windows"):
+        write_parts(spark, [Record(b"k", None, [], 0, 0)], folder / topic, 1)
+    return folder
+
+
+def tables(
+    spark: SparkSession, topics: Path, job: str, wanted: Wanted, *, streaming: bool = True
+) -> list[Table]:
+    source = Files(spark, topics, streaming=streaming)
+    return JOBS[job](source, topology(), wanted)
+
+
+def topology() -> Topology:
+    return parse(TOPOLOGY)
+
+
+def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
+    running = Running(found, LakeOutput(lake, found), "", str(checkpoint), None)
+    running.wait()
+    return running.watch.figures
+
+
+class Dying(LakeOutput):
+    """Fails after a commit of that batch, before Spark knows."""
+
+    dies_at: int
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        super().write(rows, table, keys, batch)
+        if batch == self.dies_at:
+            raise ConnectionError("the power is gone")
+
+
+def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
+    """Cut short amid that batch; the tables as the next process opens them."""
+    output = Dying(lake, found)
+    output.dies_at = batch
+    running = Running(found, output, "", str(checkpoint), None)
+    with pytest.raises(JobFailed, match="the power is gone"):
+        running.wait()
+    return open_lake(lake.spark, lake.kind, lake.place, lake.owner)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.spark_long)])
+def test_windows_of_the_stream_are_those_of_the_whole(
+    spark: SparkSession, topics: Path, tmp_path: Path, kind: Format
+) -> None:
+    wanted = Wanted(schema=schema_of("v BIGINT"))
+    lake = open_lake(spark, kind, str(tmp_path / "events"), "events")
+
+    def only() -> list[Table]:
+        return [t for t in tables(spark, topics, "events", wanted) if t.name == "events"]
+
+    lake = die(lake, only(), tmp_path / "checkpoint", 1)
+    assert lake.read("events").count() == 2 * EVENTS // PARTS + 1
+    measures = Measures(sums=["payload.v"])
+    sliding = Windows("sliding", "10 seconds", "5 seconds")
+    asked = Wanted(windows=sliding, measures=measures, silver=EventsTable(lake))
+    rates = partial(tables, spark, topics, "rates", asked)
+    own = open_lake(spark, kind, str(tmp_path / "rates"), "rates")
+    own = die(own, rates(), tmp_path / "rates-checkpoint", 0)
+    before = {tuple(row) for row in own.read("windows").collect()}
+    run(own, rates(), tmp_path / "rates-checkpoint")
+    assert {tuple(row) for row in own.read("windows").collect()} == before
+    figures = run(lake, only(), tmp_path / "checkpoint")["events"]
+    assert figures.bad == 1
+    assert 0 < figures.late < figures.rows < EVENTS
+    run(own, rates(), tmp_path / "rates-checkpoint")
+    events = lake.read("events")
+    assert events.count() == EVENTS
+    assert [row.reason for row in lake.read("bad").collect()] == ["stamp_missing"]
+    first = events.orderBy("offset").collect()[0]
+    assert (first.stream, first.source, first.ref_ns, first.payload.v) == ("a", "s0", BEGIN_NS, 0)
+
+    whole = Wanted(
+        windows=sliding, measures=measures, schema=schema_of("v BIGINT"), late_included=True
+    )
+    batch = tables(spark, topics, "rates", whole, streaming=False)
+    streamed = own.read("windows")
+    assert before - {tuple(row) for row in streamed.collect()}, "no window was corrected"
+    names = streamed.columns
+    want = [
+        tuple(row)
+        for table in batch
+        if table.name.startswith("windows-")
+        for row in table.rows.select(*names).collect()
+    ]
+    assert sorted(map(tuple, streamed.collect())) == sorted(want)
+    assert sum(row[names.index("n")] for row in want) == 2 * EVENTS
+
+
+def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    words = [
+        result("x", 0, "emit", at=1),
+        result("x", 1, "update", at=2),
+        result("y", 0, "emit", at=1),
+        result("x", 2, "retract", at=5),
+        (b"z", b"no result"),
+    ]
+    records = [Record(key, value, [], n, n, topic="r") for n, (key, value) in enumerate(words)]
+    topics = tmp_path / "topics"
+    write_parts(spark, records, topics / "results.windows", 2)
+    source = Files(spark, topics, streaming=True)
+    found = silver.of_results(source.records("results.windows"), "windows")
+    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
+    figures = run(lake, [found], tmp_path / "checkpoint")
+    rows = lake.read("windows").orderBy("id").collect()
+    assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
+    told = lake.read("windows_told")
+    assert told.count() == 4
+    assert figures["windows"].rows == len(words)
+    stood = silver.as_of(told, 3).orderBy("id").collect()
+    assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
+    assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
+
+
+def test_what_cannot_be_asked_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
+    with pytest.raises(TablesRefused, match="has no table events; run inorder spark run events"):
+        EventsTable(lake)
+
+    class Nothing:
+        def stream(self) -> DataFrame:
+            raise AssertionError
+
+        def rows(self, spark: SparkSession | None = None) -> DataFrame:
+            raise AssertionError
+
+    sessions = Wanted(windows=Windows("session", "5 seconds"), silver=Nothing())
+    with pytest.raises(JobRefused, match="join two sessions"):
+        tables(spark, tmp_path, "rates", sessions)
+
+
+def test_stretches_of_hours_are_few() -> None:
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    hour = timedelta(hours=1)
+    touching = [(begin + n * hour, begin + (n + 1) * hour) for n in range(48)]
+    assert joined(touching) == [(begin, begin + 48 * hour)]
+    apart = [(begin + n * n * hour, begin + n * n * hour + hour) for n in range(2, 200)]
+    found = joined(apart)
+    assert len(found) == MAX_RANGES
+    assert all(any(s <= start and end <= e for s, e in found) for start, end in apart)
