@@ -27,10 +27,11 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from spark_analytics.tables.catalog import Catalog, Format, TablesRefused
 from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake
+from spark_analytics.told import first_line
 
 MIN_FILES: Final = 5
 """Fewer small files of a partition are left alone."""
@@ -73,9 +74,18 @@ def _tables(
             yield from ((delta, name) for name in sorted(names) if OWNER in delta.properties(name))
         return
     whole = IcebergLake(spark, f"{out}/{OWN}", OWN, catalog, make=False)
-    for row in sorted(spark.sql(f"SHOW NAMESPACES IN {whole.catalog}").collect()):
+    for row in _namespaces(spark, whole.catalog, out):
         lake = IcebergLake(spark, f"{out}/{row.namespace.strip('`')}", OWN, catalog, make=False)
         yield from ((lake, name) for name in lake.tables() if OWNER in lake.properties(name))
+
+
+def _namespaces(spark: SparkSession, catalog: str, out: str) -> list[Row]:
+    try:
+        return sorted(spark.sql(f"SHOW NAMESPACES IN {catalog}").collect())
+    except (PySparkException, Py4JError) as error:
+        if "NoSuchNamespace" in str(error):
+            return []
+        raise TablesRefused(f"the catalog of {out} cannot be used: {first_line(error)}") from None
 
 
 def _delta_tables(spark: SparkSession, out: str) -> dict[str, set[str]]:

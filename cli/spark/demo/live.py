@@ -19,6 +19,7 @@ from spark_analytics import jobs
 from spark_analytics.aggregates import Windows
 from spark_analytics.running import Running
 from spark_analytics.topics import KafkaTopics
+from spark_analytics.watching import Figures
 from spark_analytics.work import Table, Wanted
 from topology.config import Topology
 
@@ -69,6 +70,11 @@ class Live:
         self._thread.join(STOP_TIMEOUT_S)
         if self._failure is not None:
             raise self._failure
+
+    @property
+    def figures(self) -> dict[str, Figures]:
+        """What the queries tell of their batches."""
+        return self._running.watch.figures
 
     @property
     def has_failed(self) -> bool:

@@ -208,9 +208,11 @@ def _watch(console: Console, publisher: Publisher, course: Course) -> None:
 
 def _so_far(course: Course) -> RenderableType:
     from cli.spark.demo.live import so_far
+    from spark_analytics.exposed import in_a_line
 
     outcome = course.watcher.outcome
-    counts = f"in {outcome.raw:,} records, out {outcome.out:,} events"
+    spark = in_a_line(course.live.figures)
+    counts = f"in {outcome.raw:,} records, out {outcome.out:,} events; Spark: {spark}"
     sources = so_far(course.live.kept)
     if not sources:
         return f"{counts}; Spark has closed no window yet"
