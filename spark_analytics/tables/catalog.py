@@ -105,6 +105,8 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
         )
     # Without a cache: another query of this process may have written since.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}
+    if catalog.kind == "jdbc":
+        wanted["jdbc.schema-version"] = "V1"  # the older layout has no views, and Spark asks
     wanted |= catalog.properties
     if catalog.uri is not None:
         wanted["uri"] = catalog.uri

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from cli.local.ports import free_ports
+from infra.postgres import PostgresServer
 from spark_analytics.tables.catalog import (
     EXTENSIONS,
     FORMATS,
@@ -155,3 +156,19 @@ def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_pat
     assert again.read("events").count() == len(rows)
     with pytest.raises(TablesRefused, match="has no table of iceberg"):
         maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), now, now)
+
+
+@pytest.mark.postgres
+def test_a_catalog_in_a_database(
+    spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
+    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    for batch in (0, 0, 1):
+        lake = open_lake(spark, "iceberg", str(tmp_path / "job"), "job", catalog)
+        lake.append("events", events(spark, range(batch, batch + 2)), EVENT_SHAPE, Mark("q", batch))
+    assert lake.read("events").count() == 4
+    now = datetime.now(UTC)
+    done = maintain(spark, "iceberg", str(tmp_path), catalog, now, now - timedelta(days=3))
+    assert set(done) == {"job/events"}
+    assert lake.read("events").count() == 4
