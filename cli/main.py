@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "check": "Check a topology file.",
     "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
     "dev": "Broker, topics and worker in one command, to try things on.",
+    "doctor": "Look whether the brokers' topics are fit for a topology.",
     "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "init": "Write a first topology file for recorded events or a topic.",
@@ -30,7 +31,7 @@ COMMANDS: Final = {
     "spark": "Analyse the topics with Spark.",
     "stage": "One stage's process (started by `worker`).",
     "sync-server": "Measure the clocks of sources over UDP.",
-    "topics": "Make the topics that a topology needs.",
+    "topics": "Make the topics that a topology needs, or say the rights to them.",
     "worker": "Run the stages of a topology on Kafka.",
 }
 HIDDEN: Final = frozenset({"stage"})

@@ -69,27 +69,35 @@ def create_command(
 
 @command.command("acls")
 @topology_option
-@click.option("--stage", "stages", multiple=True, help="Only of this stage (repeatable).")
+@click.option("--stage", multiple=True, help="Only what this stage needs (repeatable).")
 @click.option(
     "--principal",
     default="User:inorder",
     show_default=True,
     help="Who runs the stages; {stage} stands for a stage's name, for a principal each.",
 )
-def acls_command(topology_path: str, stages: tuple[str, ...], principal: str) -> None:
+@json_option("TOPICS_ACLS")
+def acls_command(topology_path: str, stage: tuple[str, ...], principal: str, as_json: bool) -> None:
     """Say the least rights that the stages need, a line of kafka-acls.sh each.
 
     Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/security.md.
     """
     topology = load(topology_path)
-    known = [stage.name for stage in topology.stages]
-    if unknown := [name for name in stages if name not in known]:
+    known = [each.name for each in topology.stages]
+    if unknown := [name for name in stage if name not in known]:
         raise Refused(f"no stage is named {unknown[0]!r}; there are {', '.join(known)}")
-    for stage in topology.stages:
-        if not stages or stage.name in stages:
-            who = principal.replace("{stage}", stage.name.replace("+", "-"))
-            for line in dict.fromkeys(_told(who, right) for right in rights(topology, stage)):
-                click.echo(line)
+    found = [
+        (principal.replace("{stage}", each.name.replace("+", "-")), right)
+        for each in topology.stages
+        if not stage or each.name in stage
+        for right in rights(topology, each)
+    ]
+    if as_json:
+        told = [{"principal": who, **right._asdict()} for who, right in dict.fromkeys(found)]
+        click.echo(json.dumps(told))
+        return
+    for line in dict.fromkeys(_told(who, right) for who, right in found):
+        click.echo(line)
 
 
 def _told(principal: str, right: Right) -> str:

@@ -185,13 +185,21 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 @click.option(
     "--in",
     "inputs",
+    envvar="INORDER_SPARK_BACKFILL_IN",
     multiple=True,
     required=True,
     metavar="PATH",
     help="Recorded events as for inorder replay, or a folder of the job archive; may be repeated.",
 )
 @click.option("--out", required=True, metavar="DIR", help="A new folder, for a table per kind.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="parquet", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    envvar="INORDER_SPARK_BACKFILL_FORMAT",
+    type=click.Choice(FORMATS),
+    default="parquet",
+    show_default=True,
+)
 @click.option(
     "--tasks",
     type=click.IntRange(min=1),

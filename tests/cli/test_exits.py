@@ -35,6 +35,7 @@ REACH_OUT = [
     ("stage", *("--topology", "{topology}", *BROKERS, *WAIT, "--name", "reorder")),
     ("sync-server", *BROKERS, "--bind", "127.0.0.1:0"),
     ("topics", "create", "--topology", "{topology}", *BROKERS),
+    ("doctor", "--topology", "{topology}", *BROKERS),
     ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "reorder"),
 ]
 ALONE = {"check", "demo", "match", "replay", "spark", "dev", "init"}

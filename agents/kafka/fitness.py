@@ -1,0 +1,268 @@
+"""What is amiss with the topics of a topology, and what to do about it.
+
+`looked` asks the brokers, `findings` judges what they said, without them. It changes nothing, and
+asks for nothing but Describe: what it may not see is a finding, too.
+
+| looked at | why |
+|-----------|-----|
+| topics, their partitions and leaders | a stage does not begin without them |
+| time stamps, compaction, retention of derived topics | order and state need each of them |
+| retention of inputs against `spill_after` | what has been held for less is read again from there |
+| copies, those in sync, unclean elections | what a broker takes with it when it goes |
+| what the principal may do | a stage without a right does not begin |
+
+Proved by: tests/agents/kafka/test_fitness.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+
+from agents.kafka.declared import TopicSpec, declared
+from agents.kafka.rights import Kind, rights
+from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.stage_topics import changelog_topic, inputs_of, upstream_inputs, works
+from topology.config import Topology
+
+TIMEOUT_S: Final = 30.0
+NS_PER_MS: Final = 1_000_000
+SAFE_COPIES: Final = 3
+SAFE_IN_SYNC: Final = 2
+SPILLS_KEPT: Final = 10
+"""The input is to be kept so many times as long as an event may wait before it is let go of."""
+
+NEEDED: Final = {
+    "message.timestamp.type": "by it events are ordered",
+    "cleanup.policy": "the state and what stands of results depend on it",
+    "retention.ms": "a stamp may be years off, and the broker would delete the record at once",
+    "message.timestamp.before.max.ms": "a stamp may be years off, and the transaction would fail",
+    "message.timestamp.after.max.ms": "a stamp may be years off, and the transaction would fail",
+    "max.message.bytes": "a record with its stamps would be too large, and the stage would stop",
+}
+
+
+class Weight(StrEnum):
+    """`error`: a stage stops, or something is lost. `warning`: it may be."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is amiss: where, what, and what to do."""
+
+    weight: Weight
+    where: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic as brokers tell of it. `may`: what the principal may do, None if they do not say."""
+
+    partitions: int
+    copies: int = 1
+    leaderless: tuple[int, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    may: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """`topics` has those that are there."""
+
+    brokers: int
+    topics: Mapping[str, SeenTopic]
+
+
+def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> Cluster:
+    """KafkaException where the brokers do not answer. Blocks."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
+    known = admin.list_topics(timeout=TIMEOUT_S)
+    names = [spec.name for spec in declared(topology) if spec.name in known.topics]
+    told = admin.describe_topics(
+        TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
+    )
+    found = {}
+    for name in names:
+        partitions = known.topics[name].partitions.values()
+        found[name] = SeenTopic(
+            len(partitions),
+            min((len(partition.replicas) for partition in partitions), default=0),
+            tuple(partition.id for partition in partitions if partition.leader < 0),
+            _config(admin, name),
+            _may(told[name]),
+        )
+    return Cluster(len(known.brokers), found)
+
+
+def _config(admin: AdminClient, name: str) -> dict[str, str]:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    try:
+        config = admin.describe_configs([resource])[resource].result(timeout=TIMEOUT_S)
+    except KafkaException:
+        return {}  # not allowed to see it: `findings` says so
+    return {key: entry.value for key, entry in config.items() if entry.value is not None}
+
+
+def _may(told: object) -> frozenset[str] | None:
+    try:
+        operations = told.result(TIMEOUT_S).authorized_operations  # type: ignore[attr-defined]
+    except KafkaException:
+        return None
+    return None if operations is None else frozenset(each.name.title() for each in operations)
+
+
+def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
+    """In the order of the flow; errors and warnings mixed."""
+    return [*_topics(topology, cluster), *_widths(topology, cluster), *_rights(topology, cluster)]
+
+
+def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    inputs = set(upstream_inputs(topology))
+    for spec in declared(topology):
+        seen = cluster.topics.get(spec.name)
+        if seen is None:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                "is not there",
+                "inorder topics create makes it; or this principal may not Describe it",
+            )
+            continue
+        if seen.leaderless:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                f"has no leader for partitions {', '.join(map(str, seen.leaderless))}",
+                "bring the brokers back that have them",
+            )
+        if not seen.config:
+            yield Finding(
+                Weight.WARNING,
+                spec.name,
+                "keeps its settings to itself",
+                "allow DescribeConfigs, or ask as the cluster's administrator",
+            )
+            continue
+        yield from _settings(spec, seen)
+        yield from _copies(spec.name, seen, cluster.brokers)
+        if spec.name in inputs:
+            yield from _retention(topology, spec.name, seen)
+
+
+def _settings(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
+    for key, wanted in spec.config.items():
+        value = seen.config.get(key, wanted)
+        enough = key == "max.message.bytes" and int(value) >= int(wanted)
+        if value != wanted and not enough and key in NEEDED:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                f"{key} is {value}, and {NEEDED[key]}",
+                _altered(spec.name, key, wanted),
+            )
+
+
+def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
+    if seen.copies < min(brokers, SAFE_COPIES):
+        yield Finding(
+            Weight.WARNING,
+            name,
+            f"has {seen.copies} copies on {brokers} brokers, and is lost with so many",
+            "kafka-reassign-partitions.sh adds copies; `topics: {replication: 3}` for the next",
+        )
+    elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
+        yield Finding(
+            Weight.WARNING,
+            name,
+            "takes what one broker alone has, and loses it with that one",
+            _altered(name, "min.insync.replicas", str(SAFE_IN_SYNC)),
+        )
+    if seen.config.get("unclean.leader.election.enable") == "true":
+        yield Finding(
+            Weight.WARNING,
+            name,
+            "may be led by a broker that has not all of it",
+            _altered(name, "unclean.leader.election.enable", "false"),
+        )
+
+
+def _in_sync(seen: SeenTopic) -> int:
+    return int(seen.config.get("min.insync.replicas", "1"))
+
+
+def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Finding]:
+    kept_ms = int(seen.config.get("retention.ms", "-1"))
+    spill_ms = topology.spill_after_ns // NS_PER_MS
+    if 0 <= kept_ms < SPILLS_KEPT * spill_ms:
+        yield Finding(
+            Weight.ERROR if kept_ms <= spill_ms else Weight.WARNING,
+            name,
+            f"keeps records for {kept_ms} ms; a worker that starts reads again from here what was"
+            f" held for less than spill_after ({spill_ms} ms), and all that came while none ran",
+            _altered(name, "retention.ms", str(604_800_000)),
+        )
+    if seen.config.get("retention.bytes", "-1") != "-1":
+        yield Finding(
+            Weight.WARNING,
+            name,
+            f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are",
+            _altered(name, "retention.bytes", "-1"),
+        )
+    if "compact" in seen.config.get("cleanup.policy", ""):
+        yield Finding(
+            Weight.ERROR,
+            name,
+            "is compacted: of each source only the newest event stays",
+            _altered(name, "cleanup.policy", "delete"),
+        )
+
+
+def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    """Changelogs are as wide as their inputs."""
+    for stage in topology.stages:
+        if not works(topology, stage):
+            continue
+        for topic in inputs_of(topology, stage):
+            changelog = changelog_topic(topology.application, stage.name, topic)
+            ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
+            if ours and theirs and ours.partitions < theirs.partitions:
+                yield Finding(
+                    Weight.ERROR,
+                    changelog,
+                    f"has {ours.partitions} partitions, its input {theirs.partitions}",
+                    "inorder topics create --grow, then restart all workers",
+                )
+
+
+def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    """What the principal that asks lacks for all stages."""
+    told = set()
+    for stage in topology.stages:
+        for right in rights(topology, stage):
+            seen = cluster.topics.get(right.name) if right.kind == Kind.TOPIC else None
+            if seen is None or seen.may is None or "All" in seen.may:
+                continue
+            lacking = tuple(one for one in right.operations if one not in seen.may)
+            if lacking and (right.name, lacking) not in told:
+                told.add((right.name, lacking))
+                yield Finding(
+                    Weight.ERROR,
+                    right.name,
+                    f"stage {stage.name} may not {' or '.join(lacking)} it as this principal",
+                    f"inorder topics acls --stage {stage.name} says the rights",
+                )
+
+
+def _altered(name: str, key: str, value: str) -> str:
+    where = f"--entity-type topics --entity-name {name}"
+    return f"kafka-configs.sh --alter {where} --add-config {key}={value}"

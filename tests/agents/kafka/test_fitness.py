@@ -1,0 +1,129 @@
+"""Examples: what is found amiss, from what brokers may say; and on a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from agents.kafka.declared import declared
+from agents.kafka.fitness import Cluster, Finding, SeenTopic, findings
+from tests.cli.invoking import inorder
+from tests.end_to_end.setting import settle
+from tests.services import SharedKafka
+from topology.config import parse
+
+TOPOLOGY = parse("streams: {default: {}}\nstages: [reorder, merge]\ntopics: {partitions: 2}\n")
+SETTINGS = {
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "2",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "unclean.leader.election.enable": "false",
+}
+SOUND = Cluster(
+    3,
+    {
+        spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
+        for spec in declared(TOPOLOGY)
+    },
+)
+CHANGELOG = "inorder.merge.events.sequenced.changelog"
+
+
+def found(name: str, seen: SeenTopic | None, brokers: int = 3) -> list[Finding]:
+    """Where this one topic is otherwise."""
+    topics = {key: value for key, value in SOUND.topics.items() if key != name}
+    if seen is not None:
+        topics[name] = seen
+    return findings(TOPOLOGY, Cluster(brokers, topics))
+
+
+def config(name: str, **settings: str) -> SeenTopic:
+    seen = SOUND.topics[name]
+    other = {key.replace("_", "."): value for key, value in settings.items()}
+    return replace(seen, config={**seen.config, **other})
+
+
+def test_a_sound_cluster_has_none() -> None:
+    assert findings(TOPOLOGY, SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "weight", "what", "remedy"),
+    [
+        ("events.raw", None, "error", "is not there", "topics create"),
+        ("events.raw", config("events.raw", message_timestamp_type="CreateTime"), "error",
+         "message.timestamp.type is CreateTime, and by it events are ordered",
+         "--add-config message.timestamp.type=LogAppendTime"),
+        ("events.ordered", config("events.ordered", retention_ms="60000"), "error",
+         "retention.ms is 60000", "retention.ms=-1"),
+        (CHANGELOG, config(CHANGELOG, cleanup_policy="delete"), "error",
+         "cleanup.policy is delete", "cleanup.policy=compact"),
+        ("events.raw", config("events.raw", max_message_bytes="1048576"), "error",
+         "max.message.bytes is 1048576", "--add-config max.message.bytes="),
+        ("events.raw", config("events.raw", retention_ms="20000"), "error",
+         "keeps records for 20000 ms", "retention.ms=604800000"),
+        ("events.raw", config("events.raw", retention_ms="120000"), "warning",
+         "keeps records for 120000 ms", "retention.ms=604800000"),
+        ("events.raw", config("events.raw", retention_bytes="1000"), "warning",
+         "1000 bytes a partition", "retention.bytes=-1"),
+        ("events.raw", config("events.raw", cleanup_policy="compact"), "error",
+         "only the newest event stays", "cleanup.policy=delete"),
+        ("events.ordered", config("events.ordered", min_insync_replicas="1"), "warning",
+         "what one broker alone has", "min.insync.replicas=2"),
+        ("events.ordered", config("events.ordered", unclean_leader_election_enable="true"),
+         "warning", "has not all of it", "unclean.leader.election.enable=false"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], copies=1), "warning",
+         "has 1 copies on 3 brokers", "replication: 3"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], leaderless=(1,)), "error",
+         "no leader for partitions 1", "bring the brokers back"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], config={}), "warning",
+         "keeps its settings to itself", "DescribeConfigs"),
+        (CHANGELOG, replace(SOUND.topics[CHANGELOG], partitions=1), "error",
+         "has 1 partitions, its input 2", "--grow"),
+        ("events.raw", replace(SOUND.topics["events.raw"], may=frozenset({"Describe"})), "error",
+         "stage reorder may not Read", "topics acls --stage reorder"),
+    ],
+)  # fmt: skip
+def test_what_is_amiss_is_told_with_its_remedy(
+    name: str, seen: SeenTopic | None, weight: str, what: str, remedy: str
+) -> None:
+    (finding,) = found(name, seen)
+    assert (finding.where, finding.weight) == (name, weight)
+    assert what in finding.what
+    assert remedy in finding.remedy
+
+
+def test_larger_records_than_needed_are_no_fault() -> None:
+    assert found("events.raw", config("events.raw", max_message_bytes=str(1 << 30))) == []
+
+
+def test_one_broker_keeps_one_copy() -> None:
+    topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
+    assert findings(TOPOLOGY, Cluster(1, topics)) == []
+
+
+@pytest.mark.kafka
+def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, partitions=1)
+    ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
+    sound = inorder(*ask)
+    assert (sound.code, sound.out, sound.err) == (0, "", "nothing is amiss\n")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, setting.ordered, incremental_configs=[entry]
+    )
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    hurt = inorder(*ask)
+    assert hurt.code == 1
+    assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a stamp")
+    assert "kafka-configs.sh --alter" in hurt.out
