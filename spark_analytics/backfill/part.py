@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pyarrow import fs, parquet
 
-from spark_analytics.backfill.tables import TABLE_OF, Lines, rows_of, schema_of
+from spark_analytics.backfill.kinds import TABLE_OF, Lines, rows_of, schema_of
 from topology.wire.json_lines import JsonObject
 
 ROWS: Final = 16_384

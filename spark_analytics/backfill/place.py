@@ -22,8 +22,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import fs, parquet
 
+from spark_analytics.backfill.kinds import TABLES, schema_of
 from spark_analytics.backfill.part import File
-from spark_analytics.backfill.tables import TABLES, schema_of
 
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"

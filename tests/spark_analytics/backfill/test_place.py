@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
+from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
 from spark_analytics.backfill.place import Place, PlaceRefused, file_system
-from spark_analytics.backfill.tables import TABLES
 
 GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
 

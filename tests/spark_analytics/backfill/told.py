@@ -16,8 +16,8 @@ from cli.spark.backfill.run import folded
 from cli.spark.backfill.work import OrderGroups, ReadPieces, Setting, topology_of
 from cli.summary import Summary
 from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.tables import TABLE_OF
 from tests.cli.invoking import inorder
 
 Told = dict[tuple[str | None, str], list[str]]
