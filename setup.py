@@ -26,7 +26,7 @@ from setuptools.errors import CCompilerError, ExecError, PlatformError
 ROOMS = (
     "model", "wire", "waiting", "waiting/published", "reorder", "reorder/published",
     "clock", "clock/published", "merge", "merge/published", "query",
-    "window", "window/aggregates", "window/unsure", "join", "flow",
+    "speculate", "window", "window/aggregates", "window/unsure", "join", "flow",
     "pattern", "pattern/store", "pattern/compile", "pattern/match", "pattern/match/tactics",
     "pattern/match/uncertain", "pattern/run",
 )  # fmt: skip

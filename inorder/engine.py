@@ -37,6 +37,7 @@ try:
         QueryConfig,
         ReorderConfig,
         SideConfig,
+        SpeculateConfig,
         StageConfig,
         StreamConfig,
         TopicsConfig,
@@ -52,6 +53,8 @@ try:
     from topology.flow.replay import Replay, batches
     from topology.model.outcome import Step
     from topology.pattern.tree.errors import QueryRefused
+    from topology.speculate.detector import Detector, Found
+    from topology.speculate.item import Seen
     from topology.window.aggregates.custom import Function
     from topology.wire.json_lines import step_lines
     from topology.wire.line_reader import Content, LineReader, Row, reading_of
@@ -66,6 +69,8 @@ __all__ = [
     "ClockConfig",
     "ClockOffset",
     "ClockSample",
+    "Detector",
+    "Found",
     "Function",
     "HeaderConfig",
     "Input",
@@ -78,7 +83,9 @@ __all__ = [
     "RawEvent",
     "Record",
     "ReorderConfig",
+    "Seen",
     "SideConfig",
+    "SpeculateConfig",
     "StageConfig",
     "StreamConfig",
     "TopicsConfig",
@@ -100,6 +107,7 @@ def parse(
     source: str | bytes | Mapping[str, Any],
     functions: Mapping[str, Callable[..., Any]] | None = None,
     aggregates: Mapping[str, Function] | None = None,
+    detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
     """The topology that YAML text stands for, or the mapping of such a text. Functions of your own
     are given here; a file that the text names behind `functions:` is for workers, and not run.
@@ -108,22 +116,23 @@ def parse(
     """
     if not isinstance(source, str | bytes | Mapping):
         raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
-    if functions is None and aggregates is None:
+    if functions is None and aggregates is None and detectors is None:
         return parse_file(source)
-    return parse_with(source, given_functions(functions, aggregates))
+    return parse_with(source, given_functions(functions, aggregates, detectors))
 
 
 def runnable(
     topology: Topology | str,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     aggregates: Mapping[str, Function] | None = None,
+    detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
     """The topology, or the one that the text stands for; with these functions, if any are given.
     TopologyError if it asks for others."""
     if not isinstance(topology, Topology):
-        topology = parse(topology, functions, aggregates)
-    elif functions is not None or aggregates is not None:
-        topology = topology.with_functions(functions, aggregates)
+        topology = parse(topology, functions, aggregates, detectors)
+    elif functions is not None or aggregates is not None or detectors is not None:
+        topology = topology.with_functions(functions, aggregates, detectors)
     topology.check_functions()
     return topology
 

@@ -68,6 +68,7 @@ from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
 from topology.pattern.tree.syntax import Expr, Test
 from topology.pattern.tree.walk import rewritten, with_expressions
+from topology.speculate.detector import Detector
 
 __all__ = [
     "Balance",
@@ -142,9 +143,9 @@ class Balance(NamedTuple):
 
 
 class TopologyDriver:
-    """`topology` may be the text of a file. `functions` and `aggregates`: one's own, in place of
-    those it has. `start_ns`: the time at which the test begins. `raise_failures`: what these
-    functions raise is raised, as FunctionFailed, by the call that led to it; else it is in
+    """`topology` may be the text of a file. `functions`, `aggregates` and `detectors`: one's own,
+    in place of those it has. `start_ns`: the time at which the test begins. `raise_failures`: what
+    these functions raise is raised, as FunctionFailed, by the call that led to it; else it is in
     `failures` alone (the first `FAILURES_KEPT`), and all goes on as in a worker.
 
     Raises TopologyError for a topology that cannot run.
@@ -156,10 +157,11 @@ class TopologyDriver:
         *,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         aggregates: Mapping[str, Function] | None = None,
+        detectors: Mapping[str, Any] | None = None,
         start_ns: int = FIRST_NS,
         raise_failures: bool = True,
     ) -> None:
-        self.topology = runnable(topology, functions, aggregates)
+        self.topology = runnable(topology, functions, aggregates, detectors)
         self.failures: list[FunctionFailed] = []
         self._raises = raise_failures
         self._raised = 0
@@ -299,6 +301,19 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
             return replace(expr, function=watched(expr.name, expr.function))
         return expr
 
+    def of_detector(name: str, own: Any) -> Any:
+        if isinstance(own, Detector):
+            calls = {part: getattr(own, part) for part in ("step", "deadline", "tick", "end")}
+            noted: dict[str, Any] = {
+                part: call and watched(f"{name}.{part}", call) for part, call in calls.items()
+            }
+            return replace(own, **noted)
+        parts = [
+            part for part in ("on_event", "deadline", "on_time", "on_end") if hasattr(own, part)
+        ]
+        noted = {part: watched(f"{name}.{part}", getattr(own, part)) for part in parts}
+        return type(own.__name__, (own,), noted)
+
     def of_query(query: QueryConfig) -> QueryConfig:
         if query.pattern is None:
             return query
@@ -310,6 +325,7 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
     return topology.model_copy(update={"queries": queries}).with_functions(
         {name: watched(name, call) for name, call in own.functions.items()},
         {name: of_aggregate(name, each) for name, each in own.aggregates.items()},
+        {name: of_detector(name, each) for name, each in own.detectors.items()},
     )
 
 
@@ -358,6 +374,7 @@ def check_laws(
     seed: int = 0,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     aggregates: Mapping[str, Function] | None = None,
+    detectors: Mapping[str, Any] | None = None,
     raise_failures: bool = True,
 ) -> LawsReport:
     """Check what must hold of any topology, for the events as they are and in shuffled orders.
@@ -369,13 +386,13 @@ def check_laws(
       last correction are the same, whatever the order of arrival;
     * no function of one's own raises (`raise_failures`).
 
-    Raises BrokenLaw. The last but one finds an aggregate or a function that depends on the order.
-    `topology`, `functions` and `aggregates` are those of TopologyDriver.
+    Raises BrokenLaw. The last but one finds an aggregate, a function or a detector that depends on
+    the order. `topology`, `functions`, `aggregates` and `detectors` are those of TopologyDriver.
     Clocks that are `unsynced: estimate` are known by arrivals: times differ then, and nothing is
     compared.
     """
     check_many("events", events, "RawEvents")
-    whole, given = runnable(topology, functions, aggregates), list(events)
+    whole, given = runnable(topology, functions, aggregates, detectors), list(events)
     plain = _Run(whole, list(_with_arrivals(given)), "as given", raise_failures)
     compared, late = 0, plain.balance.late
     for number in range(orders):

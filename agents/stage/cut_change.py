@@ -24,7 +24,7 @@ from agents.kafka.stage_topics import changelog_topic, inputs_of
 from agents.stage.arrangement import Arrangement
 from agents.state.changelog import StateRefused
 from topology.config import StageConfig, Topology
-from topology.config.stages import MERGE, REORDER, operators
+from topology.config.stages import MERGE, REORDER, link_of, operators
 
 WRITE: Final = frozenset({REORDER, MERGE})
 
@@ -60,5 +60,6 @@ def others_of(topology: Topology, stage: StageConfig) -> Iterator[tuple[str, str
 
 def _before(name: str) -> list[str]:
     """Stages of which this was one."""
-    rest = [operator for operator in operators() if operator not in name.split("+")]
+    common = [operator for operator in operators() if not link_of(operator).is_rare]
+    rest = [operator for operator in common if operator not in name.split("+")]
     return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))

@@ -1,4 +1,7 @@
-"""Loading a user's own aggregates and functions (`topology.model.user_functions`) from a file."""
+"""Loading a user's own aggregates, functions and detectors from a file.
+
+They are `topology.model.user_functions`.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,13 @@ def bring(path: Path) -> UserFunctions:
     module = _run(path)
     aggregates = _mapping(path, module, "aggregates")
     functions = _mapping(path, module, "functions")
-    if not aggregates and not functions:
+    detectors = _mapping(path, module, "detectors")
+    if not aggregates and not functions and not detectors:
         raise BadFunctions(
-            f"{path} defines neither `aggregates` nor `functions`",
+            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
             "write functions = {'distance': distance}",
         )
-    brought = UserFunctions(aggregates, functions)
+    brought = UserFunctions(aggregates, functions, detectors)
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)
     return brought

@@ -23,11 +23,12 @@ from typing import Any, Final
 from topology.config.user_functions import name_faults
 from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
+from topology.speculate.detector import Detector
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
 MAX_BYTES: Final = 1_000_000
-OWN_NAMES: Final = ("aggregates", "functions")
+OWN_NAMES: Final = ("aggregates", "functions", "detectors")
 TRUST: Final = "write {0} = {{'name': ...}}, or let the file be run: inorder check --trust"
 
 Defined = ast.FunctionDef | ast.Lambda
@@ -56,7 +57,7 @@ def read(path: Path) -> UserFunctions:
     found = {name: _mapping(path, tree, name) for name in OWN_NAMES}
     if not any(found.values()):
         raise BadFunctions(
-            f"{path} defines neither `aggregates` nor `functions`",
+            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
             "write functions = {'distance': distance}",
         )
     for name in found["aggregates"]:
@@ -65,10 +66,13 @@ def read(path: Path) -> UserFunctions:
         _check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
             raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
+    for name in found["detectors"]:
+        _check_name(path, name, ())
     nothing = Unread(None)
     return UserFunctions(
         dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
         {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
+        dict.fromkeys(found["detectors"], Detector(nothing)),
     )
 
 

@@ -53,8 +53,9 @@ NEVER_STAMPED = 99
 @dataclass(frozen=True)
 class Case:
     """`stamped_from`: the place in the chain from which a held event keeps what was
-    found out about it. `replays`: a second hearing must give nothing new (not so where
-    the table of sources is too small to remember them)."""
+    found out about it. `retains`: it keeps events that it has let pass. `replays`: a second
+    hearing must give nothing new (not so where the table of sources is too small to remember
+    them)."""
 
     name: str
     make: Callable[[], Operator]
@@ -67,6 +68,7 @@ class Case:
     aligned: bool = False
     reorders: bool = True
     several_operators: bool = False
+    retains: bool = False
 
     def __repr__(self) -> str:
         return self.name

@@ -220,7 +220,7 @@ def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
         assert table == over_the_wire(run.operator.snapshot())
 
 
-@law
+@law_where(lambda case: not case.retains)
 def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
     run = Run(case, seed, cut)
     all_data = {event.offset for event in run.raw if event.kind == DATA}

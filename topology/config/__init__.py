@@ -15,7 +15,7 @@ which puts paths and lines to what these refuse.
 from topology.config.file import TopicsConfig
 from topology.config.join import JoinCondition, JoinedValue, SideConfig
 from topology.config.problem import Problem, TopologyError
-from topology.config.query import QualityConfig, QueryConfig, pattern
+from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
 from topology.config.reading import parse, parse_with, query_of
 from topology.config.stages import StageConfig
 from topology.config.stream import (
@@ -40,6 +40,7 @@ __all__ = [
     "QueryConfig",
     "ReorderConfig",
     "SideConfig",
+    "SpeculateConfig",
     "StageConfig",
     "StreamConfig",
     "TopicsConfig",

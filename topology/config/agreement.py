@@ -11,7 +11,7 @@ from typing import Final
 from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
-from topology.config.stages import JOIN, MERGE, PATTERN, WINDOW
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
 
 SHORTEST_STUCK_NS: Final = 10_000_000_000
 
@@ -26,6 +26,7 @@ def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from lateness_faults(topology)
     yield from window_faults(topology)
     yield from join_faults(topology)
+    yield from detector_faults(topology)
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -169,6 +170,28 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
             remedy = "cut between reorder and merge: stages: [reorder, merge, join]"
             in_code = 'cut between reorder and merge: stages=["reorder", "merge", "join"]'
             yield Fault(("queries", name), message, remedy, in_code)
+
+
+def detector_faults(topology: TopologyFile) -> Iterator[Fault]:
+    """Detectors keep events, and an event is kept for one operator of a stage; those that run ahead
+    of the merge need events that are not merged yet."""
+    if not topology.has_work(DETECTOR):
+        return
+    ahead = topology.detectors_read == "sequenced"
+    for stage in topology.stages:
+        if DETECTOR not in stage.operators:
+            continue
+        keeping = [each for each in (PATTERN, JOIN) if each in stage.operators]
+        others = [each for each in keeping if topology.has_work(each)]
+        if ahead and len(stage.operators) > 1:
+            message = f"`answer: speculate` reads sequenced events, and `{stage.name}` does not"
+            yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
+        elif others:
+            message = f"`{stage.name}` keeps events for {others[0]}s and for detectors"
+            yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
+    if ahead and topology.fused and any(DETECTOR in stage.operators for stage in topology.stages):
+        message = "reorder+merge writes no sequenced topic, which `answer: speculate` reads"
+        yield Fault(("stages",), message, "cut reorder and merge apart, or write answer: early")
 
 
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:

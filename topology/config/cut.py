@@ -47,33 +47,37 @@ def default_cut(
     partitions: int,
     readers_between: Sequence[str],
     joined: Collection[Collection[str]],
+    rare: Collection[str] = (),
 ) -> Cut:
     """`readers_between`: keys of the file by which something reads the topic between reorder and
-    merge. `joined`: the streams of each join."""
+    merge. `joined`: the streams of each join. `rare`: see `each_alone`."""
+    alone = each_alone(rare)
     apart = [name for name, stream in streams.items() if stream.keyed_by == "source"]
     if readers_between:
-        return _two(f"`{readers_between[0]}` reads the topic between them")
+        return _two(alone, f"`{readers_between[0]}` reads the topic between them")
     for met in joined:
         inputs = {streams[name].input for name in met if name in streams}
         if len(met) > 1 and (partitions > 1 or len(inputs) > 1):
             names = " and ".join(sorted(met))
-            return _two(f"streams {names} are joined, and meet behind the merge")
+            return _two(alone, f"streams {names} are joined, and meet behind the merge")
     if apart and partitions > 1:
         name = apart[0]
         return _two(
+            alone,
             f"the sources of stream `{name}` may lie in several partitions of"
-            f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)"
+            f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)",
         )
     if apart:
-        return _one("`topics.partitions` is 1, so each stream lies in one partition", on_one=True)
-    return _one("`keyed_by: stream`: each stream lies in one partition of its input")
+        why = "`topics.partitions` is 1, so each stream lies in one partition"
+        return _one(alone, why, on_one=True)
+    return _one(alone, "`keyed_by: stream`: each stream lies in one partition of its input")
 
 
-def _one(why: str, *, on_one: bool = False) -> Cut:
+def _one(alone: Sequence[StageConfig], why: str, *, on_one: bool = False) -> Cut:
     first = StageConfig("+".join(TOGETHER), TOGETHER)
-    rest = [stage for stage in each_alone() if not {*stage.operators} & {*TOGETHER}]
+    rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
     return Cut((first, *rest), f"reorder and merge are one stage, as {why}", on_one)
 
 
-def _two(why: str) -> Cut:
-    return Cut(each_alone(), f"reorder and merge are two stages, as {why}")
+def _two(alone: tuple[StageConfig, ...], why: str) -> Cut:
+    return Cut(alone, f"reorder and merge are two stages, as {why}")

@@ -28,6 +28,7 @@ from topology.config.spelling import (
     whole,
 )
 from topology.config.stages import (
+    DETECTOR,
     JOIN,
     MERGE,
     PATTERN,
@@ -185,9 +186,11 @@ class TopologyFile(Section):
             "windows_read: sequenced": self.windows_read,
             "patterns_read: sequenced": self.patterns_read,
             "joins_read: sequenced": self.joins_read,
+            "answer: speculate": self.detectors_read,
         }
         between = [key for key, topic in reads.items() if topic == "sequenced"]
-        return default_cut(self.streams, self.topics.partitions, between, self.joined_streams)
+        rare = [DETECTOR] if self.has_queries(DETECTOR) else []
+        return default_cut(self.streams, self.topics.partitions, between, self.joined_streams, rare)
 
     @property
     def stages(self) -> tuple[StageConfig, ...]:
@@ -227,13 +230,25 @@ class TopologyFile(Section):
         newcomers_ns = self.streams[stream].merge.newcomers_ns
         return self.correct_for_ns if newcomers_ns is None else newcomers_ns
 
+    @property
+    def detectors_read(self) -> str:
+        """Detectors that run ahead of the merge take events before it, and then all do."""
+        ahead = any(
+            query.detector and query.answer in ("speculate", "auto")
+            for query in self.queries.values()
+        )
+        return "sequenced" if ahead else "ordered"
+
     def has_work(self, operator: str) -> bool:
-        """Windows, patterns and joins have none without a query of theirs."""
+        """Windows, patterns, joins and detectors have none without a query of theirs."""
         link = link_of(operator)
         if link.is_asked:
             is_live = operator == PATTERN and self.live_queries
-            return is_live or any(query.kind == operator for query in self.queries.values())
+            return is_live or self.has_queries(operator)
         return link.is_needed or any(operator in stage.operators for stage in self.stages)
+
+    def has_queries(self, kind: str) -> bool:
+        return any(query.kind == kind for query in self.queries.values())
 
     @property
     def operators(self) -> list[str]:
@@ -248,6 +263,7 @@ class TopologyFile(Section):
             WINDOW: self.windows_read,
             PATTERN: self.patterns_read,
             JOIN: self.joins_read,
+            DETECTOR: self.detectors_read,
         }
         is_merging = operators().index(operator) <= operators().index(MERGE)
         return looking.get(operator, "sequenced" if is_merging else "ordered")
@@ -259,6 +275,7 @@ class TopologyFile(Section):
             WINDOW: self.topics.windows,
             PATTERN: self.topics.matches,
             JOIN: self.topics.joins,
+            DETECTOR: self.topics.matches,
         }
         return {operator: topic for operator, topic in topics.items() if self.has_work(operator)}
 

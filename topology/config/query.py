@@ -25,6 +25,7 @@ from topology.config.join import (
 )
 from topology.config.problem import Fault, meant, refused, refused_at, shown
 from topology.config.spelling import (
+    MILLION,
     Count,
     DurationNs,
     Flag,
@@ -40,6 +41,7 @@ from topology.config.spelling import (
     whole_number,
 )
 from topology.config.stream import Section
+from topology.config.user_functions import NAME
 from topology.config.window import (
     AGGREGATE,
     WINDOWS,
@@ -50,10 +52,11 @@ from topology.config.window import (
 )
 from topology.pattern.tree.syntax import Query
 from topology.query.quality import Guard, Strategy
+from topology.speculate.config import Answer
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 
-KINDS: Final = ("window", "join", "pattern")
+KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def _accuracy(value: Any, info: ValidationInfo) -> int:
@@ -143,12 +146,14 @@ class QualityConfig(Section):
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "window": ("aggregate", "early", "max_windows"),
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
+    "detector": ("max_keys", "max_events"),
 }
-"""Fields that mean something to one kind of query only."""
+"""Fields that mean something to these kinds of query only."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "pattern": ("key", "uncertainty", "correct_for"),
     "join": ("stream",),
+    "detector": ("quality", "uncertainty"),
 }
 
 
@@ -156,12 +161,38 @@ NAMED: Final = {"correct_for": "correct_for_ns", "early": "early_ns"}
 """Keys of the file that have other names in Python."""
 
 
+def _detector(value: Any, info: ValidationInfo) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise refused(f"{shown(value)} is not the name of a detector", "write detector: stops")
+    own = user_functions_of(info).detectors
+    if is_from_file(info) and value not in own:
+        remedy = meant(value, (*own,)) if own else "bring it along (`functions`)"
+        raise refused(f"there is no detector `{value}`", remedy)
+    return value
+
+
+def _share(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and not is_from_file(info):
+        return whole_number(value, 1, MILLION)
+    return share_ppm(value, 1, MILLION, "write a share of a processor, like 50%")
+
+
+class SpeculateConfig(Section):
+    """What reading ahead may take of a processor (`topology.speculate.budget`)."""
+
+    share_ppm: Annotated[int, given(_share, share_schema(1, MILLION))] = Field(
+        default=500_000, validation_alias="share"
+    )
+
+
 class QueryConfig(Section):
-    """One query: a window with aggregates, a join, or a pattern. `finals`: a result told before it
-    was final is told once more when it is. `early`: open windows that have changed are told at
-    multiples of it. `max_windows`: open, or kept for corrections (topology.window.config);
-    `max_events`, `max_rows`: of a join (topology.join.config). `correct_for`: how long late events
-    change a result; None: as long as the file says."""
+    """One query: a window with aggregates, a join, a pattern, or a detector. `finals`: a result
+    told before it was final is told once more when it is. `early`: open windows that have changed
+    are told at multiples of it. `max_windows`: open, or kept for corrections
+    (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
+    `max_events`, `max_keys`: of a detector (topology.speculate.config). `answer`: what is told
+    before it is final. `correct_for`: how long late events change a result; None: as long as the
+    file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: (
@@ -172,6 +203,9 @@ class QueryConfig(Section):
     pattern: (
         Annotated[Query, given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
+    detector: Annotated[str, given(_detector, {"type": "string"})] | None = None
+    answer: Annotated[Answer, one_of(Answer)] = "early"
+    speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
     key: Key | None = None
     aggregate: Annotated[Mapping[str, Aggregate], given(read_aggregates, AGGREGATE)] | None = None
     sides: Sides | None = None
@@ -185,6 +219,7 @@ class QueryConfig(Section):
     max_windows: Count = 1_000_000
     max_events: Count = 1_000_000
     max_rows: Count = 1_000
+    max_keys: Count = 1_000_000
 
     @property
     def kind(self) -> str:
@@ -194,15 +229,19 @@ class QueryConfig(Section):
     def _one_kind(self) -> QueryConfig:
         kinds = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(kinds) != 1:
-            has = f"has {' and '.join(kinds)}" if kinds else "is no window, join or pattern"
-            remedy = "write exactly one of `window`, `join` and `pattern`"
+            has = (
+                f"has {' and '.join(kinds)}" if kinds else "is no window, join, pattern or detector"
+            )
+            remedy = "write exactly one of `window`, `join`, `pattern` and `detector`"
             raise refused_at(Fault((), has, remedy))
+        own = ONLY_OF.get(self.kind, ())
         faults = [
             Fault((field,), f"belongs to a {of}, not to a {self.kind}", "leave it out")
             for of, fields in ONLY_OF.items()
             for field in fields
-            if of != self.kind and NAMED.get(field, field) in self.model_fields_set
+            if field not in own and NAMED.get(field, field) in self.model_fields_set
         ]
+        faults = list({fault.path: fault for fault in reversed(faults)}.values())[::-1]
         faults += [
             Fault((field,), f"means nothing to a {self.kind}", "leave it out")
             for field in NOT_OF.get(self.kind, ())
@@ -219,9 +258,21 @@ class QueryConfig(Section):
             )
         if self.join is not None:
             faults += _join_faults(self)
+        faults += _answer_faults(self)
         if faults:
             raise refused_at(*faults)
         return self
+
+
+def _answer_faults(query: QueryConfig) -> list[Fault]:
+    faults = []
+    if query.speculate is not None and query.answer not in ("speculate", "auto"):
+        message = f"means nothing to `answer: {query.answer}`"
+        faults.append(Fault(("speculate",), message, "write answer: speculate, or leave it out"))
+    if query.answer == "final" and query.pattern is not None and query.pattern.amend_ns:
+        message = "`final` is never taken back, and LATE AMEND takes back what was final"
+        faults.append(Fault(("answer",), message, "leave LATE AMEND out, or write answer: early"))
+    return faults
 
 
 def _join_faults(query: QueryConfig) -> list[Fault]:

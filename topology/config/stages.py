@@ -2,7 +2,7 @@
 
 A stage reads one topic, runs its operators one after the other without a topic
 between, and writes one topic. A valid cut, read from left to right, names the
-operators of the chain `reorder, merge, window, pattern, join` in this order, each at
+operators of the chain `reorder, merge, window, pattern, join, detector` in this order, each at
 most once, `reorder` and `merge` always; a cut may lie between any two. `+` joins
 operators into one stage, and this spelling is the stage's name. An operator that lets
 events pass, as `reorder` and `merge` do, stands in one stage with the last of these
@@ -13,7 +13,7 @@ Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
@@ -26,15 +26,18 @@ MERGE: Final = "merge"
 WINDOW: Final = "window"
 PATTERN: Final = "pattern"
 JOIN: Final = "join"
+DETECTOR: Final = "detector"
 
 
 class Link(NamedTuple):
     """An operator of the chain. `is_needed`: each topology has it. `is_asked`: it only looks at
-    events, for the queries of its kind. One that is neither works where a stage names it."""
+    events, for the queries of its kind; `is_rare`: only with such a query it is a stage of itself.
+    One that is neither works where a stage names it."""
 
     name: str
     is_needed: bool = False
     is_asked: bool = False
+    is_rare: bool = False
 
 
 CHAIN = (
@@ -43,6 +46,7 @@ CHAIN = (
     Link(WINDOW, is_asked=True),
     Link(PATTERN, is_asked=True),
     Link(JOIN, is_asked=True),
+    Link(DETECTOR, is_asked=True, is_rare=True),
 )
 """All that a stage can name, in order; `topology.flow.registry` says how each is made."""
 
@@ -66,10 +70,13 @@ def link_of(operator: str) -> Link:
     return next(link for link in CHAIN if link.name == operator)
 
 
-def each_alone() -> tuple[StageConfig, ...]:
-    """Every operator a stage of its own, but those that work only where a stage names them."""
+def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
+    """Every operator a stage of its own, but those that work only where a stage names them. `rare`:
+    those that have a query, of the rare ones."""
     return tuple(
-        StageConfig(link.name, (link.name,)) for link in CHAIN if link.is_needed or link.is_asked
+        StageConfig(link.name, (link.name,))
+        for link in CHAIN
+        if link.is_needed or (link.is_asked and (not link.is_rare or link.name in rare))
     )
 
 

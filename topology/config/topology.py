@@ -34,17 +34,20 @@ class Topology(TopologyFile):
         self,
         functions: Mapping[str, Callable[..., Any]] | None = None,
         aggregates: Mapping[str, Function] | None = None,
+        detectors: Mapping[str, Any] | None = None,
     ) -> Topology:
-        """The same with functions of values for patterns, and aggregates for windows, in place of
-        a file that `functions` names. Raises TopologyError for what is none, as the file's reader
-        does, and for a query that asks for others. `init` of each aggregate is called once."""
+        """The same with functions of values for patterns, aggregates for windows, and detectors, in
+        place of a file that `functions` names. Raises TopologyError for what is none, as the
+        file's reader does, and for a query that asks for others. `init` of each aggregate is
+        called once."""
         topology = self.model_copy()
-        topology._user_functions = given_functions(functions, aggregates)
+        topology._user_functions = given_functions(functions, aggregates, detectors)
         topology.check_functions()
         return topology
 
     def check_functions(self) -> None:
-        """TopologyError for a function or aggregate that is neither built in nor the user's."""
+        """TopologyError for a function, aggregate or detector that is neither built in nor the
+        user's."""
         if problems := list(self._unknown_functions()):
             raise TopologyError(problems)
 
@@ -58,6 +61,10 @@ class Topology(TopologyFile):
                 if function not in BUILT_IN and function not in own:
                     message = f"`{function}` is not an aggregate"
                     yield Problem(f"{path}.aggregate.{shown}", message, remedy)
+            if query.detector and query.detector not in self.user_functions.detectors:
+                yield Problem(
+                    f"{path}.detector", f"there is no detector `{query.detector}`", remedy
+                )
             if query.pattern is not None:
                 yield from self._pattern_problems(f"{path}.pattern", query.pattern)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from topology.config.problem import Problem, TopologyError
 from topology.model.user_functions import UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
+from topology.speculate.detector import behaviour_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
@@ -24,17 +25,19 @@ Wrong = tuple[str, str]
 
 
 def given_functions(
-    functions: Mapping[str, Callable[..., Any]] | None, aggregates: Mapping[str, Function] | None
+    functions: Mapping[str, Callable[..., Any]] | None,
+    aggregates: Mapping[str, Function] | None,
+    detectors: Mapping[str, Any] | None = None,
 ) -> UserFunctions:
     """As code gives them. TopologyError names all that cannot be used."""
-    given = UserFunctions(aggregates or {}, functions or {})
+    given = UserFunctions(aggregates or {}, functions or {}, detectors or {})
     if wrong := list(faults(given)):
         raise TopologyError([Problem("functions", message, remedy) for message, remedy in wrong])
     return given
 
 
 def faults(brought: UserFunctions) -> Iterator[Wrong]:
-    """`init` of an aggregate is called once."""
+    """`init` of an aggregate, and the first state of a detector, is called once."""
     given: dict[str, Any] = brought._asdict()  # whatever it is
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
     for kind in unfit:
@@ -52,6 +55,12 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
         yield from name_faults(name, FUNCTIONS)
         if not callable(function):
             yield f"{name!r} cannot be called", "give a function"
+    for name, detector in given["detectors"].items():
+        yield from name_faults(name, ())
+        try:
+            behaviour_of(detector)
+        except TypeError as wrong:
+            yield f"the detector {name!r}: {wrong}", "see docs/operators/detector.md"
 
 
 def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:

@@ -139,6 +139,10 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "window": "The windows of a window query.",
         "join": "When events belong together.",
         "pattern": "A pattern (docs/patterns.md).",
+        "detector": "A detector of your own, by its name in the functions file.",
+        "answer": "What is told before it is final: nothing; what is known, with corrections; or a"
+        " detector runs ahead of the merge.",
+        "speculate": "What running ahead may take.",
         "key": "One result for each value of this path.",
         "aggregate": "Names, and what is computed of each window.",
         "sides": "The sides of a join by name.",
@@ -150,8 +154,12 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "correct_for": "How long late events change its results; at most the file's.",
         "early": "Open windows that have changed are emitted so often.",
         "max_windows": "Windows open or kept for corrections, over all keys.",
-        "max_events": "Events a join keeps.",
+        "max_events": "Events a join or a detector keeps.",
         "max_rows": "Rows one event of a join may have.",
+        "max_keys": "Keys with a state, of a detector.",
+    },
+    "SpeculateConfig": {
+        "share": "The share of a processor.",
     },
     "QualityConfig": {
         "accuracy": "The share of first answers that must be right.",

@@ -26,6 +26,11 @@ from topology.query.quality import Quality
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
+from topology.speculate.ahead import Ahead
+from topology.speculate.config import DetectorConfig
+from topology.speculate.detector import behaviour_of
+from topology.speculate.operator import Detecting
+from topology.speculate.queries import DetectorQueries, Holding
 from topology.waiting.strategy import strategy_of
 from topology.window import Windows
 from topology.window import of as window_config
@@ -69,12 +74,16 @@ def clock(site: Site) -> Operator:
 
 
 def merge(site: Site) -> Operator:
+    return _merge(site, site.place)
+
+
+def _merge(site: Site, place: int) -> Merge:
     topology, config = site.topology, site.config
     return Merge(
         site.stream,
         config.merge,
         late=config.reorder.late,
-        position=site.place,
+        position=place,
         max_sources=config.reorder.max_sources,
         heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
         correct_for_ns=topology.correct_for_ns,
@@ -89,7 +98,7 @@ def windows(site: Site) -> Operator | None:
             name,
             query,
             early_ns=query.early_ns,
-            finals=query.finals,
+            finals=tells_finals(query),
             correct_for_ns=topology.corrects_for_ns(query),
             newcomers_ns=topology.newcomers_ns(stream),
             max_error_ns=config.clock.max_error_ns,
@@ -139,9 +148,15 @@ def engine_of(
         if before is None or before.query != wanted:
             before = Compiled(wanted, environment)
         compiled.append(before)
-        if query.finals:
+        if tells_finals(query):
             emits_final.append(name)
     return Engine(compiled, stream, emits_final=emits_final)
+
+
+def tells_finals(query: QueryConfig) -> bool:
+    """What was told before it was final is told once more; of `answer: final` that is all that
+    leaves the stage (`topology.flow.finals`)."""
+    return query.finals or query.answer == "final"
 
 
 def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:
@@ -192,12 +207,55 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
         **query.join._asdict(),
         outer=query.outer or "inner",
         uncertainty=query.uncertainty or "expected",
-        finals=query.finals,
+        finals=tells_finals(query),
         correct_for_ns=topology.corrects_for_ns(query),
         newcomers_ns=max(topology.newcomers_ns(side.stream) for side in sides),
         max_events=query.max_events,
         max_rows=query.max_rows,
         quality=quality_of(query.quality, streams),
+    )
+
+
+def detectors(site: Site) -> Operator | None:
+    """Behind MERGE, or, if one of the stream's runs ahead, all of them before it."""
+    topology, stream = site.topology, site.stream
+    is_ahead = topology.detectors_read == "sequenced"
+    own = topology.user_functions.detectors
+    found = [
+        Detecting(
+            stream,
+            detector_config(topology, stream, name, query, is_ahead=is_ahead),
+            behaviour_of(own[query.detector]),
+        )
+        for name, query in topology.queries_of(stream).items()
+        if query.detector is not None
+    ]
+    if not found:
+        return None
+    holding = Holding(site.place)
+    queries = DetectorQueries(found, holding)
+    return Ahead(_merge(site, 1), queries, holding) if is_ahead else queries
+
+
+def detector_config(
+    topology: Topology, stream: str, name: str, query: QueryConfig, *, is_ahead: bool
+) -> DetectorConfig:
+    """`query` is one with a detector."""
+    assert query.detector is not None
+    granted = query.speculate
+    return DetectorConfig(
+        query=name,
+        detector=query.detector,
+        answer=query.answer,
+        key=_path(query.key),
+        finals=query.finals,
+        granted_ppm=500_000 if granted is None else granted.share_ppm,
+        correct_for_ns=topology.corrects_for_ns(query),
+        newcomers_ns=topology.newcomers_ns(stream),
+        max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,
+        max_events=query.max_events,
+        max_keys=query.max_keys,
+        is_ahead=is_ahead,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.clock.figures import FIGURES as CLOCK_FIGURES
 from topology.config import Topology
-from topology.config.stages import JOIN, MERGE, PATTERN, REORDER, WINDOW
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW
 from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
@@ -27,6 +27,7 @@ from topology.merge.figures import FIGURES as MERGE_FIGURES
 from topology.model.operator import Figure, Operator
 from topology.pattern.figures import FIGURES as PATTERN_FIGURES
 from topology.reorder.figures import FIGURES as REORDER_FIGURES
+from topology.speculate.figures import FIGURES as DETECTOR_FIGURES
 from topology.window.figures import FIGURES as WINDOW_FIGURES
 
 CLOCK: Final = "clock"
@@ -51,6 +52,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(WINDOW, WINDOW_FIGURES, build.windows),
     OperatorRow(PATTERN, PATTERN_FIGURES, build.pattern),
     OperatorRow(JOIN, JOIN_FIGURES, build.joins, takes_several=True),
+    OperatorRow(DETECTOR, DETECTOR_FIGURES, build.detectors),
 )
 
 
@@ -60,10 +62,10 @@ def figures() -> dict[str, Figure]:
 
 
 def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:
-    """The operators of a stage as events meet them: windows and joins that do not wait for the
-    merge stand before it."""
+    """The operators of a stage as events meet them: windows, joins and detectors that do not wait
+    for the merge stand before it."""
     names = list(operators)
-    for name in (WINDOW, JOIN):
+    for name in (WINDOW, JOIN, DETECTOR):
         if MERGE in names and name in names and topology.reads_of(name) == "sequenced":
             names.remove(name)
             names.insert(names.index(MERGE), name)

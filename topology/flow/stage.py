@@ -28,6 +28,7 @@ from topology.config.stages import PATTERN, REORDER
 from topology.flow.alignment import Alignment
 from topology.flow.build import engine_of, qualities_of
 from topology.flow.chain import Chain, instant
+from topology.flow.finals import asked_for, only_final
 from topology.flow.graph import add
 from topology.flow.registry import graph_of
 from topology.model.event import DEAD, NO_EPOCH, Event
@@ -69,6 +70,7 @@ class Stage(StepByStep):
         )
         self._moved: list[Event] = []
         self._keeps_moved = False
+        self._only_final = asked_for(topology.queries)
         self.alignment: Alignment | None = None
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.chains]
@@ -87,6 +89,9 @@ class Stage(StepByStep):
     # -- batches and time --------------------------------------------------------------------------
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
+        return self._answer(self._on_batch(inputs, now_ns))
+
+    def _on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
             return self._through(inputs, now_ns)
         aligned = self.alignment.on_batch([e for e in inputs if isinstance(e, Event)], now_ns)
@@ -107,9 +112,17 @@ class Stage(StepByStep):
     def on_time(self, now_ns: int) -> Step:
         if self.alignment is not None:
             now_ns = self.alignment.on_time(now_ns).now_ns
-        return self._graph.on_time(now_ns)
+        return self._answer(self._graph.on_time(now_ns))
 
     def on_end(self, now_ns: int) -> Step:
+        return self._answer(self._on_end(now_ns))
+
+    def _answer(self, step: Step) -> Step:
+        if self._only_final and step.results:
+            step.results = only_final(step.results, self._only_final)
+        return step
+
+    def _on_end(self, now_ns: int) -> Step:
         if self.alignment is None:
             return self._graph.on_end(now_ns)
         aligned = self.alignment.on_end(now_ns)
@@ -168,6 +181,7 @@ class Stage(StepByStep):
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
         environment = Environment(functions=self._topology.user_functions.functions)
+        self._only_final = asked_for({**self._topology.queries, **queries})
         for stream, chain in self.chains.items():
             for node in chain.nodes:
                 pattern = node.operator

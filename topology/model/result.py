@@ -90,6 +90,16 @@ class MatchResult(Result):
         return "pattern"
 
 
+@dataclass(slots=True)
+class DetectorResult(MatchResult):
+    """What a detector of a user's own tells: a match whose `members` it named, or the event at
+    which it told, and whose `key` is the query's."""
+
+    @property
+    def found_by(self) -> str:
+        return "detector"
+
+
 class MemberRange(NamedTuple):
     """All events that may stand for `alias`, from the `first` to the `last` in the order of time,
     `size` of them."""

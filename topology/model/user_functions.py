@@ -1,9 +1,10 @@
-"""What a user brings along in Python: aggregates for windows and functions for patterns, by name.
+"""What a user brings along in Python, by name: aggregates, functions for patterns, detectors.
 
-`functions: formulas.py` in the topology file names a file beside it. It defines one or both of
+`functions: formulas.py` in the topology file names a file beside it. It defines one or more of
 
     aggregates = {"spread": Function(init, add, combine, value)}  # of inorder.engine
     functions = {"distance": distance}                     # of values, giving a value
+    detectors = {"stops": Detector(step, initial)}         # or a class
 
 Whoever reads the file loads it (`cli.user_functions.load`): nothing here imports what a user wrote.
 A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
@@ -23,6 +24,7 @@ class UserFunctions(NamedTuple):
 
     aggregates: Mapping[str, Any] = {}
     functions: Mapping[str, Callable[..., Any]] = {}
+    detectors: Mapping[str, Any] = {}
 
 
 NOTHING: Final = UserFunctions()

@@ -65,7 +65,7 @@ def test_what_is_no_query_changes_nothing(feed: QueryFeed) -> None:
         (b"own", b"{}", "is a query of the topology file"),
         (b"own", None, "is a query of the topology file"),
         (b"q", b"[]", "not a mapping"),
-        (b"q", b"{}", "is no window, join or pattern"),
+        (b"q", b"{}", "is no window, join, pattern or detector"),
         (b"q", b'{"window": "count 5", "aggregate": {"n": "count()"}, "stream": "a"}', "file"),
         (b"q", b'{"pattern": "PATTERN SEQ(A a, B b)", "stream": "a"}', "WITHIN"),
         (b"q", json.dumps({"pattern": PATTERN}).encode(), "write stream: a"),

@@ -7,11 +7,13 @@ from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
-from topology.config import parse
+from topology.config import parse_with
 from topology.config.stages import operators
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
 from topology.model.event import Event
+from topology.model.user_functions import UserFunctions
+from topology.speculate.detector import Detector
 
 STAGE = "reorder+merge"
 TOPOLOGY = """\
@@ -23,6 +25,7 @@ queries:
   count: {window: count 9, aggregate: {n: count()}}
   pattern: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", quality: {}}
   join: {join: interval 1s, sides: {a: {type: A}, b: {type: B}}, outer: full, quality: {}}
+  detector: {detector: any}
 """
 S = 1_000_000_000
 
@@ -52,7 +55,8 @@ def stands(partition: PartitionMetrics, *, held: int = 0, **figures: int) -> Non
 
 
 def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
-    stage = Stage(parse(TOPOLOGY), operators())
+    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+    stage = Stage(parse_with(TOPOLOGY, own), operators())
     event = Event("default", "s", 0, 0, 5 * S, 7 * S)
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)

@@ -211,7 +211,11 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}stuck_after: 9s", "stuck_after", "a rebalance alone takes that long"),
     # queries
     (f"{MINIMAL}queries: [q]", "queries", "a list is not a mapping"),
-    (f"{QUERY}stream: a", "queries.q", "is no window, join or pattern; write exactly one of"),
+    (
+        f"{QUERY}stream: a",
+        "queries.q",
+        "is no window, join, pattern or detector; write exactly one of",
+    ),
     (f"{QUERY}{ONE}pattern: PATTERN A a WITHIN 1 s", "queries.q", "has window and pattern"),
     (f"{QUERY}window: tumbling 1s\n    aggregate: {{n: count()}}", "queries.q", "write stream: a"),
     (

@@ -1,0 +1,194 @@
+"""Examples: what is read again, what is told of it, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topology.speculate import unit as unit_module
+from topology.speculate.detector import Detector, Found, behaviour_of
+from topology.speculate.item import Entry, Seen, before, behind
+from topology.speculate.lane import CONFLICT, COPY, STORED
+from topology.speculate.unit import LATE, REFUSED, Record, Unit
+
+FIRST_NS = 0
+
+
+def _sum(state: int, event: Seen) -> tuple[int, Any]:
+    return state + event.payload, {"sum": state + event.payload}
+
+
+def unit_of(detector: Any, **settings: Any) -> Unit:
+    return Unit(behaviour_of(detector), b"", **settings)
+
+
+def put(unit: Unit, time_ns: int, payload: Any = 1, key: str = "", source: str = "s") -> str:
+    return unit.put(key, Entry(Seen("A", time_ns, payload, source, 0, time_ns + 1)))
+
+
+def told(records: list[Record]) -> list[tuple[str, int, bool, Any]]:
+    return [(each.op, each.revision, each.final, each.output.values) for each in records]
+
+
+def test_a_late_event_corrects_what_comes_behind_it() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    for time_ns in (10, 30):
+        put(unit, time_ns)
+    first = unit.advance(behind(30), before(5))
+    assert told(first) == [("emit", 0, False, {"sum": 1}), ("emit", 0, False, {"sum": 2})]
+    assert put(unit, 20) == STORED
+    assert told(unit.advance(behind(30), before(5))) == [
+        ("emit", 0, False, {"sum": 2}),
+        ("update", 1, False, {"sum": 3}),
+    ]
+    assert (unit.counts.first, unit.counts.replayed) == (2, 2)
+    assert unit.advance(behind(30), before(31)) == [], "it stands, and was told"
+    assert not unit.held
+    assert put(unit, 25) == LATE
+
+
+def test_what_was_told_too_early_is_taken_back() -> None:
+    def alone(state: Any, event: Seen) -> Any:
+        """An A that no B came before."""
+        return state or event.type == "B", None if state or event.type == "B" else {"alone": True}
+
+    unit = unit_of(Detector(alone, False))  # noqa: FBT003
+    put(unit, 10)
+    assert told(unit.advance(behind(10), before(0))) == [("emit", 0, False, {"alone": True})]
+    unit.put("", Entry(Seen("B", 5, None, "t")))
+    assert told(unit.advance(behind(10), before(0))) == [("retract", 1, False, {"alone": True})]
+    unit.remove("", (5, 0, "t", 0, 0))
+    assert told(unit.advance(behind(10), before(0))) == [("emit", 2, False, {"alone": True})]
+
+
+def test_a_replay_ends_where_the_state_is_as_before() -> None:
+    unit = unit_of(Detector(lambda state, event: ((state + event.payload) % 2, None), 0))
+    for time_ns in range(10, 1_000, 10):
+        put(unit, time_ns)
+    unit.advance(behind(1_000), before(0))
+    put(unit, 15, 2)
+    unit.advance(behind(1_000), before(0))
+    assert unit.counts.replayed == 2
+    assert unit.counts.converged == 1
+
+
+def test_many_late_events_are_one_replay() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    for time_ns in range(10, 1_000, 10):
+        put(unit, time_ns)
+    unit.advance(behind(1_000), before(0))
+    for time_ns in range(15, 500, 10):
+        put(unit, time_ns)
+    unit.advance(behind(1_000), before(0))
+    assert unit.counts.restores == 1
+    assert unit.counts.replayed == 99 + 49 - 1
+
+
+def test_a_late_event_has_its_own_key_read_again() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    for time_ns in range(10, 100):
+        put(unit, time_ns, key="ab"[time_ns % 2])
+    unit.advance(behind(100), before(0))
+    put(unit, 90, key="b", source="t")
+    unit.advance(behind(100), before(0))
+    assert unit.counts.replayed == 6
+
+
+def test_an_event_between_what_was_read_and_what_was_not_is_read_at_once() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    put(unit, 10)
+    unit.advance(behind(50), before(0))
+    put(unit, 40)
+    assert told(unit.advance(behind(50), before(0))) == [("emit", 0, False, {"sum": 2})]
+    assert unit.counts.restores == 0
+
+
+def test_an_open_id_falls_back_to_what_is_final_of_it() -> None:
+    unit = unit_of(
+        Detector(lambda s, e: (s, Found({"v": e.payload}, id="x") if e.payload else None))
+    )
+    put(unit, 10, 7)
+    assert told(unit.advance(behind(10), before(11))) == [("emit", 0, False, {"v": 7})]
+    put(unit, 20, 8)
+    assert told(unit.advance(behind(20), before(11))) == [("update", 1, False, {"v": 8})]
+    unit.remove("", (20, 0, "s", 0, 21))
+    assert told(unit.advance(behind(20), before(11))) == [("update", 2, False, {"v": 7})]
+
+
+def test_a_timer_comes_behind_the_events_of_its_instant() -> None:
+    detector = Detector(
+        lambda state, event: ((state[0] + 1, event.time_ns + 10), None),
+        (0, None),
+        lambda state: state[1],
+        lambda state, time_ns: ((0, None), {"n": state[0], "at": time_ns}),
+    )
+    unit = unit_of(detector)
+    put(unit, 10)
+    unit.put("", Entry(Seen("A", 20, 1, "t")))
+    assert told(unit.advance(behind(29), before(0))) == []
+    assert told(unit.advance(behind(40), before(0))) == [("emit", 0, False, {"n": 2, "at": 30})]
+    put(unit, 30, source="late")
+    assert told(unit.advance(behind(50), before(0))) == [
+        ("retract", 1, False, {"n": 2, "at": 30}),
+        ("emit", 0, False, {"n": 3, "at": 40}),
+    ]
+
+
+def test_finals_are_told_once_more_if_asked() -> None:
+    unit = unit_of(Detector(_sum, 0), finals=True)
+    put(unit, 10)
+    unit.advance(behind(10), before(0))
+    assert told(unit.advance(behind(10), before(11))) == [("update", 1, True, {"sum": 1})]
+
+
+def test_the_same_event_again_is_a_copy_and_another_content_a_conflict() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    assert [put(unit, 10), put(unit, 10), put(unit, 10, 2)] == [STORED, COPY, CONFLICT]
+
+
+def test_keys_are_bounded_and_those_without_a_state_are_free() -> None:
+    unit = unit_of(Detector(lambda state, event: ((state + 1) % 2, None), 0), max_keys=1)
+    assert put(unit, 10, key="a") == STORED
+    assert put(unit, 10, key="b") == REFUSED
+    unit.advance(behind(10), before(11))
+    put(unit, 20, key="a")
+    unit.advance(behind(20), before(21))
+    assert not unit.lanes, "its state is the first one again"
+    assert put(unit, 30, key="b") == STORED
+
+
+def test_ids_that_stay_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_module, "MAX_IDS", 5)
+    unit = unit_of(Detector(lambda s, e: (s, Found({"v": 1}, id=e.time_ns))))
+    for time_ns in range(40):
+        put(unit, time_ns)
+        unit.advance(behind(time_ns), before(time_ns + 1))
+    (lane,) = unit.lanes.values()
+    assert len(lane.shown) + len(lane.floor) <= 10
+    assert unit.forgotten >= 30
+
+
+def test_what_may_truly_lie_before_another_is_unsure() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    for time_ns, error_ns in ((10, 0), (20, 5), (24, 0), (40, 5)):
+        unit.put("", Entry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
+    unsure = [each.output.unsure for each in unit.advance(behind(40), before(0))]
+    assert unsure == [False, False, True, False]
+
+
+def test_checkpoints_thinned_out_change_nothing_that_is_told() -> None:
+    def run(*, thins: bool) -> list[Any]:
+        unit = unit_of(Detector(_sum, 0))
+        said: list[Any] = []
+        for time_ns in range(0, 200, 10):
+            put(unit, time_ns)
+            said += told(unit.advance(behind(time_ns), before(-1)))
+            if thins and time_ns == 100:
+                unit.thin_out()
+            if time_ns % 50 == 40:
+                put(unit, time_ns - 35)
+                said += told(unit.advance(behind(time_ns), before(-1)))
+        return said
+
+    assert run(thins=True) == run(thins=False)

@@ -1,0 +1,179 @@
+"""Detectors that read before MERGE: they take events as they are accepted, and a MERGE of their own
+says beside them how far it is certain.
+
+    accepted events ─┬───────────────────────────────► detectors
+                     └► MERGE (of twins) ─► W, C, what passes, what is rejected
+
+It is the stream's MERGE with the stream's settings on the same input, so W, what is late and what
+is final are what they are on the ordered topic, instant by instant. What it lets go is told to the
+detectors as marks, in the order of their instants; an event that it rejects (`late: drop` or
+`side`) is taken back in the same instant in which it came, before anything is read.
+
+It costs a second MERGE for streams with such detectors, and holds no event twice: an event is held
+as long as this MERGE or a detector wants it.
+
+Proved by: tests/topology/speculate/test_answers.py, tests/laws/test_laws.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.model.event import DATA, WATERMARK, Event, twin
+from topology.model.operator import Changes, Figures, Operator, State
+from topology.model.outcome import Late, Step
+from topology.speculate.operator import PASSED, REJECTED
+from topology.speculate.queries import DetectorQueries, Holding
+
+MERGED: Final = "merge/"
+ASKED: Final = "asked/"
+WAITING: Final = "waiting"
+
+
+class Ahead(Operator):
+    """`merge` has the place 1: it holds twins, which nobody else sees."""
+
+    def __init__(self, merge: Operator, queries: DetectorQueries, holding: Holding) -> None:
+        self._merge = merge
+        self._queries = queries
+        self._holding = holding
+        self._waiting: dict[int, tuple[Event, Event]] = {}
+        """By the identity of the twin: it, and the event."""
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        twins = [twin(event) for event in events]
+        for each in twins:
+            each.held_by = 0
+        merged = self._merge.on_batch(twins, now_ns)
+        for event, other in zip(events, twins, strict=True):
+            if other.held_by:
+                self._waiting[id(other)] = (other, event)
+                self._holding.hold(event)
+        found = self._queries.on_batch(self._beside(events, merged), now_ns)
+        return Step(now_ns, list(events), [], found.results)
+
+    def on_time(self, now_ns: int) -> Step:
+        return self._after(self._merge.on_time(now_ns), now_ns)
+
+    def _after(self, merged: Step, now_ns: int) -> Step:
+        marks = self._beside((), merged)
+        step = Step(now_ns)
+        if marks:
+            step.results += self._queries.on_batch(marks, marks[-1].at_ns).results
+        step.results += self._queries.on_time(now_ns).results
+        return step
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)  # the open instant, before what MERGE lets go at the end
+        step.results += self._after(self._merge.on_end(now_ns), now_ns).results
+        step.results += self._queries.on_end(now_ns).results
+        return step
+
+    def next_deadline_ns(self) -> int | None:
+        due = (self._merge.next_deadline_ns(), self._queries.next_deadline_ns())
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def _beside(self, events: Sequence[Event], merged: Step) -> list[Event]:
+        """All in the order of instants: what came, then what MERGE said of it."""
+        marks: list[Event] = []
+        for report in merged.reports:
+            if isinstance(report, Late):
+                other = report.event
+                self._drop(other)
+                other.kind, other.at_ns = REJECTED, report.at_ns
+                marks.append(other)
+        for other in merged.released:
+            self._drop(other)
+            if other.kind == DATA and not other.late:
+                other.kind = PASSED
+                marks.append(other)
+            elif other.kind == WATERMARK:
+                marks.append(other)
+        if not marks:
+            return list(events)
+        return sorted([*events, *marks], key=_at_ns)
+
+    def _drop(self, other: Event) -> None:
+        waited = self._waiting.pop(id(other), None)
+        if waited is not None:
+            self._holding.drop(waited[1])
+
+    # -- the rest of the contract ------------------------------------------------------------------
+
+    def is_busy(self, step_ns: int, base_ppm: int) -> None:
+        """See `topology.speculate.operator`."""
+        self._queries.is_busy(step_ns, base_ppm)
+
+    def figures(self) -> Figures:
+        return self._queries.figures()
+
+    def explain(self) -> dict[str, Any]:
+        return self._queries.explain()
+
+    def held(self) -> Iterable[Event]:
+        return list(self._holding.events())
+
+    def waiting(self) -> Iterable[Event]:
+        """None: each was let pass when it came."""
+        return ()
+
+    def let_go(self) -> list[Event]:
+        return self._holding.let_go()
+
+    def snapshot(self) -> State:
+        return self._state(self._merge.snapshot(), self._queries.snapshot())
+
+    def changes(self) -> Changes:
+        return self._state(self._merge.changes(), self._queries.changes())
+
+    def _state(self, merged: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+        state = {MERGED + key: value for key, value in merged.items()}
+        state |= {ASKED + key: value for key, value in asked.items()}
+        state[WAITING] = ranges([event.offset for _, event in self._waiting.values()])
+        return state
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        events = list(held)
+        for event in events:
+            event.held_by = 0
+        offsets = in_ranges(state.get(WAITING, []))
+        twins = []
+        for event in events:
+            if event.offset in offsets:
+                other = twin(event)
+                twins.append(other)
+                self._waiting[id(other)] = (other, event)
+                self._holding.hold(event)
+        self._merge.restore(_below(state, MERGED), twins)
+        self._queries.restore(_below(state, ASKED), events)
+        for event in self._holding.events():
+            self._holding.mark(event)
+
+
+def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    begun = len(prefix)
+    return {key[begun:]: value for key, value in state.items() if key.startswith(prefix)}
+
+
+def ranges(offsets: Sequence[int]) -> list[int]:
+    """The first of each stretch, and how many, one behind the other."""
+    said: list[int] = []
+    for offset in sorted(offsets):
+        if said and said[-2] + said[-1] == offset:
+            said[-1] += 1
+        else:
+            said += (offset, 1)
+    return said
+
+
+def in_ranges(said: Sequence[int]) -> set[int]:
+    return {
+        offset
+        for at in range(0, len(said), 2)
+        for offset in range(said[at], said[at] + said[at + 1])
+    }
+
+
+def _at_ns(event: Event) -> int:
+    return event.at_ns

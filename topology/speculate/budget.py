@@ -1,0 +1,149 @@
+"""BUDGET: the shortest wait whose price is granted.
+
+Reading early costs what is read again when something comes behind. An event that comes `l` behind
+the clock makes all read again that was read of the last `l`, so with a wait of w
+
+    price(w) = sum over the late ones of a span:  rate * max(0, l - w) * step * share
+
+`rate`: items a second, `step`: what one costs, both measured; `share`: how much of it truly is read
+again (keys, convergence, many late ones at once), measured, too, by what was read again under the
+wait that was kept. So the price is known of every wait, before it is tried, and from how busy the
+processor is without any of it. The shortest is taken that fits into
+
+    min(granted, FULL - first)
+
+where `granted` is the user's share, and `first` what the rest of the work takes. At least it is
+`floor_ns`: nothing is gained below what a commit takes anyway. It falls to a half in a span at
+most, and rises at once. Where even the whole wait is too dear, the wait is whole: nothing is read
+again.
+
+What is known of late ones fades by a thirty-second in a span. Lateness is counted in classes that
+grow by an eighth each, so a wait is right to as much.
+
+Cost: O(1) for an event, O(classes) for a span. Memory: some hundred numbers.
+
+Proved by: tests/topology/speculate/test_budget.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.model.operator import Plain
+from topology.speculate.policy import WHOLE, Load, Policy
+
+FULL_PPM: Final = 850_000
+FADES: Final = 32
+UNIT: Final = 1 << 10
+"""What one late event counts for."""
+SUB_BITS: Final = 3
+CLASSES: Final = 60 << SUB_BITS
+SMALL_NS: Final = 1_000_000
+"""Below twice that a wait is set as it is wanted, and not by halves."""
+
+
+class Budget(Policy):
+    """`granted_ppm`: of a processor."""
+
+    def __init__(self, granted_ppm: int, floor_ns: int = 0) -> None:
+        self._granted_ppm = granted_ppm
+        self._floor_ns = floor_ns
+        self._late = [0] * CLASSES
+        self._spans = 0
+        """Over how many spans, faded as they are, the late ones came; in units, too."""
+        self._most = 0
+        self._expected = 0
+        self._came = 0
+        self._wait_ns = -1
+        self.price_ppm = 0
+        """What is expected of the wait that is kept."""
+
+    def wait_ns(self, ahead_ns: int) -> int:
+        return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
+
+    def hear(self, late_ns: int) -> None:
+        """The one of an instant that is furthest behind the clock."""
+        if late_ns <= 0:
+            return
+        number = class_of(late_ns)
+        self._late[number] += UNIT
+        self._most = max(self._most, number + 1)
+
+    def observe(self, load: Load, ahead_ns: int) -> None:
+        """As `weigh`, where nothing is known of the items."""
+        self.weigh(load, ahead_ns, 0, 0)
+
+    def weigh(self, load: Load, ahead_ns: int, items: int, again: int) -> None:
+        """A span is over, in which so many items were read for the first time, and again."""
+        late = self._late
+        self._spans += UNIT
+        if load.span_ns > 0 and items > 0:
+            step_ns = load.first_ns // items
+            kept_ns = self.wait_ns(ahead_ns)
+            expected = self._again(kept_ns, items, load.span_ns)
+            self._expected += UNIT * expected - self._expected // FADES
+            self._came += UNIT * again - self._came // FADES
+            room_ppm = min(self._granted_ppm, FULL_PPM - load.first_ns * WHOLE // load.span_ns)
+            self._choose(ahead_ns, items, load.span_ns, step_ns, max(room_ppm, 0))
+        for number in range(self._most):
+            late[number] -= -(-late[number] // FADES)
+        self._spans -= -(-self._spans // FADES)
+        while self._most and not late[self._most - 1]:
+            self._most -= 1
+
+    @property
+    def share_ppm(self) -> int:
+        """How much of what would be read again, were each late one alone, is."""
+        if self._expected <= 0 or self._came >= self._expected:
+            return WHOLE
+        return max(self._came * WHOLE // self._expected, 1_000)
+
+    def _choose(self, ahead_ns: int, items: int, span_ns: int, step_ns: int, room_ppm: int) -> None:
+        least_ns = min(self._floor_ns, ahead_ns)
+        candidates = [least_ns, *(bound_of(n) for n in range(self._most) if self._late[n])]
+        best_ns, best_ppm = ahead_ns, 0
+        for wait_ns in candidates:
+            if not least_ns <= wait_ns < ahead_ns:
+                continue
+            again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
+            price_ppm = again * step_ns * WHOLE // span_ns
+            if price_ppm <= room_ppm:
+                best_ns, best_ppm = wait_ns, price_ppm
+                break
+        before_ns = self.wait_ns(ahead_ns)
+        self._wait_ns = best_ns if before_ns < 2 * SMALL_NS else max(best_ns, before_ns // 2)
+        self.price_ppm = best_ppm
+
+    def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
+        """Items that would be read again in a span, were each late one alone."""
+        total_ns = 0
+        for number in range(self._most):
+            if self._late[number]:
+                behind_ns = bound_of(number) - wait_ns
+                if behind_ns > 0:
+                    total_ns += self._late[number] * behind_ns
+        return total_ns * items // (span_ns * max(self._spans, UNIT))
+
+    def snapshot(self) -> Plain:
+        known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]
+        return [known, self._late[: self._most]]
+
+    def restore(self, plain: Plain) -> None:
+        known, late = plain
+        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm = known
+        self._most = len(late)
+        self._late = [*late, *([0] * (CLASSES - len(late)))]
+
+
+def class_of(late_ns: int) -> int:
+    """Equal to three bits behind the first."""
+    bits = max(late_ns.bit_length() - 1 - SUB_BITS, 0)
+    return min((bits << SUB_BITS) + (late_ns >> bits), CLASSES - 1)
+
+
+def bound_of(number: int) -> int:
+    """The largest of its class."""
+    if number < 2 << SUB_BITS:
+        return number
+    bits = (number >> SUB_BITS) - 1
+    return (((number & ((1 << SUB_BITS) - 1)) + (1 << SUB_BITS) + 1) << bits) - 1

@@ -1,0 +1,47 @@
+"""What a query with a detector says, checked (`topology.config.QueryConfig`).
+
+Proved by: tests/topology/speculate/test_operator.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Answer = Literal["final", "early", "speculate", "auto"]
+
+FINAL: Final = "final"
+EARLY: Final = "early"
+SPECULATE: Final = "speculate"
+AUTO: Final = "auto"
+
+AHEAD: Final = frozenset({SPECULATE, AUTO})
+"""Answers for which events are taken before the merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorConfig:
+    """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what reading
+    ahead may take of a processor. `max_ahead_ns`: the clock of the stream is never further beyond
+    that of arrival. `is_ahead`: events come as they are accepted, with what the merge lets go
+    beside
+    (`ahead`). `max_events`: held until they are final; at the bound what was read is made final,
+    `max_keys`: keys with a state; what comes for one more is left out. Both are counted."""
+
+    query: str
+    detector: str
+    answer: Answer = EARLY
+    key: tuple[str, ...] | None = None
+    finals: bool = False
+    granted_ppm: int = 500_000
+    correct_for_ns: int = 600 * 10**9
+    newcomers_ns: int = 600 * 10**9
+    max_ahead_ns: int = 3_600 * 10**9
+    max_events: int = 1_000_000
+    max_keys: int = 1_000_000
+    is_ahead: bool = False
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for queries whose results are the same: however they answer."""
+        return repr((self.query, self.detector, self.key)).encode()

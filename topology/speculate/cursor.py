@@ -1,0 +1,362 @@
+"""A detector as it reads the items of one key, from a state on.
+
+`run` is this and nothing else: what it gives depends on the state, `high_ns`, `last` and `ticks` it
+began with, and on the items. So going back is beginning again from what was kept.
+
+`high_ns`: up to where the true time of an item before may lie. An event that may truly lie before
+that stands in an order that is not sure, and what it brings is `unsure`.
+
+A deadline that lies before the last item is due at once: at its instant, behind its events.
+
+Proved by: tests/topology/speculate/test_unit.py, tests/topology/speculate/test_bad_detectors.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from topology.model.operator import NEVER
+from topology.model.result import Member, ResultIds, framed
+from topology.query.numbers import text_of
+from topology.speculate.detector import (
+    MAX_SIZE,
+    MAX_TICKS,
+    MAX_TOLD,
+    Behaviour,
+    Found,
+    Stopped,
+    told,
+)
+from topology.speculate.item import FIRST, LAST, TIMER, Entry, Key, Seen, timer_at
+from topology.speculate.values import NotAValue, same, size_of
+
+LOOK_EVERY: Final = 64
+"""Events whose number is a multiple of it are tried twice before, and the state is looked at after
+them."""
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_MAX_DEPTH: Final = 32
+
+
+class Output:
+    """What an item told under an id. `last`: the detector does not change it any more; `is_own`:
+    the id is the item's, so no other item tells it."""
+
+    __slots__ = (
+        "cause",
+        "end_ns",
+        "id",
+        "is_own",
+        "last",
+        "members",
+        "number",
+        "start_ns",
+        "unsure",
+        "values",
+    )
+
+    def __init__(
+        self,
+        id_: str,
+        cause: Key,
+        number: int,
+        values: dict[str, Any],
+        start_ns: int,
+        end_ns: int,
+        members: list[Member],
+        *,
+        last: bool,
+        unsure: bool,
+        is_own: bool = False,
+    ) -> None:
+        self.id = id_
+        self.cause = cause
+        self.number = number
+        self.values = values
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.members = members
+        self.last = last
+        self.unsure = unsure
+        self.is_own = is_own
+
+    def tells(self, other: Output) -> bool:
+        """The same as the other, to who reads it."""
+        return (
+            self.start_ns == other.start_ns
+            and self.end_ns == other.end_ns
+            and self.unsure == other.unsure
+            and self.last == other.last
+            and self.members == other.members
+            and same(self.values, other.values)
+        )
+
+
+class Counts:
+    """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
+
+    __slots__ = (
+        "comparisons",
+        "converged",
+        "failed",
+        "first",
+        "replayed",
+        "restores",
+        "snapshots",
+        "stopped",
+        "unlike",
+        "untold",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.replayed = 0
+        self.restores = 0
+        self.snapshots = 0
+        self.comparisons = 0
+        self.converged = 0
+        self.failed = 0
+        self.untold = 0
+        self.stopped = 0
+        self.unlike = 0
+        self.why = ""
+
+
+class Cursor:
+    """`last`: the item read last; `ticks`: timers since the last event. `due_ns`: when the state
+    wants to be called; NEVER if not. `steps`: items read."""
+
+    __slots__ = (
+        "_behaviour",
+        "_counts",
+        "_ids",
+        "_is_first",
+        "due_ns",
+        "high_ns",
+        "last",
+        "state",
+        "steps",
+        "ticks",
+    )
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        ids: ResultIds,
+        counts: Counts,
+        state: Any,
+        high_ns: int = -NEVER,
+        last: Key = FIRST,
+        ticks: int = 0,
+        *,
+        is_first: bool = True,
+    ) -> None:
+        """`is_first`: not a replay, so that what goes wrong is counted."""
+        self._behaviour = behaviour
+        self._ids = ids
+        self._counts = counts
+        self._is_first = is_first
+        self.state = state
+        self.high_ns = high_ns
+        self.last = last
+        self.ticks = ticks
+        self.steps = 0
+        self.due_ns: int = NEVER
+        self._ask_deadline()
+
+    def become_first(self) -> None:
+        """What it reads from now on is read for the first time."""
+        self._is_first = True
+
+    def take(self, entry: Entry, outs: list[Output]) -> None:
+        """Read an event; timers before it have fired."""
+        seen = entry.seen
+        unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
+        unsure = unsure or seen.time_ns < self.high_ns
+        if seen.time_ns + seen.error_ns > self.high_ns:
+            self.high_ns = seen.time_ns + seen.error_ns
+        self.last = entry.key
+        self.ticks = 0
+        self.steps += 1
+        if isinstance(self.state, Stopped):
+            return
+        is_looked_at = not seen.seq % LOOK_EVERY
+        if is_looked_at and self._is_first:
+            self._try_twice(seen)
+        try:
+            state, said = self._behaviour.step(self.state, seen)
+            self._tell(said, seen, self.last, outs, unsure=unsure)
+            self.state = state
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, repr(seen))
+        if is_looked_at:
+            self._look()
+        self._ask_deadline()
+
+    def fire(self, until: Key, outs: list[Output]) -> None:
+        """The timers before there."""
+        while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
+            self._tick(key, outs)
+
+    def fire_once(self, outs: list[Output]) -> None:
+        """The timer that is armed, whenever it is due."""
+        if self.due_ns < NEVER:
+            self._tick(timer_at(self.due_ns), outs)
+
+    def finish(self, outs: list[Output]) -> None:
+        """Nothing comes any more."""
+        ended_ns, self.last = self.last[0], LAST
+        self.due_ns = NEVER
+        if isinstance(self.state, Stopped):
+            return
+        told_last: list[Output] = []
+        try:
+            self._tell(self._behaviour.end(self.state), None, LAST, told_last, unsure=False)
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, "the end")
+        for output in told_last:
+            output.end_ns = ended_ns
+            output.start_ns = min(output.start_ns, ended_ns)
+        outs += told_last
+
+    def _tick(self, key: Key, outs: list[Output]) -> None:
+        due_ns = self.due_ns
+        self.last = key
+        self.steps += 1
+        self.ticks += 1
+        try:
+            state, said = self._behaviour.tick(self.state, due_ns)
+            self._tell(said, None, key, outs, unsure=False)
+            self.state = state
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, f"its timer at {due_ns}")
+            self._stop("its timer raises")
+            return
+        if self.ticks >= MAX_TICKS:
+            self._stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
+        else:
+            self._ask_deadline()
+
+    def _ask_deadline(self) -> None:
+        self.due_ns = NEVER
+        if isinstance(self.state, Stopped):
+            return
+        try:
+            asked_ns = self._behaviour.deadline(self.state)
+            if asked_ns is None:
+                return
+            if type(asked_ns) is not int:
+                raise TypeError(f"deadline() gives a {type(asked_ns).__name__}; give ns, or None")
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, "its deadline")
+            self._stop("its deadline raises")
+            return
+        passed_ns, kind = self.last[0], self.last[1]
+        self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
+
+    def _tell(
+        self, said: Any, seen: Seen | None, cause: Key, outs: list[Output], *, unsure: bool
+    ) -> None:
+        """All of what an item told, or nothing of it, if anything is amiss."""
+        if said is None or (type(said) is tuple and not said):
+            return
+        all_told = told(said)
+        if len(all_told) > MAX_TOLD:
+            del all_told[MAX_TOLD:]
+            if self._is_first:
+                self._counts.untold += 1
+        outs += [
+            self._output(each if isinstance(each, Found) else Found(each), cause, at, seen, unsure)
+            for at, each in enumerate(all_told)
+        ]
+
+    def _output(self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool) -> Output:
+        values = plain(found.values)
+        if not isinstance(values, dict):
+            raise TypeError(f"it tells a {type(found.values).__name__}; give a mapping")
+        if found.id is None:
+            text = f"{cause[0]}/{cause[1]}/{cause[3]}/{cause[4]}/{at}"
+            id_ = self._ids.of(framed(b"") + framed(cause[2].encode()) + framed(text.encode()))
+        elif isinstance(found.id, str | int):
+            id_ = self._ids.of(framed(text_of(found.id).encode()))
+        else:
+            raise TypeError(f"the id {found.id!r} is neither a text nor a number")
+        members = [
+            Member(alias, each.source, each.epoch, each.seq, each.time_ns)
+            for alias, each in found.events.items()
+        ]
+        if not members and seen is not None:
+            members = [Member("event", seen.source, seen.epoch, seen.seq, seen.time_ns)]
+        return Output(
+            id_,
+            cause,
+            at,
+            values,
+            cause[0] if found.start_ns is None else int(found.start_ns),
+            cause[0],
+            members,
+            last=found.id is None if found.last is None else bool(found.last),
+            unsure=unsure,
+            is_own=found.id is None,
+        )
+
+    def _try_twice(self, seen: Seen) -> None:
+        """The same of the same, and nothing changed that was given: else nobody may go back."""
+        rules = self._behaviour
+        try:
+            frozen = rules.freeze(self.state)
+            before, payload = rules.pack(self.state), repr(seen.payload)
+            one, said = rules.step(rules.thaw(frozen), seen)
+            told_one = [repr(each) for each in told(said)]
+            other, said = rules.step(rules.thaw(frozen), seen)
+            if not same(one, other) or told_one != [repr(each) for each in told(said)]:
+                self._distrust(f"it gives one thing and then another for {seen!r}")
+            elif rules.pack(self.state) != before or repr(seen.payload) != payload:
+                self._distrust(f"it changes what it was given, at {seen!r}")
+        except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
+            return
+
+    def _distrust(self, why: str) -> None:
+        self._counts.unlike += 1
+        self._counts.why = why
+
+    def _look(self) -> None:
+        if isinstance(self.state, Stopped):
+            return
+        if size_of(self.state, MAX_SIZE) > MAX_SIZE:
+            self._stop(f"its state is of more than {MAX_SIZE:,} values")
+            return
+        try:
+            self._behaviour.pack(self.state)
+        except NotAValue as wrong:
+            self._stop(f"its state cannot be kept: {wrong}")
+
+    def _fail(self, wrong: Exception, where: str) -> None:
+        if self._is_first:
+            self._counts.failed += 1
+            self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
+
+    def _stop(self, why: str) -> None:
+        self.state = Stopped(why)
+        self.due_ns = NEVER
+        if self._is_first:
+            self._counts.stopped += 1
+            self._counts.why = why
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A copy as JSON has it. TypeError for what it has not."""
+    if type(value) in _PLAIN:
+        return value
+    if depth < _MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {str(name): plain(each, depth + 1) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each, depth + 1) for each in value]
+    raise TypeError(f"it tells a {type(value).__name__}, which JSON does not have")
+
+
+def by_cause(output: Output) -> tuple[Key, int]:
+    return (output.cause, output.number)

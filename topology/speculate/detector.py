@@ -1,0 +1,253 @@
+"""A detector of a user's own: plain Python that reads events in order, as if none came late.
+
+In the functions file of the topology (docs/operators/detector.md):
+
+    detectors = {"stops": Detector(step, initial=..., deadline=..., tick=...), "tops": Tops}
+
+* A *pure* one is a function `step(state, event) -> (state, results)`. It changes nothing that it
+  was given: a state is a value, so that what was can be gone back to by keeping it. Best by far.
+* A *class* with `on_event(event)`, and if it likes `deadline()`, `on_time(time_ns)` and `on_end()`.
+  Its attributes are values; it may change them. One object is made for each key, without arguments.
+
+Results are mappings of plain values by name, or `Found`; one, several, or None. Timers are in
+event time: `deadline` says when the state wants to be called though nothing comes.
+
+Forbidden, since the same events must always give the same: clocks, dice, I/O, globals that change,
+the order of a set. The test kit finds most of that (`inorder.testing`).
+
+Whatever is done is a function of the state and the item alone. So are the ends of a bad one:
+
+* raises: nothing is told (`failed`), and the state stays what it was before the item; of a class,
+  what it had become when it raised.
+* tells without end: what is beyond `MAX_TOLD` of an item is left out (`untold`).
+* fires more than `MAX_TICKS` timers between two events, or raises in one; has a state of more
+  than `MAX_SIZE` values, or one that holds what is no value: the key is *stopped* (`stopped`),
+  keeps no state and tells nothing any more.
+
+Proved by: tests/topology/speculate/test_bad_detectors.py, tests/topology/speculate/test_unit.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from topology.model.native import mypyc_attr
+from topology.model.operator import Plain
+from topology.speculate.item import Seen
+from topology.speculate.values import (
+    Classes,
+    NotAValue,
+    classes_in,
+    copied,
+    packed,
+    size_of,
+    unpacked,
+)
+
+MAX_TOLD: Final = 1_000
+"""Results of one item."""
+MAX_TICKS: Final = 100_000
+"""Timers between two events of a key."""
+MAX_SIZE: Final = 100_000
+"""Values that a key's state consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A result. `id`: a text or number by which a detector tells it again, changed; it then says of
+    the one that is not to change any more that it is the `last`. Without an id each result is one
+    of its own. `start_ns`: where it begins, if not at the event; `events`: which it consists of, by
+    name."""
+
+    values: Mapping[str, Any]
+    id: str | int | None = None
+    last: bool | None = None
+    start_ns: int | None = None
+    events: Mapping[str, Seen] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A pure one. `types`: of events that it looks at; none: all. `classes`: of objects in its
+    state, as far as `initial` does not hold them."""
+
+    step: Callable[[Any, Any], Any]
+    initial: Any = None
+    deadline: Callable[[Any], int | None] | None = None
+    tick: Callable[[Any, int], Any] | None = None
+    end: Callable[[Any], Any] | None = None
+    types: Sequence[str] = ()
+    classes: Sequence[type] = ()
+
+
+class Stopped:
+    """The state of a key that is stopped, and why."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+STOPPED: Final = "stopped"
+"""Its tag when it is written down."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Behaviour:
+    """What the unit needs of a detector: `freeze` gives what a state can be gone back to by
+    `thaw`, any number of times. `is_cheap`: freezing costs nothing."""
+
+    def __init__(self, types: Sequence[str], classes: Classes, *, is_cheap: bool) -> None:
+        self.types = frozenset(types)
+        self.classes = dict(classes)
+        self.is_cheap = is_cheap
+        self.has_end = False
+
+    def initial(self) -> Any:
+        raise NotImplementedError
+
+    def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def deadline(self, state: Any) -> int | None:
+        return None
+
+    def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
+        return state, ()
+
+    def end(self, state: Any) -> Any:
+        return ()
+
+    def freeze(self, state: Any) -> Any:
+        return state
+
+    def thaw(self, frozen: Any) -> Any:
+        return frozen
+
+    def pack(self, state: Any) -> Plain:
+        """Raises NotAValue."""
+        if isinstance(state, Stopped):
+            return [STOPPED, state.why]
+        return packed(state, self.classes)
+
+    def unpack(self, plain: Plain) -> Any:
+        if isinstance(plain, list | tuple) and plain[0] == STOPPED:
+            return Stopped(plain[1])
+        return unpacked(plain, self.classes)
+
+
+class Pure(Behaviour):
+    def __init__(self, detector: Detector) -> None:
+        classes = {each.__name__: each for each in detector.classes}
+        classes |= classes_in(detector.initial)
+        super().__init__(detector.types, classes, is_cheap=True)
+        self._detector = detector
+        self.has_end = detector.end is not None
+
+    def initial(self) -> Any:
+        return self._detector.initial
+
+    def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
+        return _pair(self._detector.step(state, event))
+
+    def deadline(self, state: Any) -> int | None:
+        asked = self._detector.deadline
+        return None if asked is None else asked(state)
+
+    def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
+        tick = self._detector.tick
+        return (state, ()) if tick is None else _pair(tick(state, time_ns))
+
+    def end(self, state: Any) -> Any:
+        end = self._detector.end
+        return () if end is None else end(state)
+
+
+def _pair(said: Any) -> tuple[Any, Any]:
+    if type(said) is not tuple or len(said) != 2:
+        raise TypeError("it gives no pair; return (state, results)")
+    return said
+
+
+class Machine(Behaviour):
+    """Objects of a user's class; a frozen one is a copy."""
+
+    def __init__(self, kind: Any) -> None:
+        classes = {kind.__name__: kind}
+        has = frozenset(dir(kind))
+        classes |= {each.__name__: each for each in (kind.classes if "classes" in has else ())}
+        super().__init__(kind.types if "types" in has else (), classes, is_cheap=False)
+        self._kind = kind
+        self._has_deadline = "deadline" in has
+        self.has_end = "on_end" in has
+
+    def initial(self) -> Any:
+        return self._kind()
+
+    def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
+        return state, told(state.on_event(event))
+
+    def deadline(self, state: Any) -> int | None:
+        if not self._has_deadline:
+            return None
+        asked: int | None = state.deadline()
+        return asked
+
+    def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
+        return state, told(state.on_time(time_ns))
+
+    def end(self, state: Any) -> Any:
+        return told(state.on_end()) if self.has_end else ()
+
+    def freeze(self, state: Any) -> Any:
+        return state if isinstance(state, Stopped) else copied(state)
+
+    def thaw(self, frozen: Any) -> Any:
+        return frozen if isinstance(frozen, Stopped) else copied(frozen)
+
+
+def told(said: Any) -> list[Any]:
+    """What a call gave, as a list of one more than may be told at most; a generator has run."""
+    if said is None:
+        return []
+    if isinstance(said, Found | Mapping):
+        return [said]
+    if not isinstance(said, Iterable) or isinstance(said, str | bytes):
+        raise TypeError(f"it tells a {type(said).__name__}; give mappings, or Found")
+    return list(islice(said, MAX_TOLD + 1))
+
+
+def behaviour_of(given: Any) -> Behaviour:
+    """TypeError, with what to write, for what is no detector."""
+    if isinstance(given, Detector):
+        return _checked(Pure(given), given)
+    if isinstance(given, type) and "on_event" in dir(given):
+        if "deadline" in dir(given) and "on_time" not in dir(given):
+            raise TypeError("it has `deadline` and no `on_time`; write on_time(self, time_ns)")
+        return _checked(Machine(given), given)
+    raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
+
+
+def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
+    if isinstance(given, Detector):
+        if not callable(given.step):
+            raise TypeError("its step cannot be called; write Detector(step)")
+        if given.deadline is not None and given.tick is None:
+            raise TypeError("it has a deadline and no tick; write Detector(step, tick=...)")
+        if isinstance(given.types, str):
+            raise TypeError("its types are one text; write a list of them")
+    try:
+        state = behaviour.initial()
+        plain = behaviour.pack(state)
+        behaviour.unpack(plain)
+    except NotAValue as wrong:
+        raise TypeError(f"its first state cannot be kept: {wrong}") from wrong
+    except Exception as wrong:
+        raise TypeError(f"its first state fails with {type(wrong).__name__}: {wrong}") from wrong
+    if size_of(state, MAX_SIZE) > MAX_SIZE:
+        raise TypeError(f"its first state is of more than {MAX_SIZE:,} values")
+    return behaviour

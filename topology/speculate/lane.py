@@ -1,0 +1,419 @@
+"""The log of one key, its checkpoints, and the outputs that may still change.
+
+    confirmed | C   read, and kept for going back      | L   not read yet
+    base state      entries, some with a state behind      entries
+
+* `base` is the state at C. While nothing behind C has been read there is none: `live` is it.
+* `insert`, `replace` and `remove` edit the log. What they concern is `dirty` if something behind it
+  was read: at the next `advance` the last checkpoint before it is gone back to, all from there is
+  read again, once for all that came together, and what was told is compared. It ends early where
+  the state is the one that was kept before (`converged`): what follows then stands as it is.
+* `advance(goal)` reads on to there. `confirm(C)` lets go what lies before.
+
+Every output has the key of its item, its *cause*; of an id the output with the largest cause
+stands. One that is confirmed stays as the id's *floor* while the id may still change.
+
+Cost: an event in order, one step and, behind C, a checkpoint each `spacing` entries; one out of
+order, besides, as many steps as were read behind it, at most. Memory: the entries behind C, their
+checkpoints, and the ids that may change.
+
+Proved by: tests/topology/speculate/test_unit.py, tests/topology/speculate/test_laws.py
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import Any, Final
+
+from topology.model.operator import NEVER
+from topology.model.result import ResultIds
+from topology.query.results import CurrentResult
+from topology.speculate.cursor import Counts, Cursor, Output, by_cause
+from topology.speculate.detector import Behaviour
+from topology.speculate.item import ABSENT, FIRST, Entry, Key, entry_key
+from topology.speculate.values import same
+
+Current = CurrentResult[Output | None]
+"""None: it is not known what was retracted."""
+
+STORED: Final = ""
+COPY: Final = "copy"
+CONFLICT: Final = "conflict"
+
+MAX_SPACING: Final = 4_096
+
+
+class Base:
+    """The state at C, frozen (ABSENT: `live` stands there), and what a cursor begins with."""
+
+    __slots__ = ("due_ns", "high_ns", "last", "state", "ticks")
+
+    def __init__(self) -> None:
+        self.state: Any = ABSENT
+        self.high_ns = -NEVER
+        self.last: Key = FIRST
+        self.ticks = 0
+        self.due_ns: int = NEVER
+
+
+class Lane:
+    """`text` and `key`: of the lane. `outs` are those behind C, by cause. `shown`: what was emitted
+    of ids that may change (topology.query.results), `pending` those of which something may have
+    changed since. `let_go`: events that were confirmed; who asks, empties it."""
+
+    __slots__ = (
+        "_behaviour",
+        "_counts",
+        "_ids",
+        "_of_id",
+        "_since",
+        "base",
+        "converges",
+        "dirty",
+        "entries",
+        "floor",
+        "let_go",
+        "live",
+        "outs",
+        "pending",
+        "read",
+        "shown",
+        "spacing",
+        "text",
+    )
+
+    def __init__(self, text: str, behaviour: Behaviour, ids: ResultIds, counts: Counts) -> None:
+        self.text = text
+        self._behaviour = behaviour
+        self._ids = ids
+        self._counts = counts
+        self.entries: list[Entry] = []
+        self.read = 0
+        self.live = Cursor(behaviour, ids, counts, behaviour.initial())
+        self.base = Base()
+        self.dirty: list[Key] = []
+        self.outs: list[Output] = []
+        self._of_id: dict[str, list[Output]] = {}
+        self.floor: dict[str, Output] = {}
+        self.shown: dict[str, Current] = {}
+        self.pending: dict[str, None] = {}
+        self.let_go: list[Entry] = []
+        self.spacing = 1
+        self.converges = True
+        self._since = 0
+
+    def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
+        """A lane that was kept: nothing behind C has been read."""
+        self.live = Cursor(self._behaviour, self._ids, self._counts, state, high_ns, last, ticks)
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def insert(self, entry: Entry, *, replaces: bool = False) -> str:
+        """What becomes of it: STORED, or it is there already."""
+        key, entries = entry.key, self.entries
+        if not entries or entries[-1].key < key:
+            at = len(entries)
+        else:
+            at = bisect_left(entries, key, key=entry_key)
+            if entries[at].key == key:
+                return self._again(at, entry, replaces=replaces)
+        entries.insert(at, entry)
+        if key <= self.live.last:
+            self.read += 1
+            self.dirty.append(key)
+        return STORED
+
+    def _again(self, at: int, entry: Entry, *, replaces: bool) -> str:
+        before = self.entries[at].seen
+        seen = entry.seen
+        if (
+            same(before.payload, seen.payload)
+            and before.type == seen.type
+            and before.error_ns == seen.error_ns
+        ):
+            return COPY
+        if not replaces:
+            return CONFLICT
+        self.entries[at] = entry
+        if at < self.read:
+            self.dirty.append(entry.key)
+        return STORED
+
+    def remove(self, key: Key) -> Entry | None:
+        """None if it is not there."""
+        at = bisect_left(self.entries, key, key=entry_key)
+        if at == len(self.entries) or self.entries[at].key != key:
+            return None
+        entry = self.entries.pop(at)
+        if at < self.read:
+            self.read -= 1
+            self.dirty.append(key)
+        return entry
+
+    @property
+    def next_ns(self) -> int:
+        """When there is something to read."""
+        due_ns = self.live.due_ns
+        if self.read < len(self.entries):
+            due_ns = min(due_ns, self.entries[self.read].key[0])
+        return due_ns
+
+    @property
+    def open_ns(self) -> int:
+        """Something is to be confirmed when C has passed it."""
+        open_ns: int = NEVER
+        if self.read:
+            open_ns = self.entries[0].key[0]
+        if self.outs:
+            open_ns = min(open_ns, self.outs[0].cause[0])
+        return min(open_ns, self.base.due_ns) if self.base.state is not ABSENT else open_ns
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def advance(self, goal: Key, confirmed: Key) -> dict[str, None]:
+        """Read all before the goal; ids of which something may have changed. No way back is kept
+        for what lies before `confirmed`."""
+        touched: dict[str, None] = {}
+        if self.dirty:
+            self._replay(touched)
+        live = self.live
+        entries = self.entries
+        outs: list[Output] = []
+        begun, last = live.steps, len(entries)
+        while self.read < last and entries[self.read].key < goal:
+            entry = entries[self.read]
+            is_open = entry.key >= confirmed
+            if is_open and (self.base.state is ABSENT or live.last < confirmed):
+                live.fire(confirmed, outs)
+                self._keep_base()
+            live.fire(entry.key, outs)
+            live.take(entry, outs)
+            self.read += 1
+            if is_open:
+                self._since += 1
+                if self._since >= self.spacing:
+                    self._keep(entry, live)
+        if live.due_ns < goal[0] or (live.due_ns == goal[0] and live.due_ns < NEVER):
+            if self.base.state is ABSENT or live.last < confirmed:
+                live.fire(min(confirmed, goal), outs)
+                if live.due_ns <= goal[0] and confirmed < goal:
+                    self._keep_base()
+            live.fire(goal, outs)
+        self._counts.first += live.steps - begun
+        if outs:
+            self._add(outs, touched)
+        return touched
+
+    def _keep(self, entry: Entry, cursor: Cursor) -> None:
+        self._since = 0
+        entry.after = self._behaviour.freeze(cursor.state)
+        entry.high_ns = cursor.high_ns
+        self._counts.snapshots += 1
+
+    def _keep_base(self) -> None:
+        self._since = 0
+        self._set_base(self.live)
+        self._counts.snapshots += 1
+
+    def _set_base(self, cursor: Cursor) -> None:
+        base = self.base
+        base.state = self._behaviour.freeze(cursor.state)
+        base.high_ns, base.last = cursor.high_ns, cursor.last
+        base.ticks, base.due_ns = cursor.ticks, cursor.due_ns
+
+    def _cursor_at(self, at: int) -> Cursor:
+        """Behind that entry, which has a checkpoint; -1: at C. For a replay."""
+        base = self.base
+        behaviour, ids, counts = self._behaviour, self._ids, self._counts
+        counts.restores += 1
+        if at < 0:
+            state = behaviour.thaw(base.state)
+            high_ns, last, ticks = base.high_ns, base.last, base.ticks
+            return Cursor(behaviour, ids, counts, state, high_ns, last, ticks, is_first=False)
+        entry = self.entries[at]
+        state = behaviour.thaw(entry.after)
+        return Cursor(behaviour, ids, counts, state, entry.high_ns, entry.key, is_first=False)
+
+    def _checkpoint_before(self, at: int) -> int:
+        at -= 1
+        while at >= 0 and self.entries[at].after is ABSENT:
+            at -= 1
+        return at
+
+    def _replay(self, touched: dict[str, None]) -> None:
+        """Once for all that is dirty."""
+        dirty = sorted(self.dirty)
+        self.dirty = []
+        entries = self.entries
+        done = 0
+        while done < len(dirty):
+            begin = bisect_left(entries, dirty[done], key=entry_key)
+            at = self._checkpoint_before(begin)
+            start = entries[at].key if at >= 0 else self.base.last
+            cursor = self._cursor_at(at)
+            outs: list[Output] = []
+            converged: Key | None = None
+            since = 0
+            for number in range(at + 1, self.read):
+                entry = entries[number]
+                cursor.fire(entry.key, outs)
+                cursor.take(entry, outs)
+                while done < len(dirty) and dirty[done] <= entry.key:
+                    done += 1
+                since += 1
+                if entry.after is not ABSENT:
+                    if number >= begin and self._is_as_before(entry, cursor):
+                        converged = entry.key
+                        break
+                    self._keep(entry, cursor)
+                    since = 0
+                elif since >= self.spacing:
+                    self._keep(entry, cursor)
+                    since = 0
+            self._counts.replayed += cursor.steps
+            if converged is None:
+                done = len(dirty)
+                self._since = since
+                cursor.become_first()
+                self.live = cursor
+            self._replace(start, converged, outs, touched)
+
+    def _is_as_before(self, entry: Entry, cursor: Cursor) -> bool:
+        if not self.converges:
+            return False
+        self._counts.comparisons += 1
+        if entry.high_ns != cursor.high_ns or not same(entry.after, cursor.state):
+            return False
+        self._counts.converged += 1
+        return True
+
+    def thin_out(self) -> None:
+        """Let every second checkpoint go."""
+        is_kept = False
+        for entry in self.entries[: self.read]:
+            if entry.after is not ABSENT:
+                if not is_kept:
+                    entry.after = ABSENT
+                is_kept = not is_kept
+
+    # -- outputs -----------------------------------------------------------------------------------
+
+    def _add(self, outs: list[Output], touched: dict[str, None]) -> None:
+        self.outs += outs
+        for output in outs:
+            self._of_id.setdefault(output.id, []).append(output)
+            touched[output.id] = None
+
+    def _replace(
+        self, start: Key, end: Key | None, outs: list[Output], touched: dict[str, None]
+    ) -> None:
+        """Those with a cause in (start, end], or behind start, by these."""
+        first = bisect_left(self.outs, (start, NEVER), key=by_cause)
+        last = len(self.outs)
+        if end is not None:
+            last = bisect_left(self.outs, (end, NEVER), key=by_cause)
+        for output in self.outs[first:last]:
+            self._of_id[output.id].remove(output)
+            touched[output.id] = None
+        self.outs[first:last] = outs
+        for output in outs:
+            insort(self._of_id.setdefault(output.id, []), output, key=by_cause)
+            touched[output.id] = None
+        for id_ in touched:
+            if id_ in self._of_id and not self._of_id[id_]:
+                del self._of_id[id_]
+
+    def current(self, id_: str) -> Output | None:
+        """What stands of it."""
+        found = self._of_id.get(id_)
+        return found[-1] if found else self.floor.get(id_)
+
+    def end(self) -> dict[str, None]:
+        """Nothing comes any more, all has been read: the timer that is armed fires, once."""
+        touched: dict[str, None] = {}
+        outs: list[Output] = []
+        if self.base.state is ABSENT:
+            self._keep_base()
+        self.live.fire_once(outs)
+        self.live.finish(outs)
+        self._add(outs, touched)
+        return touched
+
+    # -- confirming --------------------------------------------------------------------------------
+
+    def confirm(self, until: Key) -> dict[str, Output]:
+        """C is there now, all before it has been read: the last output of each id that it has
+        passed, by id."""
+        number = self.read
+        if number and self.entries[number - 1].key >= until:
+            number = bisect_left(self.entries, until, 0, number, key=entry_key)
+        if self.base.state is not ABSENT:
+            if number == self.read and self.live.last < until:
+                self.base = Base()
+            elif number or self.base.due_ns <= until[0]:
+                self._move_base(number, until)
+        if number:
+            self.let_go += self.entries[:number]
+            del self.entries[:number]
+        self.read -= number
+        passed: dict[str, Output] = {}
+        if self.outs and self.outs[0].cause < until:
+            count = bisect_left(self.outs, (until, -1), key=by_cause)
+            for output in self.outs[:count]:
+                self._of_id[output.id].remove(output)
+                if not self._of_id[output.id]:
+                    del self._of_id[output.id]
+                self.floor[output.id] = output
+                passed[output.id] = output
+            del self.outs[:count]
+        return passed
+
+    def _move_base(self, number: int, until: Key) -> None:
+        """From the last checkpoint before; what is read again has been told."""
+        base = self.base
+        if base.due_ns > until[0] and (not number or self.entries[number - 1].key <= base.last):
+            return
+        at = self._checkpoint_before(number)
+        if at == number - 1 and at >= 0 and self._behaviour.is_cheap:
+            entry = self.entries[at]
+            self.base.state, self.base.high_ns = entry.after, entry.high_ns
+            self.base.last, self.base.ticks, self.base.due_ns = entry.key, 0, NEVER
+            due_ns = self._behaviour_due(entry)
+            if due_ns > until[0]:
+                self.base.due_ns = due_ns
+                return
+        cursor = self._cursor_at(at)
+        outs: list[Output] = []
+        for entry in self.entries[at + 1 : number]:
+            if entry.key > cursor.last:  # the base may lie behind it already
+                cursor.fire(entry.key, outs)
+                cursor.take(entry, outs)
+        cursor.fire(until, outs)
+        self._counts.replayed += cursor.steps
+        self._set_base(cursor)
+
+    def _behaviour_due(self, entry: Entry) -> int:
+        """When the state behind it wants to be called."""
+        return Cursor(
+            self._behaviour,
+            self._ids,
+            self._counts,
+            entry.after,
+            entry.high_ns,
+            entry.key,
+            is_first=False,
+        ).due_ns
+
+    def is_open(self, id_: str) -> bool:
+        """Something that stands of it may yet be taken back."""
+        return id_ in self._of_id
+
+    def forget(self, id_: str) -> None:
+        """It does not change any more."""
+        self.floor.pop(id_, None)
+        self.shown.pop(id_, None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is kept but, perhaps, a state."""
+        return not (self.entries or self.outs or self.floor or self.shown or self.dirty)

@@ -1,0 +1,103 @@
+"""A lane written down and read back: the state at C, and what was told that may change.
+
+Events are not in it; they are held, and put again. What was read of them is read again at a restart
+and gives what it gave before.
+
+Proved by: tests/topology/speculate/test_laws.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.model.operator import Plain
+from topology.model.result import Member
+from topology.query.numbers import packed as packed_number
+from topology.query.numbers import unpacked as unpacked_number
+from topology.query.results import CurrentResult
+from topology.speculate.cursor import Output
+from topology.speculate.detector import Behaviour, Stopped
+from topology.speculate.item import ABSENT, Key
+from topology.speculate.lane import Lane
+from topology.speculate.values import NotAValue, packed, unpacked
+
+
+def dump(lane: Lane, behaviour: Behaviour) -> Plain:
+    base, live = lane.base, lane.live
+    if base.state is ABSENT:
+        state, high_ns, last, ticks = live.state, live.high_ns, live.last, live.ticks
+    else:
+        state, high_ns, last, ticks = base.state, base.high_ns, base.last, base.ticks
+    try:
+        kept = behaviour.pack(state)
+    except NotAValue as wrong:
+        kept = behaviour.pack(Stopped(f"its state cannot be kept: {wrong}"))
+    shown = [
+        [
+            id_,
+            each.revision,
+            each.live,
+            each.final,
+            each.content is not None and each.content.is_own,
+        ]
+        + ([] if each.live or each.content is None else [_dumped_key(each.content.cause)])
+        for id_, each in lane.shown.items()
+    ]
+    floor = [_dumped(output) for output in lane.floor.values()]
+    return [kept, packed_number(high_ns), _dumped_key(last), ticks, shown, floor]
+
+
+def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
+    kept, high_ns, last, ticks, shown, floor = plain
+    lane.begin_at(behaviour.unpack(kept), unpacked_number(high_ns), _loaded_key(last), ticks)
+    for id_, revision, live, final, is_own, *cause in shown:
+        content = _gone(id_, _loaded_key(cause[0]), is_own) if cause else None
+        lane.shown[id_] = CurrentResult(content, revision, live=live, final=final)
+    for each in floor:
+        output = _loaded(each)
+        lane.floor[output.id] = output
+
+
+def _dumped(output: Output) -> Plain:
+    return [
+        output.id,
+        _dumped_key(output.cause),
+        output.number,
+        packed(output.values, {}),
+        packed_number(output.start_ns),
+        packed_number(output.end_ns),
+        [list(member) for member in output.members],
+        output.last,
+        output.unsure,
+        output.is_own,
+    ]
+
+
+def _loaded(plain: Plain) -> Output:
+    id_, cause, number, values, start_ns, end_ns, members, last, unsure, is_own = plain
+    return Output(
+        id_,
+        _loaded_key(cause),
+        number,
+        unpacked(values, {}),
+        unpacked_number(start_ns),
+        unpacked_number(end_ns),
+        [Member(*member) for member in members],
+        last=last,
+        unsure=unsure,
+        is_own=is_own,
+    )
+
+
+def _gone(id_: str, cause: Key, is_own: bool) -> Output:
+    """What is left of an output that was retracted."""
+    return Output(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=is_own)
+
+
+def _dumped_key(key: Key) -> Plain:
+    return [packed_number(key[0]), *key[1:]]
+
+
+def _loaded_key(plain: Any) -> Key:
+    time_ns, kind, source, epoch, seq = plain
+    return (unpacked_number(time_ns), kind, source, epoch, seq)

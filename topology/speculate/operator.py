@@ -1,0 +1,355 @@
+"""DETECTOR: a detector of a user's own (`detector`) over the events of one stream.
+
+Events and control events pass unchanged; what is found goes beside them as `DetectorResult`s. How
+far is read, and so told, is the query's `answer`:
+
+* `final`: up to where nothing can change any more (the final frontier, topology.query.frontier).
+* `early`: up to the watermark W, as MERGE lets events go. What comes late corrects.
+* `speculate`: events are taken as they are accepted, before MERGE lets them go, and read up to the
+  newest of them less a wait. `budget` sets the wait by what going back costs, so that this takes no
+  more of a processor than the query grants. What still waits in MERGE is what is gained.
+* `auto`: as `speculate`, with half a processor at most.
+
+After the last correction all stand alike, and as an in-order run would have it (`unit`): W, what is
+late and what is final are MERGE's in each of them.
+
+All is decided when its instant is over. What the work costs is counted, not measured: an item
+`STEP_NS`, a checkpoint `SNAPSHOT_NS`, or what the driver says of this machine (`is_busy`), since
+the core has no clock. Only how early is told depends on it. A detector that does not give the same
+of the same (`cursor`) reads no further ahead than `final`.
+
+Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
+made final (`given_up`).
+
+Proved by: tests/topology/speculate/test_operator.py, tests/topology/speculate/test_answers.py,
+tests/laws/test_laws.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.outcome import Step
+from topology.model.payload import UNREADABLE, read_payload
+from topology.model.result import framed
+from topology.query.fields import NO_KEY, Decode, at
+from topology.query.frontier import NOT_YET, Frontier
+from topology.query.keys import KeyTexts
+from topology.query.numbers import packed, unpacked
+from topology.query.queries import Query
+from topology.speculate.budget import Budget
+from topology.speculate.config import AHEAD, FINAL, DetectorConfig
+from topology.speculate.detector import Behaviour
+from topology.speculate.item import FIRST, Entry, Key, before, behind, key_of, seen_of
+from topology.speculate.lane import COPY, STORED
+from topology.speculate.policy import WHOLE, Load
+from topology.speculate.results import DetectorEmitter
+from topology.speculate.unit import LATE, REFUSED, Unit
+
+PASSED: Final = "passed"
+"""Beside the accepted events: MERGE has let this one go, in order."""
+REJECTED: Final = "rejected"
+"""MERGE does not let it pass."""
+
+SPAN_NS: Final = 100_000_000
+STEP_NS: Final = 4_000
+SNAPSHOT_NS: Final = 400
+
+OWN: Final = "unit"
+LANE: Final = "lane/"
+
+
+class Detecting(Query):
+    """One query. `kept` and `gone`: events that it lately began to hold, and ceased to."""
+
+    def __init__(
+        self,
+        stream: str,
+        config: DetectorConfig,
+        behaviour: Behaviour,
+        decode: Decode = read_payload,
+    ) -> None:
+        super().__init__(config.query, config.fingerprint)
+        self.config = config
+        self._types = behaviour.types
+        self._decode = decode
+        self._keys = KeyTexts()
+        self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
+        begun = framed(config.fingerprint)
+        self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
+        self._emitter = DetectorEmitter(stream, config.query, is_keyed=config.key is not None)
+        self._budget = Budget(config.granted_ppm)
+        self._newest_ns: int = NOT_YET
+        self._late_ns = 0
+        self._span = 0
+        self._seen_counts = [0, 0, 0]
+        self._step_ns = STEP_NS
+        self._base_ppm = 0
+        self.kept: list[Event] = []
+        self.gone: list[Event] = []
+        self._expired = self._refused = self._unkeyed = self._unreadable = 0
+        self._copies = self._conflicts = self._given_up = 0
+
+    def is_busy(self, step_ns: int, base_ppm: int) -> None:
+        """What the driver knows of this machine: what an item costs, and how busy it is besides."""
+        self._step_ns = max(step_ns, 1)
+        self._base_ppm = base_ppm
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def is_due(self, watermarks: Sequence[Event]) -> bool:
+        after = self._frontier.after(watermarks)
+        unit = self._unit
+        if unit.unread_ns <= self._goal(after)[0]:
+            return True
+        return unit.open_ns <= after.final_ns
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)
+        self._emitter.now_ns = self._now_ns
+        last_ns = max(self._newest_ns, self._frontier.watermark_ns)
+        self._frontier.end()
+        if last_ns > NOT_YET:
+            self._emitter.tell(self._unit.end(last_ns))
+        self._finish(step)
+        return step
+
+    def _take(self, event: Event, step: Step) -> None:
+        if event.kind == DATA:
+            if not (self.config.is_ahead or event.late):
+                self._frontier.hear(event)
+            self._accept(event)
+        elif event.kind == WATERMARK:
+            self._frontier.announce(event)
+        elif event.kind == PASSED:
+            self._frontier.hear(event)
+        elif event.kind == REJECTED:
+            self._reject(event)
+        else:
+            return
+        self._instant_open = True
+
+    def _accept(self, event: Event) -> None:
+        ref_ns = event.ref_time_ns
+        if ref_ns < self._newest_ns:
+            self._late_ns = max(self._late_ns, self._newest_ns - ref_ns)
+        elif ref_ns <= event.at_ns + self.config.max_ahead_ns:
+            self._newest_ns = ref_ns
+        if self._types and event.type not in self._types:
+            return
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            self._unreadable += 1
+            payload = None
+        key = self._key_of(payload)
+        if key is None:
+            self._unkeyed += 1
+            return
+        word = self._unit.put(key, Entry(seen_of(event, payload), event))
+        if word == STORED:
+            self.kept.append(event)
+        elif word == LATE:
+            self._expired += 1
+        elif word == REFUSED:
+            self._refused += 1
+        elif word == COPY:
+            self._copies += 1
+        else:
+            self._conflicts += 1
+
+    def _key_of(self, payload: Any) -> str | None:
+        path = self.config.key
+        return NO_KEY if path is None else self._keys.text(at(payload, path))
+
+    def _reject(self, event: Event) -> None:
+        key = self._key_of(self._decode(event.value))
+        if key is not None:
+            self._unit.remove(key, key_of(event))
+
+    # -- reading on --------------------------------------------------------------------------------
+
+    def _decide(self, step: Step) -> None:
+        self._emitter.now_ns = self._now_ns
+        self._frontier.settle()
+        if self._late_ns:
+            self._budget.hear(self._late_ns)
+            self._late_ns = 0
+        if self._now_ns // SPAN_NS > self._span:
+            self._weigh()
+        self._read()
+
+    def _read(self) -> None:
+        unit, frontier = self._unit, self._frontier
+        if unit.held >= self.config.max_events:
+            frontier.crowd()
+        final = before(frontier.final_ns)
+        self._emitter.tell(unit.advance(self._goal(frontier), final))
+        if unit.held >= self.config.max_events:
+            self._given_up += 1
+            all_read = behind(max(self._newest_ns, frontier.watermark_ns))
+            self._emitter.tell(unit.advance(all_read, all_read))
+        if unit.gone:
+            self.gone += [entry.event for entry in unit.gone if entry.event is not None]
+            unit.gone.clear()
+
+    def _goal(self, frontier: Frontier) -> Key:
+        answer = self.config.answer
+        if answer == FINAL or self._unit.counts.unlike:
+            return before(frontier.final_ns)
+        watermark_ns = frontier.watermark_ns
+        if answer not in AHEAD or watermark_ns >= self._newest_ns:
+            return behind(watermark_ns)
+        ahead_ns = self._newest_ns - watermark_ns if watermark_ns > NOT_YET else 0
+        return behind(max(watermark_ns, self._newest_ns - self._budget.wait_ns(ahead_ns)))
+
+    def _weigh(self) -> None:
+        """A span is over, or several of them: what did it cost?"""
+        passed = self._now_ns // SPAN_NS - self._span
+        is_first = not self._span
+        self._span += passed
+        counts = self._unit.counts
+        now = [counts.first, counts.replayed, counts.snapshots]
+        first, again, snapshots = (
+            new - old for new, old in zip(now, self._seen_counts, strict=True)
+        )
+        self._seen_counts = now
+        if is_first:
+            return
+        span_ns = passed * SPAN_NS
+        first_ns = first * self._step_ns + span_ns * self._base_ppm // WHOLE
+        again_ns = again * self._step_ns + snapshots * SNAPSHOT_NS
+        watermark_ns = self._frontier.watermark_ns
+        ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
+        self._budget.weigh(Load(first_ns, again_ns, span_ns), ahead_ns, first, again)
+
+    def _finish(self, step: Step) -> None:
+        self._emitter.finish(step)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        unit = self._unit
+        counts = unit.counts
+        return {
+            "held": unit.held,
+            "keys": len(unit.lanes),
+            "first": counts.first,
+            "replayed": counts.replayed,
+            "rollbacks": counts.restores,
+            "converged": counts.converged,
+            "checkpoints": counts.snapshots,
+            "failed": counts.failed,
+            "untold": counts.untold,
+            "stopped": counts.stopped,
+            "unlike": counts.unlike,
+            "expired": self._expired,
+            "refused": self._refused,
+            "given_up": self._given_up,
+            "copies": self._copies,
+            "conflicts": self._conflicts,
+            "unkeyed": self._unkeyed,
+            "unreadable": self._unreadable,
+            "forgotten": unit.forgotten,
+            "wait_ns": self._waits_ns,
+            **self._emitter.figures(),
+        }
+
+    @property
+    def _waits_ns(self) -> int:
+        """How far behind the newest event is read; 0 where nothing is ahead of W."""
+        watermark_ns = self._frontier.watermark_ns
+        if self.config.answer not in AHEAD or watermark_ns == NOT_YET:
+            return 0
+        return self._budget.wait_ns(max(0, self._newest_ns - watermark_ns))
+
+    def explain(self) -> dict[str, Any]:
+        """What is speculative now, and why so far is read."""
+        watermark_ns = self._frontier.watermark_ns
+        ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
+        reached = self._unit.reached
+        why = "the final frontier" if self.config.answer == FINAL else "the watermark"
+        if self._unit.counts.unlike:
+            why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
+        elif self.config.answer in AHEAD:
+            why = "the newest event, less what going back is expected to cost"
+        return {
+            "answer": self.config.answer,
+            "reads_up_to": why,
+            "read": None if reached == FIRST else reached[0],
+            "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,
+            "newest": None if self._newest_ns == NOT_YET else self._newest_ns,
+            "ahead_of_merge_ns": ahead_ns,
+            "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
+            "price_ppm": self._budget.price_ppm,
+            "trouble": self._unit.counts.why,
+            **self.figures(),
+        }
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state: State = {LANE + key: value for key, value in self._unit.snapshot().items()}
+        return state | {OWN: self._own_state()}
+
+    def changes(self) -> Changes:
+        changes: Changes = {LANE + key: value for key, value in self._unit.changes().items()}
+        return changes | {OWN: self._own_state()}
+
+    def _own_state(self) -> Plain:
+        return [
+            self._now_ns,
+            self._instant_open,
+            packed(self._newest_ns),
+            self._late_ns,
+            self._span,
+            self._frontier.snapshot(),
+            [packed(part) for part in self._unit.reached],
+            [packed(part) for part in self._unit.confirmed],
+            self._budget.snapshot(),
+            self._unit.counts.unlike,
+            [[packed(part) for part in key] for key in self._unit.fresh],
+        ]
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        if OWN not in state:
+            return
+        own = state[OWN]
+        self._now_ns, self._instant_open = own[0], own[1]
+        self._newest_ns, self._late_ns, self._span = unpacked(own[2]), own[3], own[4]
+        self._frontier.restore(own[5])
+        self._unit.reached = _key(own[6])
+        self._unit.confirmed = _key(own[7])
+        self._budget.restore(own[8])
+        for name, value in state.items():
+            if name.startswith(LANE):
+                self._unit.load(name[len(LANE) :], value)
+        fresh = {_key(key) for key in own[10]}
+        came = []
+        for event in held:
+            if fresh and key_of(event) in fresh:
+                came.append(event)
+            else:
+                self._put_again(event)
+        self._unit.resume()
+        for event in came:
+            self._put_again(event)
+        self._unit.counts.unlike = own[9]
+
+    def _put_again(self, event: Event) -> None:
+        if event.kind != DATA or (self._types and event.type not in self._types):
+            return
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            payload = None
+        key = self._key_of(payload)
+        entry = Entry(seen_of(event, payload), event)
+        if key is not None and self._unit.put(key, entry) == STORED:
+            self.kept.append(event)
+
+
+def _key(plain: Plain) -> Key:
+    time_ns, kind, source, epoch, seq = (unpacked(part) for part in plain)
+    return (time_ns, kind, source, epoch, seq)
