@@ -58,6 +58,7 @@ from topology.model import event
 
 log = logging.getLogger(__name__)
 
+CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
 OBSERVE_S: Final = 1.0
 """Between two looks at the gauges, to within a pulse."""
 
@@ -153,13 +154,14 @@ class StageProcess:
             live=self._live,
             ready=self._ready,
             explain=lambda _: self._handler.explain(),
+            about=lambda: {"core": CORE, "codec": str(codec.AT_WORK)},
         )
 
     async def run(self) -> None:
         arrangement = self._arrangement
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
-        log.info("core: %s", "in Python" if event.__file__.endswith(".py") else "compiled")
+        log.info("core: %s", CORE)
         log.info("codec: %s", codec.AT_WORK)
         log.info("%s", arrangement.topology.cut.why)
         app = build_app(

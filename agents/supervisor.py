@@ -14,7 +14,9 @@ supervisor was awake counts.
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
 `/metrics` with the families of all, `/explain` with what all hold, `/` with a page of it. How
-they are is asked again and again, the rest when somebody wants to know.
+they are is asked again and again, every `ASK_PAUSE_S` while one of them is not ready or somebody
+has lately wanted to know, else every `CALM_PAUSE_S`; the rest when somebody wants to know. That a
+process ended is known at once.
 
 Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
@@ -50,6 +52,10 @@ STOP_TIMEOUT_S: Final = 40.0
 
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
+CALM_PAUSE_S: Final = 2.0
+LATELY_S: Final = 10.0
+JUDGED: Final = ("live", "ready")
+"""In a stage's `/health`; what else is there says how it runs."""
 LONGEST_SILENCE_S: Final = 5.0
 """Counted between two questions: a machine that slept holds this against nobody."""
 
@@ -101,12 +107,14 @@ class Supervisor:
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
         self._told: list[Told] = []
+        self._asked_s = time.monotonic()  # when somebody last wanted to know
         registry = CollectorRegistry()
         registry.register(_Merged(self._metrics_texts))
         self._http = HttpServer(
             registry=registry,
-            live=lambda: self._health("live"),
-            ready=lambda: self._health("ready"),
+            live=lambda: self._answer("live"),
+            ready=lambda: self._answer("ready"),
+            about=self._about,
             explain=lambda _: self._explained(),
             host=host,
             port=port,
@@ -164,6 +172,7 @@ class Supervisor:
         if code == -signal.SIGTERM and child.address is None:
             code = Exit.DONE  # told to stop before it had begun: it owned nothing yet
         child.address = None
+        self._health_of[child.stage] = {"fault": "not running"}
         return code
 
     def _may_restart(self, child: Child) -> bool:
@@ -203,7 +212,11 @@ class Supervisor:
                 since_s, asked_s = asked_s, time.monotonic()
                 for child in self._children:
                     self._look_after(child, min(asked_s - since_s, LONGEST_SILENCE_S))
-                await asyncio.sleep(ASK_PAUSE_S)
+                await asyncio.sleep(self._pause_s())
+
+    def _pause_s(self) -> float:
+        is_calm = time.monotonic() - self._asked_s > LATELY_S and self._health("ready").ok
+        return min(CALM_PAUSE_S, self._stuck_after_s / 2) if is_calm else ASK_PAUSE_S
 
     async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
         if not child.runs or child.address is None:
@@ -250,6 +263,20 @@ class Supervisor:
             assert child.process is not None
             child.process.kill()
 
+    def _answer(self, path: str) -> Health:
+        self._asked_s = time.monotonic()
+        return self._health(path)
+
+    def _about(self) -> dict[str, Any]:
+        """What each stage says of itself."""
+        told = ((child.stage, self._health_of.get(child.stage, {})) for child in self._children)
+        return {
+            "stages": {
+                stage: {name: word for name, word in answer.items() if name not in JUDGED}
+                for stage, answer in told
+            }
+        }
+
     def _health(self, path: str) -> Health:
         reasons = []
         for child in self._children:
@@ -269,7 +296,7 @@ class Supervisor:
 
     async def _look(self) -> View:
         await self._ask_for_all()
-        health = {path: asdict(self._health(path)) for path in ("live", "ready")}
+        health = {path: asdict(self._answer(path)) for path in ("live", "ready")}
         return view(health, self._explained(), self._metrics_texts())
 
     def _metrics_texts(self) -> list[str]:

@@ -26,7 +26,9 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from faust.app.base import BootStrategy
+from faust.sensors.monitor import Monitor
 from faust.tables.manager import TableManager
+from mode import Service
 from yarl import URL
 
 from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
@@ -100,6 +102,14 @@ class _Seldom(logging.Filter):
 
 
 _SELDOM = _Seldom()
+
+
+class _NoMonitor(Monitor):
+    """What Faust would count every second nobody asks for: the worker has its own metrics."""
+
+    @Service.task  # type: ignore[untyped-decorator, unused-ignore]
+    async def _sampler(self) -> None:
+        """Nothing to do."""
 
 
 class _NoTables(TableManager):
@@ -191,6 +201,7 @@ def build_app(
         broker=urls,
         broker_client_id=client_id,
         TableManager=_NoTables,
+        Monitor=_NoMonitor,
         topic_disable_leader=True,
         topic_allow_declare=False,
         web_enabled=False,

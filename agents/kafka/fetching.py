@@ -3,7 +3,9 @@
 The Kafka client lives in a thread of its own with its own loop, so heartbeats go on while
 the main loop computes. Two things differ from Faust's own thread: every setting of the
 client is stated here (Faust fixes some, such as a fetch that waits 1.5 s), and a poll
-answers with the records and, seen in the same instant, how each partition stood.
+answers with the records and, seen in the same instant, how each partition stood. What is called
+from the main loop wakes the thread's loop by itself, so Faust's two timers that keep it awake,
+one in each loop and each every second, are left out.
 
 Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
@@ -27,6 +29,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
+from mode import Service
 
 from agents.kafka.membership import InstanceFenced, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
@@ -133,7 +136,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         fetcher = consumer._fetcher
         app = cast(Any, self.app)
-        self._pacing = Pacing(fetcher, is_fixed=app.is_embedded)
+        wants_ticks = cast(Any, self.consumer).handler.wants_ticks
+        self._pacing = Pacing(fetcher, is_fixed=app.is_embedded, wants_ticks=wants_ticks)
         self._times = FetchTimes(fetcher, self._pacing.heard)
         WholeBatches(fetcher)
         if app.instance is not None:
@@ -143,6 +147,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if self._membership is not None:
             self._membership.leave()
         await super().on_thread_stop()
+
+    async def _keepalive2(self) -> None:
+        """Nothing to do; see the module's docstring."""
+
+    @Service.task  # type: ignore[untyped-decorator, unused-ignore]
+    async def _thread_keepalive(self) -> None:
+        """Nothing to do; see the module's docstring."""
 
     def _fenced(self, fenced: InstanceFenced) -> None:
         failure = cast(Any, self.consumer).failure

@@ -10,7 +10,9 @@ something may wait for a tick. So there are two paces.
   fetch sooner never waits.
 * **Quiet**: the handler rests. No event has come for a while, and nothing waits that a tick would
   let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is told
-  once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk one.
+  once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk one. Where
+  time comes with the records nobody waits for a tick, and an answer may stay with the broker for
+  `SILENT_WAIT_MS`: it is a sign of life alone, which has to come sooner than the watchdog asks for.
 
 So a stream that begins to flow again is not late. What time alone brings about while nothing flows
 (watermarks, windows that they close) is, by `QUIET_TICK_NS` at most.
@@ -34,30 +36,39 @@ TICK_NS: Final = 50_000_000
 
 QUIET_WAIT_MS: Final = 1_000
 QUIET_TICK_NS: Final = 2_000_000_000
+SILENT_WAIT_MS: Final = 2_000
 
 
 class Pace(NamedTuple):
-    """`poll_s`: how long a poll waits for records. `tick_ns`: between two ticks of a partition."""
+    """`poll_s`: how long a poll waits for records. `tick_ns`: between two ticks of a partition.
+    `look_s`: how long the client sleeps before it looks whether there is something to fetch, where
+    nothing wakes it; an answer does."""
 
     poll_s: float
     fetch_wait_ms: int
     fetch_min_bytes: int
     tick_ns: int
+    look_s: float
 
 
-BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS)
-QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS)
-ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS)
+LOOK_S: Final = 0.2
+"""The client's own."""
+
+BRISK: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, FETCH_MIN_BYTES, TICK_NS, LOOK_S)
+QUIET: Final = Pace(QUIET_WAIT_MS / 1e3, QUIET_WAIT_MS, 1, QUIET_TICK_NS, QUIET_WAIT_MS / 1e3)
+SILENT: Final = Pace(SILENT_WAIT_MS / 1e3, SILENT_WAIT_MS, 1, QUIET_TICK_NS, SILENT_WAIT_MS / 1e3)
+ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
 """The embedded broker's."""
 
 
 class Pacing:
-    """The pace of one consumer, whose `fetcher` is told of it. For the consumer's thread alone."""
+    """The pace of one consumer, whose `fetcher` is told of it. For the consumer's thread alone.
+    `wants_ticks`: its handler is told the time where no record comes."""
 
-    def __init__(self, fetcher: Any, *, is_fixed: bool) -> None:
+    def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:
         self._fetcher = fetcher
         self._brisk = ALWAYS if is_fixed else BRISK
-        self._quiet = ALWAYS if is_fixed else QUIET
+        self._quiet = ALWAYS if is_fixed else QUIET if wants_ticks else SILENT
         self._has_heard = False
         self._set(self._brisk)
 
@@ -76,3 +87,4 @@ class Pacing:
     def _set(self, pace: Pace) -> None:
         self._fetcher._fetch_max_wait_ms = pace.fetch_wait_ms
         self._fetcher._fetch_min_bytes = pace.fetch_min_bytes
+        self._fetcher._fetcher_timeout = pace.look_s

@@ -99,6 +99,15 @@ class Arrangement:
     def group(self) -> str:
         return f"{self.topology.application}.{self.stage.name}"
 
+    @property
+    def in_one_partition(self) -> frozenset[str]:
+        """Streams that this stage puts in order whole, on the word of the topology file that each
+        lies in one partition of its input."""
+        if not {REORDER, MERGE} <= {*self.operator_names}:
+            return frozenset()
+        streams = self.topology.streams.items()
+        return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
+
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """The streams whose records can come by this input topic."""
         streams = self.topology.streams

@@ -197,6 +197,7 @@ class ClockFeed:
         try:
             async with self._brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
+                consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3  # an answer wakes it
                 await self._begin(consumer)
                 begun.set_result(None)
                 await self._go_on(consumer, times)

@@ -21,6 +21,7 @@ from agents.stage.delivery import CommitFailed
 from agents.stage.partition import Partition, Surroundings
 from agents.watch.metrics import Metrics
 from agents.watch.stage_log import StageLog
+from agents.watch.streams_apart import StreamsApart
 from agents.watch.watchdog import Verdict, Watchdog
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 PULSE_S: Final = 0.02
 """How often due checkpoints are looked for; batches look themselves."""
 
-REST_S: Final = 1.0
+REST_S: Final = 2.0
 """The same while all partitions rest, until a record comes."""
 
 
@@ -47,6 +48,7 @@ class StageHandler:
         self._watchdog = watchdog
         self._log = stage_log
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._apart = StreamsApart(arrangement.in_one_partition)
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
         self._stirred = asyncio.Event()  # records have come, or partitions
         watchdog.leaving(time.monotonic_ns())
@@ -166,6 +168,8 @@ class StageHandler:
         for partition in self._partitions.values():
             if partition.is_open:
                 partition.observe()
+        spoken = {(p.topic, p.partition): each.spoken for p, each in self._partitions.items()}
+        self._apart.look(spoken)
 
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())

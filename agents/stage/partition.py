@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -423,6 +423,11 @@ class Partition:
     def stands_at(self) -> tuple[int, int]:
         """The offset up to which all is committed that had to be, and the input's end."""
         return self.through.next_offset if self.owes else self.next_offset or 0, self.high_watermark
+
+    @property
+    def spoken(self) -> Collection[str]:
+        """The streams whose events have come since it was opened."""
+        return self._metrics.spoken
 
     @property
     def lag(self) -> int:

@@ -4,7 +4,8 @@
 |------------|---------------------------------------------------------------------------|
 | `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
 | `/ready`   | the same: 503 says that work does not get on, and why                     |
-| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often  |
+| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often, |
+|            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
 | `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
 | `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
@@ -70,6 +71,7 @@ class HttpServer:
         port: int = FREE_PORT,
         prepare: Callable[[], Awaitable[None]] | None = None,
         page: Page | None = None,
+        about: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._prepare = prepare
         self._registry = registry
@@ -80,7 +82,7 @@ class HttpServer:
         self._routes = (
             web.get("/live", _guarded(_health(live))),
             web.get("/ready", _guarded(_health(ready))),
-            web.get("/health", _guarded(_both(live, ready))),
+            web.get("/health", _guarded(_both(live, ready, about))),
             web.get("/metrics", _guarded(self._metrics)),
             web.get("/explain", _guarded(self._explained)),
             *(() if page is None else page.routes()),
@@ -136,9 +138,11 @@ def _health(ask: Callable[[], Health]) -> Handler:
     return answer
 
 
-def _both(live: Callable[[], Health], ready: Callable[[], Health]) -> Handler:
+def _both(
+    live: Callable[[], Health], ready: Callable[[], Health], about: Callable[[], Mapping[str, Any]]
+) -> Handler:
     async def answer(_: web.Request) -> web.Response:
-        return _json({"live": asdict(live()), "ready": asdict(ready())})
+        return _json({"live": asdict(live()), "ready": asdict(ready()), **about()})
 
     return answer
 

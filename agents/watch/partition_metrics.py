@@ -46,6 +46,7 @@ class PartitionMetrics:
         self._labels = (stage, str(partition))
         self._streams = list(streams)
         self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
+        self.spoken: set[str] = set()  # streams whose events have come
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
@@ -54,6 +55,7 @@ class PartitionMetrics:
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
         counts = Counter([event.stream for event in events if event.kind == DATA])
+        self.spoken.update(counts)
         for stream, count in counts.items():
             self._place(stream).read(count)
         for malformed in dead:

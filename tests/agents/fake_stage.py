@@ -24,7 +24,7 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         sound = {"ok": True, "reasons": []}
         documents: dict[str, Any] = {
-            "/health": {"live": sound, "ready": sound},
+            "/health": {"live": sound, "ready": sound, "codec": "native"},
             "/explain": [{"pid": os.getpid()}],
         }
         document = documents.get(self.path)

@@ -104,6 +104,36 @@ def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
     asyncio.run(scenario())
 
 
+def test_health_says_how_each_stage_runs() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", "merge") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            told = await answers(ask, "/health")
+            assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
+
+    asyncio.run(scenario())
+
+
+def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "LATELY_S", 0.2)
+    monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
+
+    async def scenario() -> None:
+        calm = Supervisor({}, "127.0.0.1", 0, stuck_after_s=60.0)
+        assert calm._pause_s() == supervising.ASK_PAUSE_S
+        await asyncio.sleep(0.3)
+        assert calm._pause_s() == 30.0
+        calm._answer("ready")
+        assert calm._pause_s() == supervising.ASK_PAUSE_S
+        trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
+        await asyncio.sleep(0.3)
+        assert trouble._pause_s() == supervising.ASK_PAUSE_S
+
+    asyncio.run(scenario())
+
+
 def test_a_child_that_never_tells_its_port_is_started_anew(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

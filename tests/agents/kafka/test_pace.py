@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from agents.kafka.pace import ALWAYS, BRISK, QUIET, Pacing
+from agents.kafka.pace import ALWAYS, BRISK, QUIET, SILENT, Pacing
+from agents.watch.watchdog import Patience
 
 
 def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
@@ -13,7 +14,7 @@ def asked(fetcher: SimpleNamespace) -> tuple[int, int]:
 
 def test_it_is_brisk_until_the_handler_rests() -> None:
     fetcher = SimpleNamespace()
-    pacing = Pacing(fetcher, is_fixed=False)
+    pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=False) == BRISK
     assert pacing.look(rests=True) == QUIET
@@ -22,12 +23,24 @@ def test_it_is_brisk_until_the_handler_rests() -> None:
 
 def test_a_record_makes_the_very_next_fetch_and_look_brisk() -> None:
     fetcher = SimpleNamespace()
-    pacing = Pacing(fetcher, is_fixed=False)
+    pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     pacing.look(rests=True)
     pacing.heard()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
     assert pacing.look(rests=True) == QUIET
+
+
+def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
+    fetcher = SimpleNamespace()
+    pacing = Pacing(fetcher, is_fixed=False, wants_ticks=False)
+    assert pacing.look(rests=True) == SILENT
+    assert asked(fetcher) == (SILENT.fetch_wait_ms, 1)
+    assert 2 * SILENT.poll_s < Patience().silent_after_ns / 1e9
+    assert fetcher._fetcher_timeout == SILENT.look_s
+    pacing.heard()
+    assert pacing.look(rests=True) == BRISK
+    assert fetcher._fetcher_timeout == BRISK.look_s
 
 
 def test_the_first_record_after_a_silence_is_not_kept_by_the_broker() -> None:
@@ -36,6 +49,6 @@ def test_the_first_record_after_a_silence_is_not_kept_by_the_broker() -> None:
 
 def test_the_embedded_broker_is_always_asked_alike() -> None:
     fetcher = SimpleNamespace()
-    pacing = Pacing(fetcher, is_fixed=True)
+    pacing = Pacing(fetcher, is_fixed=True, wants_ticks=True)
     assert pacing.look(rests=True) == pacing.look(rests=False) == ALWAYS
     assert asked(fetcher) == (ALWAYS.fetch_wait_ms, 1)

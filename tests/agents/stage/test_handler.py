@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import Batch
@@ -17,8 +18,13 @@ from topology.config import parse
 
 
 class FakePartition:
-    def __init__(self, rests: bool) -> None:
+    def __init__(self, rests: bool, spoken: frozenset[str] = frozenset()) -> None:
         self.rests = rests
+        self.spoken = spoken
+        self.is_open = True
+
+    def observe(self) -> None:
+        return
 
     async def take(self, _: Batch) -> None:
         return
@@ -72,3 +78,24 @@ def test_a_record_wakes_it() -> None:
             await beating
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("keyed_by", "stages", "told"),
+    [("stream", "", 1), ("source", "", 0), ("stream", "stages: [reorder, merge]\n", 0)],
+)
+def test_a_stream_that_lies_in_two_partitions_is_told(
+    keyed_by: str, stages: str, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
+    stage = topology.stages[0]
+    partitions = dict.fromkeys(topics_of(topology, stage), 2)
+    around: Any = SimpleNamespace()
+    log: Any = None
+    found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
+    for number in range(2):
+        partition: Any = FakePartition(rests=False, spoken=frozenset({"default"}))
+        found._partitions[TopicPartition("events.raw", number)] = partition
+    found.observe()
+    found.observe()
+    assert caplog.text.count("stream default comes in several partitions") == told

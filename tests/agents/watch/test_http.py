@@ -25,12 +25,17 @@ def served(
     ready: Callable[[], Health] = lambda: Health(ok=True),
     explain: Callable[[Mapping[str, str]], Any] = dict,
     registry: CollectorRegistry | None = None,
+    about: Callable[[], Mapping[str, Any]] = dict,
 ) -> Any:
     """What `ask` returns while the server is up."""
 
     async def run() -> Any:
         server = HttpServer(
-            registry=registry or CollectorRegistry(), live=live, ready=ready, explain=explain
+            registry=registry or CollectorRegistry(),
+            live=live,
+            ready=ready,
+            explain=explain,
+            about=about,
         )
         host, port = await server.start()
         assert host == "127.0.0.1"
@@ -73,6 +78,12 @@ def test_live_and_ready_are_two_questions() -> None:
         return [(await get(path)(session))[0] for path in ("/live", "/ready")]
 
     assert served(both, ready=lambda: Health(ok=False, reasons=("restoring",))) == [200, 503]
+
+
+def test_health_says_how_it_runs() -> None:
+    status, _, body = served(get("/health"), about=lambda: {"codec": "plain: no build"})
+    well = {"ok": True, "reasons": []}
+    assert (status, body) == (200, {"live": well, "ready": well, "codec": "plain: no build"})
 
 
 def test_metrics_in_the_form_that_is_asked_for() -> None:
