@@ -105,15 +105,17 @@ def await_query(worker: Worker, name: str) -> None:
 
 
 def await_all_since_the_first(standing: Standing, every: dict[Members, int], worker: Worker) -> int:
-    """Until the matches told are all there are from some instant on; that instant."""
+    """Until the matches told are all there are from some instant on; that instant. One that is
+    none of them may be told and taken back, where an event has an error."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         found = {members for query, members in standing.poll() if query == "late_comer"}
-        since_ns = min((every[members] for members in found), default=0)
+        wrong = found - every.keys()
+        since_ns = min((every[members] for members in found - wrong), default=0)
         if found and found == {m for m, start_ns in every.items() if start_ns >= since_ns}:
             return since_ns
         assert time.monotonic() < deadline_s, (
-            f"{len(found)} matches of {len(every)}; ready? {worker.ask('ready')}"
+            f"{len(found)} matches of {len(every)}, {wrong} none; ready? {worker.ask('ready')}"
         )
 
 
