@@ -25,10 +25,10 @@ import faust
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
+from faust import Service
 from faust.app.base import BootStrategy
 from faust.sensors.monitor import Monitor
 from faust.tables.manager import TableManager
-from mode import Service
 from yarl import URL
 
 from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S

@@ -28,8 +28,8 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
 )
 from aiokafka.structs import TopicPartition
+from faust import Service
 from faust.transport.drivers import aiokafka as driver
-from mode import Service
 
 from agents.kafka.membership import InstanceFenced, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
