@@ -98,7 +98,9 @@ async def dumped(
         for source in sources:
             is_clock = source.topic != topic
             read = (
-                partial(_clock_line, activation_ns) if is_clock else partial(_line, inlet, unit_ns)
+                partial(clock_line, activation_ns)
+                if is_clock
+                else partial(record_line, inlet, unit_ns)
             )
             rank = 0 if is_clock else 1
             embedded = brokers.is_embedded
@@ -130,7 +132,7 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
     return True
 
 
-def _clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:
+def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:
     arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, time.time_ns())
     word = word_of(record, arrival_ns)
     if isinstance(word, str):
@@ -140,7 +142,7 @@ def _clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObj
     return {**orjson.loads(record.value), "clock": word.source, "arrival": arrival_ns}
 
 
-def _line(inlet: RawInlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
+def record_line(inlet: RawInlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
     read = inlet.read([record], clock)
     if read.dead:
         return _dead_line(read.dead[0], clock.now_ns)

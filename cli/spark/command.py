@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
 TO: Final = ("parquet", "iceberg", "delta", "jdbc", "kafka", "console")
 FORMATS: Final = ("parquet", "iceberg", "delta")
+HOLES: Final = ("refuse", "pass")
 LATE: Final = ("apart", "include")
 POSTGRES: Final = "org.postgresql.Driver"
 DEMO: Final = "Analyse the demo's topics live, with plots."
@@ -205,6 +206,14 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     type=click.IntRange(min=1),
     help="That order, side by side. Default: one for each group of streams.",
 )
+@click.option(
+    "--holes",
+    type=click.Choice(HOLES),
+    default="refuse",
+    show_default=True,
+    callback=lambda _, __, said: said == "pass",
+    help="Offsets that are missing within an archive.",
+)
 @master_option
 @conf_option
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
@@ -214,18 +223,23 @@ def backfill(
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
     _require_spark()
-    from cli.spark.backfill.run import run, setting_of
+    from cli.spark.backfill.run import Wanted, run, setting_of
     from cli.spark.job import settings_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import settings as lake_settings
 
+    wanted = Wanted(**rest)
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
+    needed: Sequence[str] = ()
     with _told_plainly("backfill"):
-        place = Place(rest["out"])
+        if wanted.form != "parquet":
+            settings = {**lake_settings(wanted.form), **settings}
+            needed = jars.lake_jars(wanted.form)
+        place = Place(wanted.out)
         try:
-            with _session(lambda: new_session("inorder backfill", (), settings)) as spark:
-                setting = setting_of(topology_path, topology)
-                summary = run(spark, setting, topology, rest["inputs"], place, rest["tasks"])
+            with _session(lambda: new_session("inorder backfill", needed, settings)) as spark:
+                summary = run(spark, setting_of(topology_path, topology), topology, wanted, place)
         finally:
             place.give_up()
     told_at_end(summary, as_json=as_json)

@@ -91,8 +91,8 @@ _RESULT: Final = [
     *_text("confidence"),
     *_nested("key"),
     *_long(start_ns="start", end_ns="end"),
-    _time("start", "start"),
-    _time("end", "end"),
+    _time("start_time", "start"),
+    _time("end_time", "end"),
 ]
 _VALUES: Final = _nested("values")
 

@@ -5,6 +5,9 @@ folder is renamed to the one that was asked for, in one step; a run that fails o
 nothing under the asked name, and takes its own folder away if it can. A folder that holds anything
 is refused: a backfill never writes over what is there.
 
+Tables of Iceberg and Delta cannot be renamed, as they know where they lie: what is staged is copied
+into them, a commit for each, and if one fails all are taken away.
+
 A place is a path, or an address as pyarrow's file systems know them (`hdfs://…`); where folders are
 renamed file by file, as on object stores, readers had better wait for the end of the run.
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +74,7 @@ class Place:
                 " nothing; name a new folder, or remove that one"
             )
 
-    def publish(self, files: Iterable[File], account: Mapping[str, Any]) -> None:
+    def complete(self, files: Iterable[File]) -> None:
         """These files are the tables; a table without one is there, and empty."""
         wanted: dict[str, set[str]] = {table: set() for table in TABLES}
         for file in files:
@@ -85,12 +88,30 @@ class Place:
             if not names:
                 nothing = schema_of(table).empty_table()
                 parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
-        with self._files.open_output_stream(f"{self.staged}/{ACCOUNT}") as out:
-            out.write(json.dumps(account).encode())
+
+    def publish(self, account: Mapping[str, Any]) -> None:
+        """The folder that was asked for is there, and whole."""
+        self._tell(self.staged, account)
         self._refuse_filled()
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
         self._files.move(self.staged, self._path)
+
+    def publish_by(self, write: Callable[[], None], account: Mapping[str, Any]) -> None:
+        """`write` puts what is staged into tables of another format in the folder; if it fails
+        they are taken away again."""
+        self._refuse_filled()
+        try:
+            write()
+        except BaseException:
+            if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+                self._files.delete_dir(self._path)
+            raise
+        self._tell(self._path, account)
+
+    def _tell(self, folder: str, account: Mapping[str, Any]) -> None:
+        with self._files.open_output_stream(f"{folder}/{ACCOUNT}") as out:
+            out.write(json.dumps(account).encode())
 
     def give_up(self) -> None:
         """Nothing is left of what was written."""

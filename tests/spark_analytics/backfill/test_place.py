@@ -25,7 +25,8 @@ def test_all_tables_are_there_and_what_an_attempt_left_is_not(tmp_path: Path) ->
     out = tmp_path / "out"
     place = Place(str(out))
     written(place, "failed")
-    place.publish(written(place, "whole"), {"in": 1})
+    place.complete(written(place, "whole"))
+    place.publish({"in": 1})
     assert {each.name for each in out.iterdir()} == {*TABLES, "_backfill.json"}
     assert [each.name for each in (out / "gaps").iterdir()] == ["whole-gaps.parquet"]
     gaps = parquet.read_table(out / "gaps").to_pylist()
@@ -45,7 +46,9 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    Place(str(out)).publish([], {})
+    place = Place(str(out))
+    place.complete([])
+    place.publish({})
     assert parquet.read_table(out / "events").num_rows == 0
 
 
@@ -68,9 +71,24 @@ def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     out.mkdir()
     (out / "mine").write_text("mine")
     with pytest.raises(PlaceRefused):
-        place.publish([], {})
+        place.publish({})
     place.give_up()
     assert [each.name for each in out.iterdir()] == ["mine"]
+
+
+def test_tables_of_another_format_are_taken_away_where_one_fails(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    place = Place(str(out))
+
+    def write() -> None:
+        out.mkdir()
+        (out / "events").write_text("half")
+        raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError):
+        place.publish_by(write, {})
+    place.give_up()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_address_that_leads_nowhere_is_refused() -> None:

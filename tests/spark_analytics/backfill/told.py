@@ -61,7 +61,8 @@ def backfilled(topology: str, inputs: Sequence[Path], out: Path, piece_bytes: in
             key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
         )
         files, summary = folded(_rows(OrderGroups(setting, place.staged)(_batches(rows))))
-        place.publish(files, {})
+        place.complete(files)
+        place.publish({})
     finally:
         place.give_up()
     return summary

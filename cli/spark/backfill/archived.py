@@ -1,0 +1,201 @@
+"""What the job `archive` has written, as the lines that `inorder dump` would print of the topics.
+
+A folder of the whole archive stands for those of its topics that the topology reads: the input
+topics, and `clock.offsets` where a stream syncs; a topic's own folder for that topic alone. Records
+come in the order of `inorder dump`: by arrival, which is the running maximum of a partition's
+append times, then clocks before events, then by topic, partition and offset. Spark sorts them by
+range, so each task reads a stretch of that order, and what follows is as with files.
+
+Offsets that are missing amid a partition are refused, with the first of them: a hole would be taken
+for events that were lost. Where producers write in transactions, whose marks take offsets, or the
+topic was compacted, they are no loss: `--holes pass`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from agents.dump import clock_line, record_line
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from cli.recording.file import InputError
+from cli.spark.backfill.work import Setting, in_batches, topology_of
+from inorder.contract import UNIT_NS
+from spark_analytics import archive
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.parcels import Packer, Parcel
+from topology.config import Topology
+from topology.wire.json_lines import JsonObject
+from topology.wire.line_reader import Row, reading_of
+
+STREAM: Final = "stream="
+REMOTE: Final = "://"
+WORD_OF_ROUND: Final = "$.t1"
+COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
+
+
+class Record(NamedTuple):
+    """As a stage reads one."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int
+    timestamp_type: int = LOG_APPEND_TIME
+
+
+def is_archive(path: str) -> bool:
+    """A topic's folder, or one of several; what lies on another file system is taken for one."""
+    if REMOTE in path:
+        return True
+    place = Path(path)
+    if not place.is_dir():
+        return False
+    return _is_topic(place) or any(_is_topic(each) for each in place.iterdir() if each.is_dir())
+
+
+def _is_topic(folder: Path) -> bool:
+    return any(each.name.startswith(STREAM) for each in folder.iterdir())
+
+
+def topics_read(topology: Topology) -> list[str]:
+    """Those that a stage which reorders reads."""
+    streams = topology.streams.values()
+    synced = any(stream.clock.sync != "none" for stream in streams)
+    return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
+
+
+def records(spark: SparkSession, paths: Sequence[str], topology: Topology) -> DataFrame:
+    """Of all these archives. InputError where one has nothing that the topology reads."""
+    wanted = topics_read(topology)
+    found = [folder for path in paths for folder in _folders(path.rstrip("/"), wanted)]
+    frames = [archive.read(spark, folder) for folder in found]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.union(frame)
+    strange = [row.topic for row in whole.select("topic").distinct().collect()]
+    unread = sorted(set(strange) - set(wanted))
+    if unread:
+        raise InputError(
+            f"{', '.join(paths)}: holds records of {', '.join(unread)}, which the topology does not"
+            f" read; name an archive of {', '.join(wanted)}"
+        )
+    return whole
+
+
+def _folders(path: str, wanted: Sequence[str]) -> list[str]:
+    if REMOTE in path or _is_topic(Path(path)):
+        return [path]
+    there = sorted(each.name for each in Path(path).iterdir() if each.is_dir())
+    found = [f"{path}/{topic}" for topic in wanted if topic in there]
+    if not found:
+        raise InputError(
+            f"{path}: is an archive of {', '.join(there)}, and the topology reads"
+            f" {', '.join(wanted)}; name another folder, or correct `input` in the topology file"
+        )
+    return found
+
+
+def refuse_holes(rows: DataFrame) -> None:
+    """InputError if offsets are missing within a partition."""
+    before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
+    holes = rows.select("topic", "partition", "offset", before.alias("before"))
+    holes = holes.where("offset > before + 1").orderBy("topic", "partition", "offset")
+    first = holes.first()
+    if first is not None:
+        raise InputError(
+            f"the archive has a hole: {first.topic}/{first.partition} lacks the offsets"
+            f" {first.before + 1} to {first.offset - 1}; archive them again, or write --holes pass"
+            " where producers use transactions or the topic was compacted"
+        )
+
+
+def in_order(rows: DataFrame, topology: Topology) -> DataFrame:
+    """As `inorder dump` has it, with `arrival_ms`; tasks hold stretches of it."""
+    log = Window.partitionBy("topic", "partition").orderBy("offset")
+    clock = F.col("topic") == topology.topics.clock
+    placed = rows.select(
+        *COLUMNS,
+        F.unix_millis("timestamp").alias("stamp_ms"),
+        F.max(F.unix_millis("timestamp")).over(log).alias("arrival_ms"),
+    )
+    activation_ns = min(s.clock.activation_ns for s in topology.streams.values())
+    arrives = F.col("arrival_ms") * NS_PER_MS + F.when(
+        clock & _declared(), activation_ns
+    ).otherwise(0)
+    return placed.orderBy(arrives, F.when(clock, 0).otherwise(1), "topic", "partition", "offset")
+
+
+def _declared() -> Column:
+    return F.get_json_object(F.col("value").cast("string"), WORD_OF_ROUND).isNull()
+
+
+class ReadArchive(NamedTuple):
+    """Rows are records in their order, each task a piece; parcels come out. `slots`: by group."""
+
+    setting: Setting
+    slots: Sequence[int]
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        assert context is not None
+        piece = context.partitionId()
+        yield from in_batches(self._read(piece, taken), self.slots)
+
+    def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
+        topology = topology_of(self.setting)
+        packer = Packer(piece, Groups(topology), reading_of(topology))
+        rows = _Rows(topology, taken)
+        yield from packer.pack(rows)
+        yield from packer.rest(rows.lines)
+
+
+class _Rows:
+    """Of dumped lines; `lines` counts them."""
+
+    def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
+        self._topology = topology
+        self._taken = taken
+        self._inlets = {
+            stream.input: input_reader(topology, stream.input)
+            for stream in topology.streams.values()
+        }
+        streams = topology.streams.values()
+        self._activation_ns = min(stream.clock.activation_ns for stream in streams)
+        self.lines = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._taken:
+            for values in batch.to_pylist():
+                line = self._line(values)
+                if line is not None:
+                    self.lines += 1
+                    yield Row(self.lines, orjson.loads(orjson.dumps(line)))
+
+    def _line(self, values: dict[str, Any]) -> JsonObject | None:
+        headers = [(each["key"], each["value"]) for each in values["headers"] or ()]
+        record = Record(
+            values["topic"],
+            values["partition"],
+            values["offset"],
+            values["key"],
+            values["value"],
+            headers,
+            values["stamp_ms"],
+        )
+        clock = ArrivalClock(0)
+        clock.now_ns = values["arrival_ms"] * NS_PER_MS
+        if record.topic == self._topology.topics.clock:
+            return clock_line(self._activation_ns, record, clock)
+        unit_ns = UNIT_NS[self._topology.headers_of(record.topic).ts_unit]
+        return record_line(self._inlets[record.topic], unit_ns, record, clock)

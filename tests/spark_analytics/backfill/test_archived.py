@@ -1,0 +1,146 @@
+"""End to end: a backfill of what the job `archive` wrote, against a replay of the dumped topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from agents.dump import clock_line, record_line
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from cli.spark.backfill import archived
+from spark_analytics import archive
+from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill.told import replayed, tabled
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import Record, frame
+from topology.config import HeaderConfig, parse
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+TOPOLOGY = """\
+streams: {a: {input: raw}, b: {input: raw, clock: {unsynced: estimate, sync: udp}}}
+topics: {clock: heard, partitions: 2}
+queries:
+  n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}
+  near: {join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}
+"""
+NAMES = HeaderConfig().names()
+BEGIN_MS = 1_700_000_000_000
+
+
+def topics(rng: Random) -> list[Record]:
+    """Two partitions of events, some bad and some times equal, and one of clocks."""
+    found: list[Record] = []
+    offsets = {("raw", 0): 0, ("raw", 1): 0, ("heard", 0): 0}
+    seqs: dict[str, int] = {}
+    ms = BEGIN_MS
+    for _ in range(300):
+        ms += rng.choice((0, 1, 7, 30))
+        stream = rng.choice("ab")
+        source = f"{stream}{rng.randrange(2)}"
+        topic, partition = ("heard", 0) if rng.random() < 0.1 else ("raw", rng.randrange(2))
+        offset = offsets[topic, partition]
+        offsets[topic, partition] += 1
+        at = ms - (5 if rng.random() < 0.05 else 0)  # a new leader's clock
+        if topic == "heard":
+            times = {"t1": at * NS_PER_MS, "t2": (at + 2) * NS_PER_MS}
+            times |= {"t3": (at + 2) * NS_PER_MS, "t4": (at + 3) * NS_PER_MS}
+            found.append(
+                Record(source.encode(), json.dumps(times).encode(), [], offset, at, 0, topic)
+            )
+            continue
+        seqs[source] = seqs.get(source, -1) + 1
+        headers: list[tuple[str, bytes | None]] = [
+            (NAMES.source, source.encode()),
+            (NAMES.seq, b"x" if rng.random() < 0.03 else str(seqs[source]).encode()),
+            (NAMES.ts, str((at - rng.randrange(40)) * NS_PER_MS).encode()),
+            (NAMES.stream, stream.encode()),
+            (NAMES.type, b"A"),
+        ]
+        value = json.dumps({"v": rng.randrange(9)}).encode()
+        found.append(Record(b"k", value, headers, offset, at, partition, topic))
+    return found
+
+
+def dumped(records: Sequence[Record], path: Path) -> Path:
+    """As `inorder dump` has it: partitions side by side, the earliest arrival first."""
+    topology = parse(TOPOLOGY)
+    inlet = input_reader(topology, "raw")
+    activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
+    clocks: dict[tuple[str, int], ArrivalClock] = {}
+    lines: list[tuple[tuple[Any, ...], bytes]] = []
+    for record in records:
+        clock = clocks.setdefault((record.topic, record.partition), ArrivalClock(0))
+        taken = archived.Record(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.key,
+            record.value,
+            list(record.headers),
+            record.stamp_ms,
+        )
+        is_clock = record.topic == "heard"
+        line = (
+            clock_line(activation_ns, taken, clock)
+            if is_clock
+            else record_line(inlet, 1, taken, clock)
+        )
+        assert line is not None
+        order = line["arrival"], int(not is_clock), record.partition, record.offset
+        lines.append((order, orjson.dumps(line)))
+    lines.sort(key=lambda each: each[0])
+    path.write_bytes(b"\n".join(line for _, line in lines))
+    return path
+
+
+def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> Path:
+    for topic in sorted({record.topic for record in records}):
+        own = [record for record in records if record.topic == topic]
+        rows = archive.placed(frame(spark, own), HeaderConfig())
+        archive.write(rows.where("offset < 50"), f"{folder}/{topic}", 0)
+        archive.write(rows.where("offset >= 50"), f"{folder}/{topic}", 1)
+    return folder
+
+
+def backfill(folder: Path, source: Path, *more: str) -> Any:
+    (folder / "t.yaml").write_text(TOPOLOGY)
+    asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
+    return inorder("spark", "backfill", *asked, *more)
+
+
+def test_an_archive_says_what_its_dump_says(spark: SparkSession, tmp_path: Path) -> None:
+    records = topics(Random(5))
+    answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"))
+    assert answer.code == 0, answer.err
+    wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
+    assert tabled(tmp_path / "out") == wanted
+    assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
+
+
+def test_a_hole_is_refused_or_passed(spark: SparkSession, tmp_path: Path) -> None:
+    records = [each for each in topics(Random(5)) if (each.partition, each.offset) != (1, 7)]
+    source = archive_of(spark, records, tmp_path / "archive")
+    refused = backfill(tmp_path, source)
+    assert refused.code == 3
+    assert "raw/1 lacks the offsets 7 to 7" in refused.err
+    assert not (tmp_path / "out").exists()
+    assert backfill(tmp_path, source, "--holes", "pass").code == 0
+
+
+def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    other = [each._replace(topic="strange") for each in topics(Random(5))]
+    source = archive_of(spark, other, tmp_path / "archive")
+    for path in (source, source / "strange"):
+        refused = backfill(tmp_path, path)
+        assert refused.code == 3
+        assert "strange" in refused.err
+        assert "Traceback" not in refused.err
