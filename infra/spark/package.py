@@ -6,7 +6,7 @@
 | `inorder.zip`      | the rooms it imports, for `--py-files`                                  |
 | `jars/*.jar`       | Kafka's connector, PostgreSQL's driver, Iceberg and Delta, for `--jars` |
 
-What else the driver imports is in `requirements.lock`; executors import nothing of ours.
+What else is imported is in `requirements.lock`: by the driver, and for a backfill by executors too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from cli.local.maven import JarsUnavailable
 from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
+from cli.spark.shipping import ROOMS as ROOMS
+from cli.spark.shipping import ZIPPED as ZIPPED
+from cli.spark.shipping import zip_into
 
 ROOT: Final = Path(__file__).parents[2]
 OUT: Final = Path("dist/spark")
-ROOMS: Final = ("inorder", "topology", "codec", "agents", "producers", "spark_analytics", "cli")
-NOT_FILES: Final = {".pyc", ".so"}
-"""Made on this machine, for it."""
-
 APPLICATION: Final = "inorder_spark.py"
-ZIPPED: Final = "inorder.zip"
-STAMP: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest that a zip knows: the same files give the same archive."""
 
 
 def build(folder: Path) -> list[Path]:
@@ -38,23 +33,13 @@ def build(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     application = folder / APPLICATION
     shutil.copyfile(ROOT / "cli" / "spark" / "application.py", application)
-    zipped = folder / ZIPPED
-    with ZipFile(zipped, "w", ZIP_DEFLATED) as archive:
-        for file in _files():
-            entry = ZipInfo(file.relative_to(ROOT).as_posix(), STAMP)
-            entry.compress_type = ZIP_DEFLATED
-            archive.writestr(entry, file.read_bytes())
+    zipped = zip_into(folder)
     beside = folder / "jars"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
     lakes = (jar for kind in FORMATS for jar in lake_jars(kind))
     copies = [Path(shutil.copy(jar, beside)) for jar in (*jars(), *postgres_jars(), *lakes)]
     return [application, zipped, *copies]
-
-
-def _files() -> list[Path]:
-    found = (file for room in ROOMS for file in (ROOT / room).rglob("*") if file.is_file())
-    return sorted(file for file in found if file.suffix not in NOT_FILES)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ another, so what each says is what it says in `inorder replay`.
 | module     | what it holds                                                             |
 |------------|---------------------------------------------------------------------------|
 | `groups`   | which stream is in which group, and which task takes it                   |
+| `log_order`| an archive's records in one order, that of `inorder dump`                 |
 | `parcels`  | lines on their way from those who read to those who order: packed by group|
 | `tables`   | the columns of each kind of line                                          |
 | `part`     | the files that a task writes, one for each table                          |

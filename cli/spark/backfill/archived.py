@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from agents.dump import clock_line, record_line
 from agents.stage.arrangement import input_reader
@@ -29,6 +28,7 @@ from cli.recording.file import InputError
 from cli.spark.backfill.work import Setting, in_batches, topology_of
 from inorder.contract import UNIT_NS
 from spark_analytics import archive
+from spark_analytics.backfill import log_order
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel
 from topology.config import Topology
@@ -37,8 +37,6 @@ from topology.wire.line_reader import Row, reading_of
 
 STREAM: Final = "stream="
 REMOTE: Final = "://"
-WORD_OF_ROUND: Final = "$.t1"
-COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
 
 
 class Record(NamedTuple):
@@ -108,36 +106,19 @@ def _folders(path: str, wanted: Sequence[str]) -> list[str]:
 
 def refuse_holes(rows: DataFrame) -> None:
     """InputError if offsets are missing within a partition."""
-    before = F.lag("offset").over(Window.partitionBy("topic", "partition").orderBy("offset"))
-    holes = rows.select("topic", "partition", "offset", before.alias("before"))
-    holes = holes.where("offset > before + 1").orderBy("topic", "partition", "offset")
-    first = holes.first()
-    if first is not None:
+    hole = log_order.first_hole(rows)
+    if hole is not None:
         raise InputError(
-            f"the archive has a hole: {first.topic}/{first.partition} lacks the offsets"
-            f" {first.before + 1} to {first.offset - 1}; archive them again, or write --holes pass"
-            " where producers use transactions or the topic was compacted"
+            f"the archive has a hole: {hole.topic}/{hole.partition} lacks the offsets {hole.first}"
+            f" to {hole.last}; archive them again, or write --holes pass where producers use"
+            " transactions or the topic was compacted"
         )
 
 
 def in_order(rows: DataFrame, topology: Topology) -> DataFrame:
-    """As `inorder dump` has it, with `arrival_ms`; tasks hold stretches of it."""
-    log = Window.partitionBy("topic", "partition").orderBy("offset")
-    clock = F.col("topic") == topology.topics.clock
-    placed = rows.select(
-        *COLUMNS,
-        F.unix_millis("timestamp").alias("stamp_ms"),
-        F.max(F.unix_millis("timestamp")).over(log).alias("arrival_ms"),
-    )
-    activation_ns = min(s.clock.activation_ns for s in topology.streams.values())
-    arrives = F.col("arrival_ms") * NS_PER_MS + F.when(
-        clock & _declared(), activation_ns
-    ).otherwise(0)
-    return placed.orderBy(arrives, F.when(clock, 0).otherwise(1), "topic", "partition", "offset")
-
-
-def _declared() -> Column:
-    return F.get_json_object(F.col("value").cast("string"), WORD_OF_ROUND).isNull()
+    """As `inorder dump` has it; tasks hold stretches of it."""
+    activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
+    return log_order.in_order(rows, topology.topics.clock, activation_ns)
 
 
 class ReadArchive(NamedTuple):

@@ -30,6 +30,7 @@ from cli.spark.backfill.work import (
     ReadPieces,
     Setting,
 )
+from cli.spark.shipping import shipped
 from cli.summary import Summary
 from spark_analytics.backfill.groups import Groups, slots
 from spark_analytics.backfill.part import File
@@ -76,7 +77,7 @@ def run(
     tasks = min(len(groups), MOST_TASKS) if wanted.tasks is None else wanted.tasks
     slot_of = slots(spark, tasks)
     by_group = [slot_of[group % tasks] for group in range(len(groups))]
-    with _few_rows_at_once(spark):
+    with shipped(spark), _few_rows_at_once(spark):
         parcels = _parcels(spark, setting, topology, wanted, by_group)
         files, summary = _ordered(parcels, OrderGroups(setting, place.staged), tasks)
     place.complete(files)

@@ -6,12 +6,14 @@ import gzip
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.spark.backfill import pieces
+from cli.spark.backfill import pieces, run
 from spark_analytics.backfill.groups import slots
+from spark_analytics.tables.lake import open_lake
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.told import replayed, tabled
@@ -48,6 +50,24 @@ def test_its_tables_say_what_a_replay_says(
         name: account[name] for name in counted
     }
     assert answer.summary["wait_ms"] == account["wait_ms"]
+
+
+@pytest.mark.parametrize("form", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
+def test_tables_of_a_lake_hold_the_same_rows(
+    form: str, world: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl", "--format", form)
+    out = tmp_path / "out"
+    answer = inorder("spark", "backfill", *asked, "--out", out)
+    assert answer.code == 0, answer.err
+    lake: Any = open_lake(spark, "iceberg" if form == "iceberg" else "delta", str(out), run.OWNER)
+    wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
+    for table, kind in (("events", "event"), ("dead", "dead"), ("matches", "match")):
+        rows = lake.read(table).orderBy("stream", "position").collect()
+        found: dict[tuple[str | None, str], list[str]] = {}
+        for row in rows:
+            found.setdefault((row["stream"], kind), []).append(row["line"])
+        assert found == {at: lines for at, lines in wanted.items() if at[1] == kind}
 
 
 def test_each_task_has_a_number_of_its_own(spark: SparkSession) -> None:
