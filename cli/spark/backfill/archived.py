@@ -74,7 +74,7 @@ def topics_read(topology: Topology) -> list[str]:
 
 
 def records(spark: SparkSession, paths: Sequence[str], topology: Topology) -> DataFrame:
-    """Of all these archives. InputError where one has nothing that the topology reads."""
+    """All that these archives hold. InputError where one has nothing that the topology reads."""
     wanted = topics_read(topology)
     found = [folder for path in paths for folder in _folders(path.rstrip("/"), wanted)]
     frames = [archive.read(spark, folder) for folder in found]
@@ -142,7 +142,7 @@ class ReadArchive(NamedTuple):
 
 
 class _Rows:
-    """Of dumped lines; `lines` counts them."""
+    """Dumped lines; `lines` counts them."""
 
     def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
         self._topology = topology

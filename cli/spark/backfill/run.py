@@ -33,9 +33,9 @@ from cli.spark.backfill.work import (
 from cli.spark.shipping import shipped
 from cli.summary import Summary
 from spark_analytics.backfill.groups import Groups, slots
+from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.tables import TABLES
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.shapes import Shape
