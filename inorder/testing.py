@@ -11,7 +11,7 @@
 goes on when it is told to, so a test waits for nothing. An instant is over when time has gone on:
 what is decided at its end comes with the next event or `advance`. `check_laws` sends the same
 events in many orders and cuts, and checks what must hold of any topology. `shuffled` makes such an
-order.
+order. `check_detector` tries a detector by itself.
 
 Needs the distribution `inorder-engine`. The engine's own tests of single operators are another
 matter: they have slow references beside them.
@@ -63,6 +63,9 @@ from inorder.records import (
     WindowRecord,
     current,
 )
+from inorder.trial import BadDetector as BadDetector
+from inorder.trial import DetectorReport as DetectorReport
+from inorder.trial import check_detector as check_detector
 from topology.flow.replay import Replay
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
+from cli.user_functions.load import bringing
 from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"
@@ -80,8 +81,10 @@ def settle(
     topics: str = "",
     more: str = "",
     make: bool = True,
+    functions: str = "",
 ) -> Setting:
-    """Write the file, make the topics. `raw`, `clocks`: inputs of another one, shared.
+    """Write the file, make the topics. `functions`: a user's own, as Python.
+    `raw`, `clocks`: inputs of another one, shared.
     `clock` and `topics` stand within those sections, `stream` follows within the stream's
     braces, `more` at the end of the file; `others` are streams like the default one."""
     name = uuid.uuid4().hex[:8]
@@ -103,8 +106,11 @@ def settle(
     )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"topology-{name}.yaml"
+    if functions:
+        (folder / "functions.py").write_text(functions)
+        text += "functions: functions.py\n"
     path.write_text(text)
-    setting = Setting(bootstrap, path, parse(text))
+    setting = Setting(bootstrap, path, parse(text, bringing(folder)))
     if make:
         create(declared(setting.topology), bootstrap, 1)
     return setting

@@ -1,0 +1,86 @@
+"""A detector on trial: each event is read twice from one state, and each state copied, compared,
+written down and read back. For tests; nothing runs this that runs a stage.
+
+Proved by: tests/topology/speculate/test_trial.py, tests/topology/speculate/test_examples.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from topology.model.result import ResultIds
+from topology.speculate.cursor import Counts, Cursor, Output
+from topology.speculate.detector import MAX_SIZE, Behaviour, Stopped, told
+from topology.speculate.item import LAST, Entry, Seen
+from topology.speculate.values import NotAValue, same, size_of
+
+MAX_PROBLEMS: Final = 5
+
+
+class Trial(NamedTuple):
+    """`results`: told, timers' too. `state_values`: of the largest state, how many values it has;
+    `state`: that one. `problems`: the first few, each in a sentence."""
+
+    items: int
+    results: int
+    state_values: int
+    state: Any
+    problems: list[str]
+
+
+def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
+    """The events are read in order, all of one key."""
+    counts = Counts()
+    cursor = Cursor(rules, ResultIds(b""), counts, rules.initial(), is_first=False)
+    outs: list[Output] = []
+    problems: list[str] = []
+    largest, most = cursor.state, 0
+    for seen in sorted(events, key=_key):
+        entry = Entry(seen)
+        cursor.fire(entry.key, outs)
+        problems += _of(rules, cursor.state, seen)
+        if len(problems) >= MAX_PROBLEMS:
+            break
+        cursor.take(entry, outs)
+        size = size_of(cursor.state, MAX_SIZE)
+        if size > most:
+            largest, most = rules.freeze(cursor.state), size
+    cursor.fire(LAST, outs)
+    return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
+
+
+def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
+    """What is wrong with the state, or with what is done of it at this event."""
+    if isinstance(state, Stopped):
+        yield f"before {seen!r} its key is stopped: {state.why}"
+        return
+    try:
+        before = rules.pack(state)
+        if not same(rules.unpack(before), state):
+            yield f"before {seen!r} the state is not the same when it is read back"
+    except NotAValue as wrong:
+        yield f"before {seen!r} the state cannot be kept: {wrong}"
+        return
+    frozen, payload = rules.freeze(state), repr(seen.payload)
+    if not same(rules.thaw(frozen), state):
+        yield f"before {seen!r} a copy of the state is not equal to it"
+    said: list[tuple[Any, list[str]]] = []
+    for _ in range(2):
+        try:
+            after, results = rules.step(rules.thaw(frozen), seen)
+            said.append((after, [repr(each) for each in told(results)]))
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            yield f"at {seen!r} it raises {type(wrong).__name__}: {wrong}"
+            return
+    (one, first), (other, second) = said
+    if first != second:
+        yield f"at {seen!r} it tells {first} and then, of the same, {second}"
+    elif not same(one, other):
+        yield f"at {seen!r} it comes to one state and then, of the same, to another"
+    if rules.pack(state) != before or repr(seen.payload) != payload:
+        yield f"at {seen!r} it changes what it was given"
+
+
+def _key(seen: Seen) -> tuple[int, int, str, int, int]:
+    return seen.key
