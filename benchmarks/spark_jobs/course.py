@@ -139,14 +139,15 @@ def clock_at(records: list[Record], end_offset: int) -> int:
 @contextmanager
 def session(folder: Path, **settings: str) -> Iterator[SparkSession]:
     from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import settings as lake_settings
 
     own = {
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    spark = new_session(
-        "inorder benchmarks", cli.spark.jars.jars(), {**SETTINGS, **own, **settings}
-    )
+    jars = [*cli.spark.jars.jars(), *cli.spark.jars.lake_jars("iceberg")]
+    wanted = {**SETTINGS, **lake_settings("iceberg"), **own, **settings}
+    spark = new_session("inorder benchmarks", jars, wanted)
     try:
         yield spark
     finally:

@@ -137,7 +137,7 @@ def _add_parts(
     from spark_analytics.outputs import Folder
     from spark_analytics.running import run_bounded
 
-    records = _topics(spark, course, streaming=False).records(subject.topic)
+    records = topics_of(spark, course, streaming=False).records(subject.topic)
     found = _table(spark, course, subject, streaming=False)
     folder = str(course.folder / "tables" / uuid.uuid4().hex)
     length = records.count()
@@ -146,17 +146,17 @@ def _add_parts(
         run_bounded([found], Folder(folder), folder)
 
     def computed() -> None:
-        _drop(found.rows if found.fold is None else found.fold(found.rows))
+        drop(found.rows if found.fold is None else found.fold(found.rows))
 
-    cpu = _cpu_of(spark)
+    cpu = cpu_of(spark)
     if subject.topic not in common or subject.job == "archive":
         common[subject.topic] = (
-            _timed(lambda: _drop(records.select(F.sum(F.length("value")))), cpu),
-            _timed(lambda: _drop(subject.decoded(records)), cpu),
+            timed(lambda: drop(records.select(F.sum(F.length("value")))), cpu),
+            timed(lambda: drop(subject.decoded(records)), cpu),
         )
     read, decode = common[subject.topic]
-    compute = _timed(computed, cpu)
-    write = _timed(written, cpu)
+    compute = timed(computed, cpu)
+    write = timed(written, cpu)
     steps_s = (
         read.cpu_s,
         decode.cpu_s - read.cpu_s,
@@ -219,7 +219,7 @@ def _table(spark: SparkSession, course: Course, subject: Subject, *, streaming: 
             for name, stream in topology.streams.items()
         }
         topology = topology.model_copy(update={"streams": streams})
-    topics = _topics(spark, course, streaming=streaming)
+    topics = topics_of(spark, course, streaming=streaming)
     tables = jobs.JOBS[subject.job](topics, topology, _wanted())
     return next(table for table in tables if table.name == subject.table)
 
@@ -231,13 +231,13 @@ def _wanted() -> Wanted:
     return Wanted(windows=Windows("tumbling", WINDOW), results=(RESULTS,))
 
 
-def _topics(spark: SparkSession, course: Course, *, streaming: bool) -> Any:
+def topics_of(spark: SparkSession, course: Course, *, streaming: bool) -> Any:
     from spark_analytics.topics import KafkaTopics
 
     return KafkaTopics(spark, course.bootstrap, streaming, max_per_batch=PER_BATCH)
 
 
-def _drop(rows: DataFrame) -> None:
+def drop(rows: DataFrame) -> None:
     """Every column of every row, to nowhere."""
     rows.write.format("noop").mode("overwrite").save()
 
@@ -248,7 +248,7 @@ class Took:
     wall_s: float
 
 
-def _timed(run: Callable[[], None], cpu_s: Callable[[], float]) -> Took:
+def timed(run: Callable[[], None], cpu_s: Callable[[], float]) -> Took:
     """The second time."""
     run()
     began_s, spent_s = time.monotonic(), cpu_s()
@@ -256,7 +256,7 @@ def _timed(run: Callable[[], None], cpu_s: Callable[[], float]) -> Took:
     return Took(cpu_s() - spent_s, time.monotonic() - began_s)
 
 
-def _cpu_of(spark: SparkSession) -> Callable[[], float]:
+def cpu_of(spark: SparkSession) -> Callable[[], float]:
     gateway: Any = spark.sparkContext._gateway
     pid: int = gateway.proc.pid
     return lambda: cpu_seconds(pid)

@@ -13,8 +13,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from cli.local.poll import wait_until
 from spark_analytics.running import JobFailed, Running, unwritten
-from spark_analytics.session import PARTS, new_session
+from spark_analytics.session import PARTS, SETTINGS, new_session
 from spark_analytics.told import MAX_TOLD_CHARS
 from spark_analytics.work import Table
 from tests.spark_analytics.marks import SPARK
@@ -47,6 +48,12 @@ class Quick:
 
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         self.has_begun.set()
+
+
+@dataclass
+class Computed:
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        rows.collect()
 
 
 def running(spark: SparkSession, output: Slow | Quick, path: Path) -> Running:
@@ -85,6 +92,32 @@ def test_a_query_that_ends_unasked_fails_the_job(spark: SparkSession, tmp_path: 
     started.queries[0].stop()
     with pytest.raises(JobFailed, match="t: has ended, and Spark says no reason"):
         started.wait()
+
+
+def test_state_lies_in_rocksdb_and_batches_write_what_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = [name for name in SETTINGS if "stateStore" in name]
+    before = {name: spark.conf.get(name) for name in names}
+    for name in names:
+        spark.conf.set(name, SETTINGS[name])
+    try:
+        rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        counted = rows.withWatermark("timestamp", "1 minute").groupBy("timestamp").count()
+        started = Running(
+            [Table("t", counted, ())], Computed(), "", str(tmp_path), "100 milliseconds"
+        )
+        try:
+            watch = started.watch
+            wait_until(lambda: watch.figures["t"].state_rows > 0, BEGIN_TIMEOUT_S, "state")
+        finally:
+            started.stop()
+            started.wait()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+    assert len(before) == 2
+    assert list((tmp_path / "t" / "state").rglob("*.changelog"))
 
 
 def test_on_one_machine_there_are_as_many_parts_as_cores(
