@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_analytics import silver
+from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.corrected import MAX_RANGES, joined
 from spark_analytics.jobs import JOBS
 from spark_analytics.payload import schema_of
-from spark_analytics.running import JobFailed, Running
+from spark_analytics.running import JobFailed, Running, run_bounded
 from spark_analytics.tables.catalog import Format, TablesRefused
 from spark_analytics.tables.events import EventsTable
 from spark_analytics.tables.lake import Lake, open_lake
@@ -35,7 +35,7 @@ from tests.spark_analytics.records import (
     write_parts,
 )
 from tests.spark_analytics.values import result
-from topology.config import Topology, parse
+from topology.config import HeaderConfig, Topology, parse
 from topology.model.event import Event
 
 pytestmark = [*SPARK, pytest.mark.timeout(600)]
@@ -176,6 +176,23 @@ def test_windows_of_the_stream_are_those_of_the_whole(
     ]
     assert sorted(map(tuple, streamed.collect())) == sorted(want)
     assert sum(row[names.index("n")] for row in want) == 2 * EVENTS
+
+
+def test_the_audit_of_the_table_is_that_of_the_topic(
+    spark: SparkSession, topics: Path, tmp_path: Path
+) -> None:
+    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
+    found = tables(spark, topics, "events", Wanted(), streaming=False)[:1]
+    run_bounded(found, LakeOutput(lake, found), "")
+    asked = Wanted(silver=EventsTable(lake))
+    own = open_lake(spark, "iceberg", str(tmp_path / "disorder"), "disorder")
+    run(own, tables(spark, topics, "disorder", asked), tmp_path / "checkpoint")
+    audited = own.read("ordered")
+    records = Files(spark, topics, streaming=False).records("ordered")
+    rows = decode.sound(decode.ordered(records, HeaderConfig()))
+    want = disorder.of_ordered(rows, asked.windows).select(*audited.columns)
+    assert sorted(map(str, audited.collect())) == sorted(map(str, want.collect()))
+    assert audited.agg({"late": "sum"}).collect()[0][0] == 7
 
 
 def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
