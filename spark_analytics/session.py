@@ -21,6 +21,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     # Inferring constraints from the rows of `decode` takes the planner ten seconds a batch.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Java leaves a method beyond 8,000 bytes to its interpreter. Without this the rows of `decode`
+    # go through one that is; Spark splits it where it may not join all steps in one.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # Telling Java which line of Python each expression came from triples what it costs to
     # write one; the errors in which Spark would repeat it are not those that data cause.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
