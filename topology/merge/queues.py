@@ -96,7 +96,6 @@ class Queues:
         heads = self.heads
         limit_ns, limiting = limit
         sources = self._sources
-        run: list[Event] = []
         runs: list[list[Event]] = []
         while heads:
             head_ns, source = heads[0]
@@ -105,36 +104,33 @@ class Queues:
             progress = sources[source]
             queue = progress.queue
             last_ns = limit_ns if source <= limiting else limit_ns - 1
-            if not queue or queue[0].ref_time_ns > last_ns:
-                heappop(heads)  # it left with the one that was put in front of it
-                continue
-            run = [queue.popleft()]
-            while queue:
-                event = queue[0]
-                next_ns = event.ref_time_ns
-                if next_ns > last_ns:
-                    heapreplace(heads, (next_ns, source))
+            run: list[Event] = []
+            for event in queue:
+                if event.ref_time_ns > last_ns:
                     break
                 run.append(event)
-                queue.popleft()
-            else:
+            if not run:
+                heappop(heads)  # it left with the one that was put in front of it
+                continue
+            if len(run) == len(queue):
+                queue.clear()
                 heappop(heads)
+            else:
+                for _ in run:
+                    queue.popleft()
+                heapreplace(heads, (queue[0].ref_time_ns, source))
             progress.released += len(run)
             if not progress.dirty:
                 progress.mark(self._dirty)
             runs.append(run)
-        if len(runs) > 1:
-            # Each run is in order and the sort is stable: sources in order of name settle ties.
-            runs.sort(key=source_of_run)
-            run = [event for each in runs for event in each]
-            run.sort(key=ref_time)
-        for event in run:
+        events = in_order(runs)
+        for event in events:
             event.at_ns = now_ns
             event.held_by = 0
         if self.bytes:
-            self.bytes -= sum([size_of(event) for event in run])
-        self.count -= len(run)
-        return run
+            self.bytes -= sum([size_of(event) for event in events])
+        self.count -= len(events)
+        return events
 
     # -- at the bound ------------------------------------------------------------------------------
 
@@ -215,6 +211,16 @@ class Queues:
             if progress.queue
         ]
         heapify(self.heads)
+
+
+def in_order(runs: list[list[Event]]) -> list[Event]:
+    """Each of them is, and is of another source."""
+    if len(runs) == 1:
+        return runs[0]
+    runs.sort(key=source_of_run)  # the other sort is stable, so that this settles ties
+    events = [event for run in runs for event in run]
+    events.sort(key=ref_time)
+    return events
 
 
 def source_of_run(run: list[Event]) -> str:

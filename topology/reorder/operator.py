@@ -75,6 +75,7 @@ class Reorder(Shell[NumberedBuffer]):
         # In one piece because it runs for every event. The plain case are the branches that are not
         # `_take`: a number of the epoch in force that is next, or awaited behind a hole.
         step = Step(now_ns)
+        batch: list[Event] = events if isinstance(events, list) else list(events)
         released = step.released
         buffers = self._table
         shared = self._shared
@@ -82,7 +83,7 @@ class Reorder(Shell[NumberedBuffer]):
         takes_plain = self.takes_plain and not self._sees_all
         position = self.settings.position
         max_jump = self.settings.max_jump
-        for event in events:
+        for event in batch:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
                 if self._due_ns < at_ns:
