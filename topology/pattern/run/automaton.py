@@ -49,7 +49,6 @@ class Automaton:
         "_indexes",
         "_over_ns",
         "_since_ns",
-        "_swept_ns",
         "_units",
         "_waiting",
         "line",
@@ -67,7 +66,6 @@ class Automaton:
         self._indexes = place.components[0]
         self._everything = place.everything
         self._over_ns = BEFORE_ALL  # all before it had been decided when it was asked last
-        self._swept_ns = BEFORE_ALL
         self._units = units
         self._waiting: list[dict[Key, Unit]] = [{} for _ in range(line.count)]
 
@@ -157,17 +155,12 @@ class Automaton:
         low = starts.before_time(self._over_ns - within_ns)
         high = starts.before_time(floor_ns - within_ns)
         self._over_ns = floor_ns
-        if floor_ns > self._swept_ns + within_ns:
-            self._swept_ns = floor_ns
-            for unit in self._units.values():
-                if unit.emitted or unit.found:
-                    unit.forget(floor_ns)
         found = [self._units.get(anchor.key) for anchor in starts.entries[low:high]]
         return [unit for unit in found if unit is not None]
 
     def forget_decided(self, unit: Unit) -> None:
         """What was decided by then needs no memory. It is let go of when the unit is looked at
-        again, or the window has moved on by its length; at each purge it would cost the most."""
+        again, or is over, a window after its start; at each purge it would cost the most."""
         if unit.emitted or unit.found:
             unit.forget(self._over_ns)
 

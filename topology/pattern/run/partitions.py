@@ -223,18 +223,23 @@ class PartitionGroup:
         """Let go of what is beyond all reach, now that all before `floor_ns` is decided: the
         entries, each once for every index that it left."""
         gone: list[Entry] = []
-        since_ns = floor_ns - self.reach_ns
+        reach_ns = self.reach_ns
+        since_ns = floor_ns - reach_ns
         for partition in self._timers.due(floor_ns):
             for run in partition.runs:
-                self._closed.update(run.forget(now))
+                closed = run.forget(now)
+                if closed:
+                    self._closed.update(closed)
             oldest_ns = FAR_OFF_NS
             for index in partition.indexes:
-                if index.times and index.times[0] < since_ns:
+                times = index.times
+                if times and times[0] < since_ns and index.has_enough(since_ns):
                     gone += index.purge(since_ns)
-                if index.times:
-                    oldest_ns = min(oldest_ns, index.times[0])
+                if times and times[0] < oldest_ns:
+                    oldest_ns = times[0]
             if oldest_ns < FAR_OFF_NS:
-                self._schedule(partition, max(oldest_ns, since_ns))
+                due_ns = max(oldest_ns, since_ns) + reach_ns + reach_ns // PURGE_SHARE
+                self._timers.arm(partition, due_ns)
             else:
                 del self.partitions[partition.key]
                 for run in partition.runs:

@@ -95,6 +95,8 @@ class RunState:
 
     def take_closed(self) -> dict[str, None]:
         """The keys of what was forgotten since it was asked last."""
+        if not self._closed:
+            return self._closed
         closed, self._closed = self._closed, {}
         return closed
 

@@ -13,10 +13,11 @@ Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_e
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Final
 
 from topology.pattern.store.entry import Entry, Key
 
-SHRINK_AT = 64
+SHRINK_AT: Final = 64
 """Purged entries are let go at once, their places in the lists by this many at a time."""
 
 
@@ -72,12 +73,21 @@ class EntryIndex:
         """How many are earlier, or of the very instant."""
         return bisect_right(self.times, time_ns)
 
+    def has_enough(self, before_ns: int) -> bool:
+        """Enough is earlier than the instant that a purge lets go of it, or all is."""
+        times = self.times
+        return (
+            not times
+            or times[-1] < before_ns
+            or (len(times) >= SHRINK_AT and times[SHRINK_AT - 1] < before_ns)
+        )
+
     def purge(self, before_ns: int) -> list[Entry]:
         """Let go of what is earlier than the instant, and say what that was; maybe not at
         once (`SHRINK_AT`)."""
-        count = bisect_left(self.times, before_ns)
-        if count < SHRINK_AT and count < len(self.times):
+        if not self.has_enough(before_ns):
             return []
+        count = bisect_left(self.times, before_ns)
         gone = self.entries[:count]
         del self.times[:count]
         del self.entries[:count]
