@@ -26,8 +26,9 @@ from cli.recording.plausible import SAMPLE, Plausibility, watched
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
 from topology.config import Topology
+from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay, batches
+from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import line_json, step_lines
@@ -101,12 +102,12 @@ def replayed(
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
     replay = Replay(topology)
-    for batch in batches(line.content for line in lines):
-        advance(len(batch))
-        taken = [each for each in batch if isinstance(each, Event | Malformed)]
-        summary.took_clock_lines(len(batch) - len(taken))
+    for contents, until_ns in batches(line.content for line in lines):
+        advance(len(contents))
+        taken = [each for each in contents if isinstance(each, Event | Malformed)]
+        summary.took_clock_lines(len(contents) - len(taken))
         summary.read(taken)
-        step = replay.on_inputs(batch)
+        step = replay.on_inputs(contents, until_ns)
         if step is not None:
             summary.said(step)
             yield step

@@ -49,8 +49,9 @@ try:
     )
     from topology.config import parse as parse_file
     from topology.config.user_functions import given_functions
+    from topology.flow.batches import batches
     from topology.flow.instants import whole_instants
-    from topology.flow.replay import Replay, batches
+    from topology.flow.replay import Replay
     from topology.model.outcome import Step
     from topology.pattern.tree.errors import QueryRefused
     from topology.speculate.detector import Detector, Found
@@ -164,8 +165,8 @@ def check_many(name: str, given: Any, of: str) -> None:
 
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:
     run = Replay(topology)
-    for batch in batches(Reader(topology).contents(inputs)):
-        if (step := run.on_inputs(batch)) is not None:
+    for contents, until_ns in batches(Reader(topology).contents(inputs)):
+        if (step := run.on_inputs(contents, until_ns)) is not None:
             yield step
     if to_end and (step := run.on_end()) is not None:
         yield step

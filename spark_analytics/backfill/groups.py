@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from topology.config import Topology
+from topology.flow.replay import groups
 
 TRIED: Final = 32
 """Whole numbers for each task, at first; twice as many as long as one has none."""
@@ -27,10 +28,7 @@ class Groups:
     """`streams`: those of each group, in the order of the topology file; none of the last."""
 
     def __init__(self, topology: Topology) -> None:
-        by_name: dict[str, list[str]] = {}
-        for stream in topology.streams:
-            by_name.setdefault(topology.partition_name_of(stream), []).append(stream)
-        self.streams: Sequence[Sequence[str]] = [*by_name.values(), []]
+        self.streams: Sequence[Sequence[str]] = [*groups(topology), []]
         self._of = {stream: at for at, met in enumerate(self.streams) for stream in met}
 
     def __len__(self) -> int:

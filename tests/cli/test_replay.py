@@ -313,7 +313,7 @@ def test_how_the_lines_are_taken_does_not_change_the_answer(
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     answers = set()
     for size in (1, 4, 256):
-        monkeypatch.setattr("topology.flow.replay.BATCH", size)
+        monkeypatch.setattr("topology.flow.batches.BATCH", size)
         answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
     assert len(answers) == 1
     assert answers.pop().count("dead") >= 12

@@ -103,7 +103,7 @@ def test_how_many_lines_are_taken_at_a_time_changes_nothing(
         path = recording(tmp_path / f"{seed}.jsonl", seed)
         answers = []
         for lines in (256, 64, 1):
-            monkeypatch.setattr("topology.flow.replay.BATCH", lines)
+            monkeypatch.setattr("topology.flow.batches.BATCH", lines)
             answers.append(printed(topology(kind), path))
         assert answers[0] == answers[1] == answers[2], f"seed {seed}"
         told += sum(b'"kind":"event"' not in line for line in answers[0])

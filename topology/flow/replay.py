@@ -1,18 +1,23 @@
 """A whole topology in this process, on events that are at hand: no Kafka, no clock but theirs.
 
 `inorder replay`, the Python API and the test kit run this and nothing else, so a recording gives
-the same answer in all of them. Time is the arrival clock of what comes in; `on_time` moves it on
-where nothing comes.
+the same answer in all of them. Time is the arrival clock of what comes in, one for all streams: a
+stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
+on where nothing comes. When it is told is settled in `topology.flow.batches`.
+
+Streams that nothing ties together (`groups`) may run apart, each group in a replay of its own, and
+say what they say side by side. Such a replay gets what concerns its streams, and all clock samples;
+at the end it is told the last arrival of the whole input (`on_others`). What names no stream of the
+topology is dead, and concerns none of them: a replay of no streams says so.
 
 Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
 
-Proved by: tests/cli/test_replay.py, tests/inorder/test_engine.py
+Proved by: tests/laws/test_time.py, tests/cli/test_replay.py, tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
@@ -22,11 +27,6 @@ from topology.model.event import Event
 from topology.model.operator import Figures
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import Content
-
-BATCH: Final = 256
-"""Taken at a time, or a few more; the answer does not depend on it."""
-
-MOST_AT_ONCE: Final = 65_536
 
 
 class Replay:
@@ -40,8 +40,9 @@ class Replay:
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
         self.now_ns: int | None = None
 
-    def on_inputs(self, inputs: Sequence[Content]) -> Step | None:
+    def on_inputs(self, inputs: Sequence[Content], until_ns: int | None = None) -> Step | None:
         """What follows from these, in the order of arrival; None of clock samples alone.
+        `until_ns`: when the next one arrives (`topology.flow.batches`); None: nobody knows yet.
 
         A sample concerns the events that arrive with it or later. ValueError for an arrival
         before the last one."""
@@ -53,8 +54,9 @@ class Replay:
                 taken.append(each)
         if not taken:
             return None
-        self._advance(taken[-1].at_ns)
-        return self._stage.on_batch(taken, taken[-1].at_ns)
+        now_ns = taken[-1].at_ns
+        self._advance(now_ns)
+        return self._stage.on_batch(taken, now_ns if until_ns is None else until_ns)
 
     def on_others(self, now_ns: int) -> Step:
         """Something arrived at `now_ns` that is not for these streams."""
@@ -84,17 +86,9 @@ class Replay:
         self.now_ns = now_ns
 
 
-def batches(contents: Iterable[Content]) -> Iterator[Sequence[Content]]:
-    """Cut between two instants, so that what happens at one instant is said in one order;
-    an instant of more than `MOST_AT_ONCE` is cut all the same."""
-    batch: list[Content] = []
-    last_ns = None
-    for content in contents:
-        at_ns = content.at_ns if isinstance(content, Event | Malformed) else last_ns
-        if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
-            yield batch
-            batch = []
-        batch.append(content)
-        last_ns = at_ns
-    if batch:
-        yield batch
+def groups(topology: Topology) -> list[list[str]]:
+    """The streams that joins tie together, each group and the groups in the order of the file."""
+    found: dict[str, list[str]] = {}
+    for stream in topology.streams:
+        found.setdefault(topology.partition_name_of(stream), []).append(stream)
+    return list(found.values())

@@ -163,7 +163,8 @@ class Stage(StepByStep):
         return {name: taken for name, taken in batches.items() if taken}
 
     def _unknown(self, event: Event) -> Malformed:
-        known = ", ".join(sorted(self.chains))
+        names = self._topology.streams
+        known = ", ".join(sorted(self.chains if event.stream in names else names))
         detail = (
             f"stream {event.stream!r} is not in the topology file (it has: {known});"
             " add it under `streams:` or correct the streamId header"

@@ -111,7 +111,9 @@ class Counting:
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be emitted or forgotten."""
         return (
-            self._closing.next_ns <= frontier.closed_ns or self._ending.next_ns < frontier.final_ns
+            bool(self._touched)  # looked at, and its timers armed, when the instant is over
+            or self._closing.next_ns <= frontier.closed_ns
+            or self._ending.next_ns < frontier.final_ns
         )
 
     def _foldable(self, counted: Counted) -> int:

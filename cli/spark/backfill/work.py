@@ -32,8 +32,9 @@ from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Un
 from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.place import file_system
 from topology.config import Topology, parse
+from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
-from topology.flow.replay import Replay, batches
+from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
 from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import step_lines
@@ -179,12 +180,12 @@ class GroupRun:
 
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
         replay, summary = Replay(self._topology, self._streams), self._summary
-        for batch in batches(contents):
-            taken = [each for each in batch if isinstance(each, Event | Malformed)]
+        for inputs, until_ns in batches(contents):
+            taken = [each for each in inputs if isinstance(each, Event | Malformed)]
             if self._counts_clocks:
-                summary.took_clock_lines(len(batch) - len(taken))
+                summary.took_clock_lines(len(inputs) - len(taken))
             summary.read(taken)
-            step = replay.on_inputs(batch)
+            step = replay.on_inputs(inputs, until_ns)
             if step is not None:
                 summary.said(step)
                 yield step

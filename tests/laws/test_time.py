@@ -1,0 +1,136 @@
+"""Law: time passes for all streams alike, however an input is cut and whoever runs it.
+
+Seeded topologies over several streams, some of which fall quiet (`tests.laws.many_streams`): what a
+replay says is the same, line by line, for batches of 1, 7, 64 and 256 lines and for all of it at
+once. Groups of streams that nothing ties together, run apart in batches of their own, say
+together what all say in one replay, byte for byte. A stage as a worker runs it, cut within instants
+and told the time in between, says the same lines; which of an instant comes first is not said.
+
+A sample in each run, 240 topologies in all under `long`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.laws.many_streams import contents_of, text_of, topology_of
+from topology.clock.drift_table import DriftTable
+from topology.clock.sample import Declared, Sample
+from topology.config import Topology
+from topology.flow.batches import batches
+from topology.flow.instants import whole_instants
+from topology.flow.replay import Replay, groups
+from topology.flow.stage import Stage
+from topology.model.event import Event
+from topology.model.outcome import Malformed, Step
+from topology.wire.json_lines import line_json, step_lines
+from topology.wire.line_reader import Content
+
+CHUNK: Final = 8
+CHUNKS: Final = 30 * int(os.environ.get("INORDER_SEEDS", "1"))
+SAMPLE: Final = 15
+"""Found that count windows filled before a silence were told at the last beat of it."""
+CUTS: Final = (1, 7, 64, 1 << 30)
+KINDS: Final = {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
+
+chunks = pytest.mark.parametrize(
+    "chunk",
+    [
+        pytest.param(chunk, marks=() if chunk == SAMPLE else pytest.mark.long)
+        for chunk in range(CHUNKS)
+    ],
+)
+
+
+@chunks
+def test_time_passes_alike(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        topology = topology_of(seed)
+        try:
+            whole = lines(replayed(topology, seed), topology)
+            for cut in CUTS:
+                with monkeypatch.context() as patch:
+                    patch.setattr("topology.flow.batches.BATCH", cut)
+                    assert lines(replayed(topology, seed), topology) == whole, f"cut {cut}"
+            with monkeypatch.context() as patch:
+                patch.setattr("topology.flow.batches.BATCH", 10)
+                assert lines([together(topology, seed)], topology) == whole
+            worked = lines(worked_off(topology, seed), topology)
+            assert sorted(worked) == sorted(whole)
+        except AssertionError as failure:
+            failure.add_note(f"seed {seed}\n{text_of(seed)}")
+            raise
+        kinds.update(line.split(b'"', 4)[3].decode() for line in whole)
+    assert kinds.keys() >= KINDS
+
+
+def lines(steps: Iterable[Step], topology: Topology) -> list[bytes]:
+    """What a replay prints."""
+    return [
+        line_json(line) for step in whole_instants(steps, topology) for line in step_lines(step)
+    ]
+
+
+def replayed(topology: Topology, seed: int) -> Iterator[Step]:
+    return steps_of(Replay(topology), contents_of(topology, seed))
+
+
+def steps_of(
+    replay: Replay, contents: Iterable[Content], end_ns: int | None = None
+) -> Iterator[Step]:
+    """`end_ns`: the last arrival of the whole, where these are a part."""
+    steps = [replay.on_inputs(*batch) for batch in batches(contents)]
+    if end_ns is not None:
+        steps.append(replay.on_others(end_ns))
+    return (step for step in [*steps, replay.on_end()] if step is not None)
+
+
+def together(topology: Topology, seed: int) -> Step:
+    """All groups, each run apart, and what concerns none of them."""
+    contents = contents_of(topology, seed)
+    end_ns = max(each.at_ns for each in contents if not isinstance(each, Sample | Declared))
+    whole = Step(end_ns)
+    for streams in [*groups(topology), []]:
+        own = [each for each in contents_of(topology, seed) if concerns(each, streams, topology)]
+        for step in steps_of(Replay(topology, streams), own, end_ns):
+            whole.released += step.released
+            whole.reports += step.reports
+            whole.results += step.results
+    return whole
+
+
+def concerns(content: Content, streams: list[str], topology: Topology) -> bool:
+    if isinstance(content, Sample | Declared):
+        return True
+    return content.stream in streams or not (streams or content.stream in topology.streams)
+
+
+def worked_off(topology: Topology, seed: int) -> Iterator[Step]:
+    """As a worker does: batches end anywhere, and where nothing comes the clock is looked at."""
+    rng = Random(seed)
+    table = DriftTable()
+    stage = Stage(topology, topology.operators, table=table)
+    inputs: list[Event | Malformed] = []
+    for each in contents_of(topology, seed):
+        if isinstance(each, Sample | Declared):
+            table.add(each)
+        else:
+            inputs.append(each)
+    at, now_ns = 0, inputs[0].at_ns
+    while at < len(inputs):
+        batch = inputs[at : at + rng.choice((0, 1, 1, 2, 3, 10, 50))]
+        at += len(batch)
+        now_ns = batch[-1].at_ns if batch else now_ns
+        yield stage.on_batch(batch, now_ns)
+        for _ in range(rng.choice((0, 1, 3))):
+            if at < len(inputs) and inputs[at].at_ns > now_ns:
+                now_ns = rng.randrange(now_ns, inputs[at].at_ns)
+                yield stage.on_time(now_ns)
+    yield stage.on_end(now_ns)
