@@ -137,7 +137,7 @@ def command() -> None:
 @click.option(
     "--catalog",
     metavar="URL",
-    help="Of Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
+    help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
     " Default: none but the folders below --out.",
 )
 @click.option("--silver", is_flag=True, help="Read the table events below --out, not the topic.")
