@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from topology.model.operator import Plain
+from topology.model.operator import NEVER, Plain
 from topology.speculate.policy import WHOLE, Load, Policy
 
 FULL_PPM: Final = 850_000
@@ -81,7 +81,7 @@ class Budget(Policy):
             step_ns = load.first_ns // items
             kept_ns = self.wait_ns(ahead_ns)
             expected = self._again(kept_ns, items, load.span_ns)
-            self._expected += UNIT * expected - self._expected // FADES
+            self._expected += expected - self._expected // FADES
             self._came += UNIT * again - self._came // FADES
             room_ppm = min(self._granted_ppm, FULL_PPM - load.first_ns * WHOLE // load.span_ns)
             self._choose(ahead_ns, items, load.span_ns, step_ns, max(room_ppm, 0))
@@ -101,12 +101,12 @@ class Budget(Policy):
     def _choose(self, ahead_ns: int, items: int, span_ns: int, step_ns: int, room_ppm: int) -> None:
         least_ns = min(self._floor_ns, ahead_ns)
         candidates = [least_ns, *(bound_of(n) for n in range(self._most) if self._late[n])]
-        best_ns, best_ppm = ahead_ns, 0
+        best_ns, best_ppm = NEVER, 0
         for wait_ns in candidates:
-            if not least_ns <= wait_ns < ahead_ns:
+            if wait_ns < least_ns:
                 continue
             again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
-            price_ppm = again * step_ns * WHOLE // span_ns
+            price_ppm = -(-again * step_ns * WHOLE // (span_ns * UNIT))
             if price_ppm <= room_ppm:
                 best_ns, best_ppm = wait_ns, price_ppm
                 break
@@ -115,14 +115,14 @@ class Budget(Policy):
         self.price_ppm = best_ppm
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
-        """Items that would be read again in a span, were each late one alone."""
+        """Items that would be read again in a span, were each late one alone; in units."""
         total_ns = 0
         for number in range(self._most):
             if self._late[number]:
                 behind_ns = bound_of(number) - wait_ns
                 if behind_ns > 0:
                     total_ns += self._late[number] * behind_ns
-        return total_ns * items // (span_ns * max(self._spans, UNIT))
+        return UNIT * total_ns * items // (span_ns * max(self._spans, UNIT))
 
     def snapshot(self) -> Plain:
         known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]

@@ -1,0 +1,374 @@
+"""Speculation: how early a result stands, what is withdrawn, and what that costs.
+
+The published hierarchy in small (level 5: a player hits the ball; level 6: a pass), on a stream of
+its kind: who is near the ball, when it is hit, when it is out. Sources lag by some ten
+milliseconds; in `stalls` one of them falls silent for 690 ms of every 5 s, in `jitter` all lag by
+a log-normal time. Both levels are units (topology.speculate.unit); what level 5 tells, and takes
+back, are events of level 6.
+
+* `K`: each level waits by a K of its own, fitted to what was late; ALPHA of it (1 is pure
+  buffering). `tcp` sets ALPHA by the published control.
+* `frontier`: each source tells how far it is; level 6 goes by what level 5 can still say.
+  `budget` reads ahead of that for the processor that is granted.
+
+*Settled*: from the pass until it is told and stays. The processor is modelled, as the published
+load is: an item takes what makes 60 % of one, in bursts 22 % more; what is read again takes as
+much. `busy`: the mean, and the largest of any two seconds.
+
+Every run is held to one result: that of `K` with ALPHA 1, but for what `K` calls late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from topology.model.result import EMIT, RETRACT
+from topology.speculate.budget import Budget
+from topology.speculate.detector import Detector, Found, behaviour_of
+from topology.speculate.item import Entry, Seen, before, behind
+from topology.speculate.policy import WHOLE, Fixed, Load, Policy, Tcp
+from topology.speculate.unit import LATE, Unit
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+POLL = 10 * MS
+TRANSIT = 2 * MS
+SPAN = 500 * MS
+PLAYERS = 36
+SOURCES = ("near0", "near1", "near2", "peak", "out")
+BURSTS = ((8, 11), (24, 26), (40, 43), (55, 56.5))
+
+
+class Arrival(NamedTuple):
+    """None for an event: a heartbeat."""
+
+    at_ns: int
+    source: str
+    ts_ns: int
+    event: Seen | None
+
+
+def _uniform(stamp_ns: int, low_ms: int, high_ms: int) -> int:
+    return (low_ms + stamp_ns * 2_654_435_761 % 1_000_003 * (high_ms - low_ms) // 1_000_003) * MS
+
+
+# -- the stream ------------------------------------------------------------------------------------
+
+
+def stream(seconds: int, kind: str, seed: int) -> list[Arrival]:
+    dice = Random(seed)
+    sent: dict[str, list[tuple[int, Seen | None]]] = {name: [] for name in SOURCES}
+    for type_, rate in (("near", 10), ("peak", 2), ("out", 0.4)):
+        time_ns = 0.0
+        while (time_ns := time_ns + dice.expovariate(rate) * SECOND) < seconds * SECOND:
+            player = dice.randrange(PLAYERS)
+            source = f"near{player % 3}" if type_ == "near" else type_
+            word = dice.choice(("near", "near", "far")) if type_ == "near" else type_
+            seen = Seen(word, int(time_ns), player, source, 0, len(sent[source]) + 1)
+            sent[source].append((int(time_ns), seen))
+    arrivals: list[Arrival] = []
+    for source, events in sent.items():
+        beats: list[tuple[int, Seen | None]] = [(n * POLL, None) for n in range(seconds * 100)]
+        last_ns = 0
+        for ts_ns, event in heapq.merge(events, beats, key=lambda each: each[0]):
+            last_ns = max(last_ns, ts_ns + TRANSIT + _lag(dice, kind, source))
+            if kind == "stalls" and source == "near2" and last_ns % (5 * SECOND) < 690 * MS:
+                last_ns += 690 * MS - last_ns % (5 * SECOND)
+            arrivals.append(Arrival(last_ns, source, ts_ns, event))
+    arrivals.sort(key=lambda each: (each.at_ns, each.ts_ns, each.source))
+    return arrivals
+
+
+def _lag(dice: Random, kind: str, source: str) -> int:
+    if kind == "jitter":
+        return int(min(600.0, 5.0 * math.exp(1.2 * dice.gauss(0, 1))) * MS)
+    low, high = (
+        (20, 60) if source.startswith("near") else (30, 80) if source == "peak" else (40, 41)
+    )
+    return dice.randrange(low, high) * MS
+
+
+# -- the detectors ---------------------------------------------------------------------------------
+
+State = tuple[Any, tuple[tuple[int, int, int], ...]]
+
+
+def _hit(state: State, event: Seen) -> tuple[State, None]:
+    """Who came near last, and did not leave, hits the ball at a peak; it takes a while to be
+    sure."""
+    near, pending = state
+    if event.type == "near":
+        near = (*(each for each in near if each != event.payload), event.payload)
+    elif event.type == "far":
+        near = tuple(each for each in near if each != event.payload)
+    elif event.type == "peak" and near:
+        due_ns = event.time_ns + _uniform(event.time_ns, 100, 300)
+        pending = tuple(sorted((*pending, (due_ns, event.time_ns, near[-1]))))
+    return (near, pending), None
+
+
+def _pass(state: State, event: Seen) -> tuple[State, None]:
+    """From one player to another, and not out between."""
+    last, pending = state
+    if event.type == "out":
+        return (None, pending), None
+    if last is not None and last != event.payload:
+        due_ns = event.time_ns + _uniform(event.time_ns, 100, 250)
+        pending = tuple(sorted((*pending, (due_ns, event.time_ns, last * 100 + event.payload))))
+    return (event.payload, pending), None
+
+
+def _due(state: State) -> int | None:
+    return state[1][0][0] if state[1] else None
+
+
+def _publish(state: State, _: int) -> tuple[State, Found]:
+    (_, stamp_ns, what), *rest = state[1]
+    found = Found({"what": what}, id=f"{stamp_ns}/{what}", last=True, start_ns=stamp_ns)
+    return (state[0], tuple(rest)), found
+
+
+HIT = Detector(_hit, ((), ()), _due, _publish)
+PASS = Detector(_pass, (None, ()), _due, _publish)
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+
+class Level:
+    """A unit, and how far it may read. `k_ns`: None for a frontier."""
+
+    def __init__(self, detector: Detector, policy: Policy, k_ns: int | None) -> None:
+        self.unit = Unit(behaviour_of(detector), b"")
+        self.policy = policy
+        self.k_ns = k_ns
+        self.late = 0
+        self.worst_ns = 0
+        self._seen = (0, 0)
+
+    def put(self, seen: Seen, clock_ns: int) -> None:
+        self.worst_ns = max(self.worst_ns, clock_ns - seen.time_ns)
+        if self.unit.put("", Entry(seen), replaces=True) == LATE:
+            self.late += 1
+        if isinstance(self.policy, Budget):
+            self.policy.hear(clock_ns - seen.time_ns)
+
+    def advance(self, clock_ns: int, frontier_ns: int) -> list[Any]:
+        final_ns = frontier_ns if self.k_ns is None else clock_ns - self.k_ns
+        read_ns = max(final_ns, clock_ns - self.policy.wait_ns(clock_ns - final_ns))
+        return self.unit.advance(behind(read_ns), before(final_ns + 1))
+
+    @property
+    def hold_ns(self) -> int:
+        """No output to come is stamped before."""
+        confirmed_ns = self.unit.confirmed[0] - 1
+        lane = self.unit.lanes.get("")
+        if lane is None:
+            return confirmed_ns
+        state = lane.live.state if not isinstance(lane.base.state, tuple) else lane.base.state
+        stamps: list[int] = [stamp_ns - 1 for _, stamp_ns, _ in state[1]]
+        return min(confirmed_ns, *stamps) if stamps else confirmed_ns
+
+    def span(self, first_ns: int, step_ns: int, ahead_ns: int) -> int:
+        """What a span took, told to the policy; in ns."""
+        counts = self.unit.counts
+        items, again = counts.first - self._seen[0], counts.replayed - self._seen[1]
+        self._seen = counts.first, counts.replayed
+        load = Load(first_ns, again * step_ns, SPAN)
+        if isinstance(self.policy, Budget):
+            self.policy.weigh(load, ahead_ns, items, again)
+        else:
+            self.policy.observe(load, ahead_ns)
+        return again * step_ns
+
+
+class Told(NamedTuple):
+    first_ns: dict[str, int]
+    settled_ns: dict[str, int]
+    stands: dict[str, Any]
+    published: int
+    changed: int
+    busy_ppm: list[int]
+    wait_ns: list[int]
+    levels: list[Level]
+    cpu_s: float
+
+
+def run(
+    arrivals: Sequence[Arrival], levels: list[Level], base: Callable[[float], float], alone: bool
+) -> Told:
+    """`base`: how busy the processor is without anything read again, at a second. `alone`: each
+    event is a call of its own, as published; else all of a poll are one."""
+    five, six = levels
+    rate = sum(each.event is not None for each in arrivals) * SECOND / arrivals[-1].at_ns
+    step_ns = int(0.6 * SECOND / rate)
+    heard = dict.fromkeys(SOURCES, 0)
+    told = Told({}, {}, {}, 0, 0, [], [], levels, 0.0)
+    published = changed = 0
+    span_ns = SPAN
+    begun = time.process_time()
+    for now_ns, batch in _polls(arrivals, alone=alone):
+        clock_ns = now_ns - TRANSIT
+        for each in batch:
+            heard[each.source] = each.ts_ns
+            if each.event is not None:
+                (six if each.event.type == "out" else five).put(each.event, clock_ns)
+        frontier_ns = min(heard.values()) - 1
+        for record in five.advance(clock_ns, frontier_ns):
+            output = record.output
+            seen = Seen("hit", output.start_ns, output.values["what"], "hit")
+            if record.op == RETRACT:
+                six.unit.remove("", seen.key)
+            else:
+                six.put(seen, clock_ns)
+        for record in six.advance(clock_ns, min(frontier_ns, five.hold_ns)):
+            id_ = record.output.id
+            published += record.op == EMIT
+            changed += record.op != EMIT
+            if record.op == RETRACT:
+                told.stands.pop(id_)
+            else:
+                told.stands[id_] = (record.output.start_ns, record.output.values)
+                told.settled_ns[id_] = now_ns - record.output.start_ns
+                told.first_ns.setdefault(id_, now_ns - record.output.start_ns)
+        if now_ns >= span_ns:
+            first_ns = int(base(span_ns / SECOND) * SPAN)
+            ahead = clock_ns - frontier_ns
+            ahead_ns = [ahead if level.k_ns is None else level.k_ns for level in levels]
+            again = sum(
+                level.span(first_ns, step_ns, each)
+                for level, each in zip(levels, ahead_ns, strict=True)
+            )
+            told.busy_ppm.append((first_ns + again) * WHOLE // SPAN)
+            told.wait_ns.append(five.policy.wait_ns(ahead_ns[0]))
+            span_ns += SPAN
+    cpu_s = time.process_time() - begun
+    return told._replace(published=published, changed=changed, cpu_s=cpu_s)
+
+
+def _polls(arrivals: Sequence[Arrival], *, alone: bool) -> Iterator[tuple[int, list[Arrival]]]:
+    at = 0
+    for now_ns in range(POLL, arrivals[-1].at_ns + POLL, POLL):
+        batch = []
+        while at < len(arrivals) and arrivals[at].at_ns <= now_ns:
+            batch.append(arrivals[at])
+            at += 1
+            if alone and batch[-1].event is not None:
+                yield now_ns, batch
+                batch = []
+        yield now_ns, batch
+
+
+def load_of(step: bool) -> Callable[[float], float]:
+    def base(second: float) -> float:
+        if step:
+            return 0.9 if 30 <= second < 45 else 0.5
+        burst = any(low <= second % 65 < high for low, high in BURSTS)
+        return (0.60 + 0.0009 * (second % 65)) * (1.22 if burst else 1.0)
+
+    return base
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def fitted(arrivals: Sequence[Arrival]) -> tuple[int, int]:
+    """The K of each level, by which nothing is late."""
+    levels = [Level(HIT, Fixed(WHOLE), 60 * SECOND), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
+    run(arrivals, levels, load_of(step=False), alone=False)
+    k_ns = levels[0].worst_ns
+    levels = [Level(HIT, Fixed(WHOLE), k_ns), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
+    run(arrivals, levels, load_of(step=False), alone=False)
+    return k_ns, levels[1].worst_ns
+
+
+def _mean_ms(values: Sequence[int]) -> float:
+    return sum(values) / max(len(values), 1) / MS
+
+
+def table(kind: str, seconds: int, seed: int) -> None:
+    arrivals = stream(seconds, kind, seed)
+    k = fitted(arrivals)
+    print(f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms")
+    head = ("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s")
+    print("{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5}".format(*head))
+    runs: list[tuple[str, Callable[[], Policy], bool, bool]] = [
+        ("K, alpha 1: pure buffering", lambda: Fixed(WHOLE), True, False),
+        ("K, tcp as published, one by one", Tcp, True, True),
+        ("K, tcp as published", Tcp, True, False),
+        ("K, alpha 0", lambda: Fixed(0), True, False),
+        ("frontier, no speculation", lambda: Fixed(WHOLE), False, False),
+        ("frontier, budget of 50 %: ours", lambda: Budget(250_000), False, False),
+        ("frontier, budget of 5 %", lambda: Budget(25_000), False, False),
+        ("frontier, wait 0, one by one", lambda: Fixed(0), False, True),
+        ("frontier, wait 0", lambda: Fixed(0), False, False),
+    ]
+    pure: Told | None = None
+    for name, policy, is_k, alone in runs:
+        shared = policy()  # one for both levels, as one processor has them
+        levels = [
+            Level(HIT, shared, k[0] if is_k else None),
+            Level(PASS, policy() if isinstance(shared, Budget) else shared, k[1] if is_k else None),
+        ]
+        told = run(arrivals, levels, load_of(step=False), alone)
+        pure = pure or told
+        unlike = _unlike(pure, told, arrivals[-1].at_ns)
+        settled = sorted(told.settled_ns[id_] for id_ in told.stands)
+        cut = 1 - _mean_ms(settled) / _mean_ms(sorted(pure.settled_ns.values()))
+        again = sum(level.unit.counts.replayed for level in levels)
+        first = sum(level.unit.counts.first for level in levels)
+        busy = told.busy_ppm
+        mean = sum(busy) / len(busy) / WHOLE
+        worst = max(sum(busy[at : at + 4]) for at in range(len(busy) - 3)) / 4 / WHOLE
+        late = levels[0].late + levels[1].late
+        notes = (f"  {unlike} UNLIKE" if unlike else "") + (f"  late {late}" if late else "")
+        print(
+            f"{name:34} {_mean_ms(list(told.first_ns.values())):6.0f} {_mean_ms(settled):8.0f}"
+            f" {settled[len(settled) * 99 // 100] / MS:6.0f} {cut:5.0%}"
+            f" {told.changed:5} of {told.published:4} {again / first:6.3f}"
+            f" {mean:5.0%} {worst:5.0%}{notes}"
+        )
+
+
+def _unlike(one: Told, other: Told, end_ns: int) -> int:
+    """Passes that stand in one run and not in the other, but for the last ones, which may wait."""
+    until_ns = end_ns - 5 * SECOND
+    some, others = (
+        {id_: told for id_, told in each.stands.items() if told[0] < until_ns}
+        for each in (one, other)
+    )
+    return sum(some.get(id_) != others.get(id_) for id_ in some.keys() | others.keys())
+
+
+def step_response() -> None:
+    """The processor is half taken, for 15 s nine tenths, and half again."""
+    arrivals = stream(70, "stalls", 3)
+    print("a load step at 30 s, back at 45 s; busy at most (%) and wait (ms), second by second:")
+    for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000))):
+        k_ns = 800 * MS if name == "tcp" else None
+        other = Budget(200_000) if isinstance(policy, Budget) else policy
+        levels = [Level(HIT, policy, k_ns), Level(PASS, other, k_ns)]
+        told = run(arrivals, levels, load_of(step=True), alone=False)
+        busy = [max(told.busy_ppm[at : at + 2]) // 10_000 for at in range(52, 100, 2)]
+        wait = [told.wait_ns[at + 1] // MS for at in range(52, 100, 2)]
+        print(f"{name:7} from 26 s  busy {' '.join(f'{each:4}' for each in busy)}")
+        print(f"{'':18} wait {' '.join(f'{each:4}' for each in wait)}")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks speculation", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="45 minutes of stream, not 3")
+    parser.add_argument("--seconds", type=int, default=180, help="of stream")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    for kind in ("stalls", "jitter"):
+        table(kind, 2_700 if chosen.full else chosen.seconds, chosen.seed)
+        sys.stdout.flush()
+    step_response()

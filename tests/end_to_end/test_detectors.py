@@ -1,0 +1,126 @@
+"""End to end: what a detector tells through Kafka, ahead of the merge, its workers killed in
+mid-flow, stands at last as an in-order run over the ordered topic would have it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads import crowd
+from cli.user_functions.load import bring
+from tests.end_to_end.oracle import check
+from tests.end_to_end.records import read_all
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.standing import StandingResults
+from tests.end_to_end.trouble import Trouble, play, stop_all
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from tests.topology.speculate.oracle import truth
+from topology.speculate.item import Seen
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+
+EVENTS = 8_000
+SPEED = 0.2
+TIMEOUT_S = 60.0
+
+FUNCTIONS = '''
+from inorder.engine import Detector, Found
+
+
+def step(state, event):
+    """Who follows on whom, where it is told; and how often that was so."""
+    before, count = state
+    count += 1
+    if before > event.source and event.seq % 3 == 0:
+        return (event.source, count % 5), {"follows": before, "count": count, "seq": event.seq}
+    return (event.source, count), None
+
+
+class Runs:
+    """Several of like sources in a row; told again as the run grows."""
+
+    def __init__(self):
+        self.source, self.length, self.since = -1, 0, 0
+
+    def on_event(self, event):
+        kind = int(event.source[1:]) // 5
+        if kind != self.source:
+            self.source, self.length, self.since = kind, 0, event.time_ns
+        self.length += 1
+        if self.length >= 2:
+            yield Found({"source": self.source, "length": self.length}, id=str(self.since))
+
+
+detectors = {"follows": Detector(step, ("", 0)), "runs": Runs}
+'''
+QUERIES = """queries:
+  follows: {detector: follows, answer: speculate}
+  runs: {detector: runs, answer: speculate}
+"""
+
+
+class Standing(StandingResults):
+    kind = "match"
+
+    def poll(self) -> list[Any]:
+        self.read()
+        return sorted((line["query"], *_content(line["values"])) for line in self.lines.values())
+
+
+def _content(values: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(str(each) for each in values.values())
+
+
+def expected_of(setting: Setting) -> list[Any]:
+    detectors = bring(setting.path.parent / "functions.py").detectors
+    seen = []
+    for record in read_all(setting.bootstrap, setting.ordered):
+        if not record.header("kind"):
+            source, epoch, seq = record.name
+            seen.append(Seen("", record.number("refTs"), None, source, epoch, seq))
+    return sorted(
+        (name, *_content(values))
+        for name, detector in detectors.items()
+        for values in truth(detector, {"": seen}, 1 << 62).values()
+    )
+
+
+def test_what_is_told_ahead_stands_as_in_order_under_kills(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder, merge, detector",
+        partitions=2,
+        more=QUERIES,
+        functions=FUNCTIONS,
+    )
+    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
+    play(setting, tmp_path, crowd(EVENTS, seed=5).rows, SPEED, script)
+    verdict = check(setting)
+    assert not verdict.faults, verdict
+    expected = expected_of(setting)
+    assert len(expected) > 100
+    worker = Worker("last", setting.path, setting.bootstrap, tmp_path)
+    standing = Standing(setting, setting.topology.topics.matches)
+    with running(worker):
+        worker.wait_ready()
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (found := standing.poll()) != expected:
+            assert time.monotonic() < deadline_s, (
+                f"{len(found)} of {len(expected)}; missing {_less(expected, found)},"
+                f" too many {_less(found, expected)}"
+            )
+            time.sleep(0.1)
+        stop_all([worker])
+    print(f"{len(expected)} results, {standing.corrections} corrections, {standing.retracts} taken")
+    standing.close()
+
+
+def _less(some: list[Any], others: list[Any]) -> list[Any]:
+    return sorted(set(some) - set(others))[:3]
