@@ -7,7 +7,7 @@ batch without rows makes no commit, but the first, which makes the table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,11 +30,13 @@ def lake_name(table: str) -> str:
 class LakeOutput:
     """`tables` are those of the job: which of them replace rows, and by what."""
 
-    def __init__(self, lake: Lake, tables: Iterable[Table]) -> None:
+    def __init__(self, lake: Lake, tables: Sequence[Table]) -> None:
         self.lake = lake
         self._newer: Mapping[str, str | None] = {
             part.name: part.newer for table in tables for part in table.written()
         }
+        # Parts come of rows that are kept already: to look whether there is one costs little.
+        self._kept = {part.name for table in tables for part in table.parts}
         names = list(map(lake_name, self._newer))
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -46,12 +48,18 @@ class LakeOutput:
         if newer is not None:
             self.lake.merge(name, rows, shape)
             return
+        if table in self._kept:
+            self._append(rows, name, shape, Mark(table, batch))
+            return
         kept = rows.persist()
         try:
-            if batch == 0 or not kept.isEmpty():
-                self.lake.append(name, kept, shape, Mark(table, batch))
+            self._append(kept, name, shape, Mark(table, batch))
         finally:
             kept.unpersist()
+
+    def _append(self, rows: DataFrame, name: str, shape: Shape, mark: Mark) -> None:
+        if mark.batch == 0 or not rows.isEmpty():
+            self.lake.append(name, rows, shape, mark)
 
     def holds(self, spark: SparkSession, table: str) -> bool:
         return self.lake.exists(lake_name(table))
