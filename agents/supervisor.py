@@ -90,7 +90,7 @@ class Told(NamedTuple):
 
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
-    `brokers_wait_s`. `run` returns the exit code."""
+    `brokers_wait_s`. `token`: asked for by its own server. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class Supervisor:
         port: int,
         stuck_after_s: float,
         brokers_wait_s: float = 0.0,
+        token: str | None = None,
     ) -> None:
         self._stuck_after_s = stuck_after_s
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
@@ -120,6 +121,7 @@ class Supervisor:
             port=port,
             prepare=self._ask_for_all,
             page=Page(self._look),
+            token=token,
         )
 
     async def run(self) -> int:

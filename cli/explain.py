@@ -7,12 +7,14 @@ which there is nothing to say are counted. Where clocks are unsure, the last lin
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from typing import Any, Final
 
 import click
 
+from agents.watch.token import BEARER, TokenRefused, token_in
 from cli.as_json import json_option
 from cli.topology_file import Refused
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
@@ -47,12 +49,22 @@ def command(worker: str, source: str | None, as_json: bool) -> None:
 
 
 def asked(worker: str) -> list[dict[str, Any]]:
-    url = f"http://{worker}/explain"
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
+        token = token_in(os.environ)
+    except TokenRefused as error:
+        raise Refused(str(error)) from error
+    headers = {} if token is None else {"Authorization": f"{BEARER}{token}"}
+    request = urllib.request.Request(f"http://{worker}/explain", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
             answer: list[dict[str, Any]] = json.load(response)
             return answer
-    except (OSError, ValueError, urllib.error.URLError) as error:
+    except urllib.error.HTTPError as error:
+        with error:
+            raise Refused(
+                f"the worker at {worker} says: {error.read().decode().strip()}"
+            ) from error
+    except (OSError, ValueError) as error:
         raise Refused(
             f"no worker answers at {worker}: {error}; it names its address when it starts"
         ) from error

@@ -23,7 +23,7 @@ from cli.as_json import json_option
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.serving import http_option, listening, turning
+from cli.serving import http_option, http_token, listening, turning
 from cli.topology_file import Refused, brokers_option
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
@@ -242,6 +242,7 @@ async def _serve(
         explain=lambda _: {"records": runner.counts.records, "trouble": runner.counts.trouble},
         host=at[0],
         port=at[1],
+        token=http_token(),
     )
     log.info("http://%s:%d/ready /live /metrics", *await http.start())
     log.info("topic %s, group %s", source.topic, group)

@@ -18,7 +18,7 @@ from agents.kafka.brokers import BrokersUnavailable
 from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.kafka_options import kafka_option, reached, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.serving import http_option, listening, turning
+from cli.serving import http_option, http_token, listening, turning
 from cli.topology_file import Refused, brokers_option, load
 from inorder.sync.keys import BadKeys, KeyRing
 from producers.sync_server.metrics import ServerCollector
@@ -118,6 +118,7 @@ async def _serve(server: SyncServer, publishing: Publishing, host: str, port: in
         explain=lambda _: _explained(server, publishing),
         host=host,
         port=port,
+        token=http_token(),
     )
     log.info("http://%s:%d/ready /live /metrics /explain", *await http.start())
     try:

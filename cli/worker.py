@@ -22,7 +22,7 @@ from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.program import PROGRAM
-from cli.serving import http_option, listening
+from cli.serving import http_option, http_token, listening
 from cli.topology_file import (
     EMBEDDED,
     Refused,
@@ -85,6 +85,7 @@ def command(
     topology = load(topology_path, redis)
     stages = chosen(topology, names)
     host, port = listening("--http", http)
+    token = http_token()
     if security(kafka_path) != PLAINTEXT and brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     with _brokers(brokers) as servers:
@@ -97,7 +98,7 @@ def command(
             os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
         try:
             stuck_after_s = topology.stuck_after_ns / NS_PER_S
-            supervisor = Supervisor(commands, host, port, stuck_after_s, brokers_wait_s)
+            supervisor = Supervisor(commands, host, port, stuck_after_s, brokers_wait_s, token)
             code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error

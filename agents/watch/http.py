@@ -13,7 +13,8 @@
 Reading only. It runs in the caller's event loop, so that it cannot say a worker is
 alive whose loop hangs: it does not answer then. Without an address it takes a free port
 of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
-choice. A callable that fails gives 500 with its error's text, and a line in the log.
+choice, and a token is asked for where one is set (`agents.watch.guard`). A callable that fails
+gives 500 with its error's text, and a line in the log.
 
 Proved by: tests/agents/watch/test_http.py, tests/end_to_end/test_worker.py
 """
@@ -30,6 +31,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from agents.watch.guard import guard
 from agents.watch.page.serving import Page
 
 LOOPBACK: Final = "127.0.0.1"
@@ -71,9 +73,11 @@ class HttpServer:
         port: int = FREE_PORT,
         prepare: Callable[[], Awaitable[None]] | None = None,
         page: Page | None = None,
+        token: str | None = None,
         about: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._prepare = prepare
+        self._token = token
         self._registry = registry
         self._explain = explain
         self._host = host
@@ -92,7 +96,8 @@ class HttpServer:
         """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
-        application = web.Application()
+        guards = [] if self._token is None else [guard(self._token)]
+        application = web.Application(middlewares=guards)
         application.add_routes(self._routes)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIMEOUT_S)
         await runner.setup()

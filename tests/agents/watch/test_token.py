@@ -1,0 +1,103 @@
+"""Examples: who has the token is let in, who has not learns that the worker lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agents.watch.http import Health, HttpServer
+from agents.watch.page.serving import Page
+from agents.watch.page.view import View
+from agents.watch.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
+
+TOKEN = "0123456789abcdef"
+TIMEOUT = aiohttp.ClientTimeout(total=10)
+GUARDED = ("/", "/page.js", "/page.css", "/events", "/explain", "/metrics", "/health")
+
+
+async def nothing() -> View:
+    return {}
+
+
+def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
+    """What each path answers, asked one after the other with what cookies there are."""
+
+    async def run() -> list[int]:
+        fine = Health(ok=True)
+        server = HttpServer(
+            registry=CollectorRegistry(),
+            live=lambda: fine,
+            ready=lambda: fine,
+            explain=dict,
+            page=Page(nothing),
+            token=TOKEN,
+        )
+        host, port = await server.start()
+        found = []
+        try:
+            jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address
+            async with aiohttp.ClientSession(
+                f"http://{host}:{port}", timeout=TIMEOUT, cookie_jar=jar
+            ) as session:
+                for path in paths:
+                    async with session.get(path, headers=headers) as response:
+                        found.append(response.status)
+        finally:
+            await server.stop()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_without_it_only_whether_it_lives_is_told() -> None:
+    assert asked("/live", "/ready") == [200, 200]
+    assert asked(*GUARDED) == [401] * len(GUARDED)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (f"Bearer {TOKEN}x", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (TOKEN, 401),
+        (f"Basic {TOKEN}", 401),
+        ("Bearer \u00e9", 401),
+        ("", 401),
+    ],
+)
+def test_it_is_sent_as_a_bearer(sent: str, status: int) -> None:
+    assert asked(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
+
+
+def test_a_browser_keeps_it() -> None:
+    assert asked("/?token=wrong", "/") == [401, 401]
+    assert asked(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
+
+
+def test_it_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert token_in({}) is None
+    assert token_in({VARIABLE: TOKEN}) == TOKEN
+    assert token_in({FILE_VARIABLE: str(file)}) == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({VARIABLE: "short"}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: ""}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: TOKEN + " "}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: TOKEN, FILE_VARIABLE: "x"}, "both set; leave one out"),
+        ({FILE_VARIABLE: "/nowhere/token"}, "/nowhere/token cannot be read"),
+    ],
+)
+def test_one_that_is_none_is_refused(environment: Mapping[str, str], says: str) -> None:
+    with pytest.raises(TokenRefused, match=says):
+        token_in(environment)
