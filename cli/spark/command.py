@@ -165,7 +165,7 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
 def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bool) -> None:
     """Make one file of the many of each finished hour of an archive."""
     _require_spark()
-    from cli.spark.job import settings_of
+    from cli.spark.spelled import settings_of
     from spark_analytics import archive as archives
     from spark_analytics.session import new_session
 
@@ -224,7 +224,7 @@ def backfill(
     topology = load(topology_path)
     _require_spark()
     from cli.spark.backfill.run import Wanted, run, setting_of
-    from cli.spark.job import settings_of
+    from cli.spark.spelled import settings_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import settings as lake_settings

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
@@ -19,6 +18,7 @@ from agents.kafka.security import Security
 from cli.kafka_options import reached
 from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
 from cli.spark.kafka import java_settings
+from cli.spark.spelled import settings_of, window_of
 from cli.spark.tables import formats, secrets_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
@@ -35,7 +35,7 @@ from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
 from spark_analytics.work import Table, Wanted
-from topology.config import QueryConfig, Topology
+from topology.config import Topology
 
 POSTGRES: Final = "jdbc:postgresql:"
 JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}
@@ -143,17 +143,6 @@ class Asked:
             **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
             **({"silver": self.events} if self.silver else {}),
         }
-
-
-def settings_of(conf: Sequence[str]) -> dict[str, str]:
-    """Those of `--conf`."""
-    settings = {}
-    for pair in conf:
-        name, _, value = pair.partition("=")
-        if not (name and value):
-            raise Refused(f"--conf {pair}: write NAME=VALUE, like spark.driver.memory=2g")
-        settings[name] = value
-    return settings
 
 
 def session(asked: Asked) -> SparkSession:
@@ -295,14 +284,6 @@ def _windows(text: str) -> Windows:
         raise Refused("--window count: Spark's windows are of time; write tumbling 10s")
     every = _spelled(found.every_ns) if found.kind == "sliding" else None
     return Windows(found.kind, _spelled(found.size_ns), every)
-
-
-def window_of(text: str, option: str) -> Any:
-    try:
-        query = QueryConfig.model_validate({"window": text, "aggregate": {"n": "count()"}})
-    except ValidationError as error:
-        raise Refused(f"{option} {text}: {error.errors()[0]['msg']}") from None
-    return query.window
 
 
 def _spelled(length_ns: int) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from cli.spark.jars import jars, lake_jars, postgres_jars
+from cli.spark.spelled import settings_of, window_of
 from spark_analytics.tables.catalog import FORMATS, Format
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def maintained(
     opened: OpenSession,
 ) -> dict[str, dict[str, int]]:
     """What was done to each table below `out`."""
-    from cli.spark.job import settings_of
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import catalog_of, settings
     from spark_analytics.tables.maintain import maintain
@@ -65,6 +65,4 @@ def maintained(
 
 
 def _length(option: str, text: str) -> timedelta:
-    from cli.spark.job import window_of
-
     return timedelta(microseconds=window_of(f"tumbling {text}", option).size_ns // 1_000)

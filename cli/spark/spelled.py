@@ -1,0 +1,30 @@
+"""What options of `inorder spark` spell: settings of Spark, windows and lengths of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from cli.topology_file import Refused
+from topology.config import QueryConfig
+
+
+def settings_of(conf: Sequence[str]) -> dict[str, str]:
+    """Those of `--conf`."""
+    settings = {}
+    for pair in conf:
+        name, _, value = pair.partition("=")
+        if not (name and value):
+            raise Refused(f"--conf {pair}: write NAME=VALUE, like spark.driver.memory=2g")
+        settings[name] = value
+    return settings
+
+
+def window_of(text: str, option: str) -> Any:
+    try:
+        query = QueryConfig.model_validate({"window": text, "aggregate": {"n": "count()"}})
+    except ValidationError as error:
+        raise Refused(f"{option} {text}: {error.errors()[0]['msg']}") from None
+    return query.window
