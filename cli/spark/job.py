@@ -248,7 +248,8 @@ def _output(asked: Asked, kind: str, tables: Sequence[Table], spark: SparkSessio
         (format_of,) = formats([kind])
         is_iceberg = format_of == "iceberg"
         catalog = catalog_of(asked.catalog, secrets_of(asked.catalog)) if is_iceberg else None
-        return LakeOutput(open_lake(spark, format_of, asked.folder, asked.name, catalog), tables)
+        lake = open_lake(spark, format_of, asked.folder, asked.name, catalog)
+        return LakeOutput(lake, tables, bounded=asked.batch)
     try:
         written = [part.name for table in tables for part in table.written()]
         names = [table_name(asked.name, name) for name in written]

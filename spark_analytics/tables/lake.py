@@ -93,6 +93,9 @@ class Lake(ABC):
     @abstractmethod
     def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None: ...
 
+    @abstractmethod
+    def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
+
     def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
         """As it stands; in another session than the lake's, where one is named."""
         return (spark or self.spark).read.table(self.name(table))
@@ -110,6 +113,11 @@ class Lake(ABC):
                 return
             self._begun.add((table, mark.query))
         self._append(table, self._with_day(rows, shape), shape, mark)
+
+    def replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        """The rows in place of all that the table holds, as one commit."""
+        shape = self._made(table, rows.schema, shape)
+        self._replace(table, self._with_day(rows, shape), shape)
 
     def merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """Add or replace rows by key, where theirs is higher in `shape.newer`."""
@@ -296,6 +304,9 @@ class IcebergLake(Lake):
             writer = writer.option(f"snapshot-property.{BATCH}", str(mark.batch))
         writer.append()
 
+    def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        rows.writeTo(self.name(table)).overwrite(F.lit(True))
+
 
 class DeltaLake(Lake):
     """`<place>/<table>`; the partition by day is a column of its own, `day`. Queries over the time
@@ -346,14 +357,22 @@ class DeltaLake(Lake):
             return rows
         return rows.withColumn(DAY, F.col(shape.day_of).cast("date"))
 
-    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+    def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        self._sorted(rows, shape).write.format("delta").mode("overwrite").save(
+            f"{self.place}/{table}"
+        )
+
+    def _sorted(self, rows: DataFrame, shape: Shape) -> DataFrame:
         parts = _parts(shape)
         if parts:
             rows = rows.repartition(*(F.col(quoted(name)) for name in parts))
         if shape.order:
             inner = [name for name in shape.order if name not in parts]
             rows = rows.sortWithinPartitions(*(F.col(quoted(n)) for n in (*parts, *inner)))
-        writer = rows.write.format("delta").mode("append")
+        return rows
+
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+        writer = self._sorted(rows, shape).write.format("delta").mode("append")
         if mark is not None:
             application = f"{mark.query}/{table}"
             writer = writer.option("txnAppId", application).option("txnVersion", str(mark.batch))

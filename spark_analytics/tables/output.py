@@ -1,7 +1,8 @@
 """An output of jobs that writes tables of Iceberg or Delta (`spark_analytics.outputs`).
 
 A table whose rows replace one another goes by MERGE, any other is appended to, each batch once. A
-batch without rows makes no commit, but the first, which makes the table.
+batch without rows makes no commit, but the first, which makes the table. A bounded run puts its
+rows in place of those of the run before.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def lake_name(table: str) -> str:
 class LakeOutput:
     """`tables` are those of the job: which of them replace rows, and by what."""
 
-    def __init__(self, lake: Lake, tables: Sequence[Table]) -> None:
+    def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:
         self.lake = lake
+        self._bounded = bounded
         self._newer: Mapping[str, str | None] = {
             part.name: part.newer for table in tables for part in table.written()
         }
@@ -45,6 +47,9 @@ class LakeOutput:
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         name, newer = lake_name(table), self._newer[table]
         shape = _shape(name, rows.schema, keys, newer)
+        if self._bounded:
+            self.lake.replace(name, rows, shape)
+            return
         if newer is not None:
             self.lake.merge(name, rows, shape)
             return

@@ -78,6 +78,9 @@ def test_batches_and_corrections_are_idempotent(
     rows: list[Row] = again.read("windows").orderBy("id").collect()
     assert [(r.id, r.revision, r.n) for r in rows] == [("x", 2, 7), ("y", 0, 5), ("z", 0, 0)]
 
+    again.replace("windows", results(spark, ("w", 0, 9)), shape)
+    assert [row.id for row in again.read("windows").collect()] == ["w"]
+
     before = files(tmp_path)
     with pytest.raises(TablesRefused, match="is that of job, and this is other; name another"):
         open_lake(spark, kind, place, "other").append("events", events(spark, range(1)), shape)
