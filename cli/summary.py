@@ -146,6 +146,11 @@ class Summary:
         for event in events:
             self._of(event.source)["held"] += 1
 
+    def takes_over(self, events: Iterable[Event]) -> None:
+        """What an earlier run held: it comes in once more."""
+        for event in events:
+            self._of(event.source)["in"] += 1
+
     def left_out(self, figures: Iterable[Mapping[str, int]]) -> None:
         """What queries made no use of, by the figures of each stream."""
         for each in figures:

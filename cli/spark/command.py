@@ -214,6 +214,12 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     callback=lambda _, __, said: said == "pass",
     help="Offsets that are missing within an archive.",
 )
+@click.option(
+    "--to-end/--no-to-end",
+    default=True,
+    help="Flush at the end of input (default); else what is open waits for --resume.",
+)
+@click.option("--resume", is_flag=True, help="Add to DIR what is new, from where it stood.")
 @master_option
 @conf_option
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
@@ -226,20 +232,27 @@ def backfill(
     from cli.spark.backfill.run import Wanted, run, setting_of
     from cli.spark.spelled import settings_of
     from spark_analytics.backfill.place import Place
+    from spark_analytics.backfill.resuming import Resumed
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import settings as lake_settings
 
     wanted = Wanted(**rest)
+    if wanted.form != "parquet" and (wanted.resume or not wanted.to_end):
+        raise Refused(
+            f"--format {wanted.form}: only tables of Parquet are gone on with; leave it out"
+        )
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     needed: Sequence[str] = ()
     with _told_plainly("backfill"):
         if wanted.form != "parquet":
             settings = {**lake_settings(wanted.form), **settings}
             needed = jars.lake_jars(wanted.form)
-        place = Place(wanted.out)
+        resumed = Resumed(wanted.out) if wanted.resume else None
+        place = Place(wanted.out, adds=wanted.resume)
         try:
             with _session(lambda: new_session("inorder backfill", needed, settings)) as spark:
-                summary = run(spark, setting_of(topology_path, topology), topology, wanted, place)
+                setting = setting_of(topology_path, topology)
+                summary = run(spark, setting, topology, wanted, place, resumed)
         finally:
             place.give_up()
     told_at_end(summary, as_json=as_json)

@@ -9,6 +9,7 @@ Cost: a shuffle by partition, and one by range, whose sampling reads the records
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -36,6 +37,21 @@ def first_hole(rows: DataFrame) -> Hole | None:
     if found is None:
         return None
     return Hole(found["topic"], found["partition"], found["before"] + 1, found["offset"] - 1)
+
+
+def ends(rows: DataFrame) -> dict[str, int]:
+    """The last offset, by `topic/partition`."""
+    found = rows.groupBy(*LOG).agg(F.max("offset").alias("last")).collect()
+    return {f"{row['topic']}/{row['partition']}": row["last"] for row in found}
+
+
+def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
+    """Without what has been read up to those offsets."""
+    for log, last in read.items():
+        topic, _, partition = log.rpartition("/")
+        here = (F.col("topic") == topic) & (F.col("partition") == int(partition))
+        rows = rows.where(~(here & (F.col("offset") <= last)))
+    return rows
 
 
 def in_order(rows: DataFrame, clock_topic: str, activation_ns: int) -> DataFrame:

@@ -68,33 +68,11 @@ class Packer:
             content = read(row)
             if isinstance(content, Event):
                 group = group_of(content.stream)
-                packed: Packed = (
-                    EVENT,
-                    row.number,
-                    content.arrival_ns,
-                    None if row.values.get("ts") is None else content.ts_ns,
-                    content.stream,
-                    content.source,
-                    content.epoch,
-                    _seq(content, row, by_time),
-                    content.type,
-                    content.kind,
-                    content.value,
-                )
+                ts_ns = None if row.values.get("ts") is None else content.ts_ns
+                packed = _event(content, row.number, ts_ns, _seq(content, row, by_time))
             elif isinstance(content, Malformed):
                 group = group_of(content.stream)
-                packed = (
-                    DEAD,
-                    row.number,
-                    content.at_ns,
-                    content.reason,
-                    content.detail,
-                    content.stream,
-                    content.source,
-                    content.epoch,
-                    _seq(content, row, by_time),
-                    content.kind,
-                )
+                packed = _dead(content, row.number, _seq(content, row, by_time))
             else:
                 packed = _word(content, row.number)
                 for each in range(len(self._groups)):
@@ -124,6 +102,29 @@ class Packer:
         lines, self._lines[group] = self._lines[group], []
         self._numbers[group] += 1
         return Parcel(group, self._piece, self._numbers[group], marshal.dumps(lines))
+
+
+def _event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
+    return (
+        EVENT,
+        number,
+        event.arrival_ns,
+        ts_ns,
+        event.stream,
+        event.source,
+        event.epoch,
+        seq,
+        event.type,
+        event.kind,
+        event.value,
+    )
+
+
+def _dead(dead: Malformed, number: int, seq: int | None) -> Packed:
+    return (
+        *(DEAD, number, dead.at_ns, dead.reason, dead.detail, dead.stream, dead.source),
+        *(dead.epoch, seq, dead.kind),
+    )
 
 
 def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int | None:
@@ -169,34 +170,43 @@ class Unpacker:
         lines, arrival_of = begin.lines, begin.arrival_of
         for packed in marshal.loads(content):
             number = packed[1]
-            at_ns = arrival_of(stretch, packed[2], number)
-            form = packed[0]
-            if form == EVENT:
-                _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
-                yield Event(
-                    stream,
-                    source,
-                    epoch,
-                    lines + number if seq == OF_LINE else seq,
-                    at_ns if ts_ns is None else ts_ns,
-                    at_ns,
-                    lines + number,
-                    None,
-                    value,
-                    type_,
-                    kind,
-                )
-            elif form == DEAD:
-                _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
-                if seq == OF_LINE:
-                    seq = lines + number
-                yield Malformed(
-                    at_ns, lines + number, reason, detail, stream, source, epoch, seq, None, kind
-                )
-            elif form == SAMPLE:
-                source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[3:]
-                times = (t1_ns, t2_ns, t3_ns, t4_ns)
-                yield Sample(source, *times, at_ns, lines + number, server, segment, mono_ns)
-            else:
-                source, from_ns, offset_ns, error_ns = packed[3:]
-                yield Declared(source, from_ns, offset_ns, error_ns, at_ns, lines + number)
+            yield content_of(packed, arrival_of(stretch, packed[2], number), lines + number)
+
+
+def content_of(packed: Packed, at_ns: int, number: int) -> Content:
+    """What was packed, with its right arrival and number."""
+    form = packed[0]
+    if form == EVENT:
+        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
+        return Event(
+            stream,
+            source,
+            epoch,
+            number if seq == OF_LINE else seq,
+            at_ns if ts_ns is None else ts_ns,
+            at_ns,
+            number,
+            None,
+            value,
+            type_,
+            kind,
+        )
+    if form == DEAD:
+        _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
+        seq = number if seq == OF_LINE else seq
+        return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
+    if form == SAMPLE:
+        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[3:]
+        times = (t1_ns, t2_ns, t3_ns, t4_ns)
+        return Sample(source, *times, at_ns, number, server, segment, mono_ns)
+    source, from_ns, offset_ns, error_ns = packed[3:]
+    return Declared(source, from_ns, offset_ns, error_ns, at_ns, number)
+
+
+def packed_as_read(content: Content) -> Packed:
+    """For `content_of`, whose number and arrival are those of the content itself."""
+    if isinstance(content, Event):
+        return _event(content, content.offset, content.ts_ns, content.seq)
+    if isinstance(content, Malformed):
+        return _dead(content, content.offset, content.seq)
+    return _word(content, content.offset)

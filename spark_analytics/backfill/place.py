@@ -48,15 +48,16 @@ def file_system(address: str) -> tuple[fs.FileSystem, str]:
 
 
 class Place:
-    """`staged` is the folder in which tasks write. PlaceRefused if the address holds something, or
-    cannot be written to."""
+    """`staged` is the folder in which tasks write. PlaceRefused if the address holds something
+    (unless `adds`: it is to be added to), or cannot be written to."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, adds: bool = False) -> None:
         self._address = address
         self._files, self._path = file_system(address.rstrip("/"))
         above, _, name = self._path.rpartition("/")
         self.staged = f"{above}/.{name}-{uuid.uuid4().hex[:12]}"
-        self._refuse_filled()
+        if not adds:
+            self._refuse_filled()
         try:
             self._files.create_dir(self.staged, recursive=True)
         except OSError as wrong:

@@ -124,6 +124,14 @@ class DriftTable:
             self._make_room(heard.source)
         track.last_arrival_ns = max(track.last_arrival_ns, heard.arrival_ns)
 
+    def words(self) -> list[Sample | Declared]:
+        """All that is kept; added to an empty table in this order they make the same."""
+        found: list[Sample | Declared] = []
+        for track in self._tracks.values():
+            found += track.samples
+            found += track.declared
+        return found
+
     def forget_all(self) -> None:
         """The samples are heard anew, from an earlier time on. Who has heard some already
         goes on behind them."""

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from topology.flow.chain import Chain, instant
 from topology.flow.join_input import JoinInput
 from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, snapshot_of
-from topology.model.event import Event
+from topology.model.event import Event, twin
 from topology.model.operator import Changes, Figures, Operator, Plain, State
 from topology.model.outcome import Step
 
@@ -188,6 +188,17 @@ class Graph:
     def held(self) -> Iterable[Event]:
         for node in self._nodes:
             yield from node.operator.held()
+
+    def held_apart(self) -> list[Event]:
+        """As `held`, but a copy for each node that holds the event, marked with its place: what
+        two nodes hold goes back to both."""
+        found = []
+        for node in self._nodes:
+            for event in node.operator.held():
+                copy = twin(event)
+                copy.held_by = node.place
+                found.append(copy)
+        return found
 
     def waiting(self) -> Iterable[Event]:
         for node in self._nodes:

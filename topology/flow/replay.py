@@ -18,15 +18,26 @@ Proved by: tests/laws/test_time.py, tests/cli/test_replay.py, tests/inorder/test
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import Event
-from topology.model.operator import Figures
+from topology.model.operator import Figures, State
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import Content
+
+
+class Saved(NamedTuple):
+    """Where a replay stood. `held`: copies of the events that operators keep, in the order of their
+    lines, one for each that does; `words`: what has been heard about clocks and is still of use."""
+
+    now_ns: int
+    state: State
+    held: list[Event]
+    words: list[Sample | Declared]
 
 
 class Replay:
@@ -76,6 +87,20 @@ class Replay:
         """The events that wait, control events too."""
         return self._stage.waiting()
 
+    def saved(self) -> Saved | None:
+        """All that a fresh one needs to go on from here. None before the first input."""
+        if self.now_ns is None:
+            return None
+        held = sorted(self._stage.held_apart(), key=offset_of)
+        return Saved(self.now_ns, self._stage.snapshot(), held, self._table.words())
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from there; for one that has taken nothing yet."""
+        for word in saved.words:
+            self._table.add(word)
+        self._stage.restore(saved.state, saved.held)
+        self.now_ns = saved.now_ns
+
     def figures(self) -> list[Figures]:
         """The counts of each of the streams, in the order of the topology."""
         return [self._stage.figures_of(stream) for stream in self._streams]
@@ -84,6 +109,10 @@ class Replay:
         if self.now_ns is not None and now_ns < self.now_ns:
             raise ValueError(f"time cannot go back: it is {self.now_ns} ns, not {now_ns} ns")
         self.now_ns = now_ns
+
+
+def offset_of(event: Event) -> int:
+    return event.offset
 
 
 def groups(topology: Topology) -> list[list[str]]:

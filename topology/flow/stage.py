@@ -232,6 +232,12 @@ class Stage(StepByStep):
             yield from self.alignment.held()
         yield from self._graph.held()
 
+    def held_apart(self) -> list[Event]:
+        """A copy for each operator that holds an event, for whoever keeps them himself. Not
+        behind an alignment."""
+        assert self.alignment is None, "who reads a topic reads held events there again"
+        return self._graph.held_apart()
+
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
         if self.alignment is not None:

@@ -83,6 +83,10 @@ def _is_packed(path: str) -> bool:
         return file.read(len(GZIP_MARK)) == GZIP_MARK
 
 
+NOTHING: Final = Piece("", 0, 0)
+"""A piece without lines, where there is nothing to read."""
+
+
 class PieceRows:
     """The rows of a piece; `lines`, at the end: how many numbers it takes up."""
 
@@ -93,6 +97,8 @@ class PieceRows:
 
     def __iter__(self) -> Iterator[Row]:
         path, begin, end = self._piece
+        if begin == end:
+            return
         if end != WHOLE:
             with Path(path).open("rb") as file:
                 file.seek(begin)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -19,12 +21,10 @@ from cli.spark.backfill.archived import (
     records,
     refuse_holes,
 )
-from cli.spark.backfill.pieces import pieces_of
+from cli.spark.backfill.pieces import NOTHING, files_of, pieces_of
 from cli.spark.backfill.work import (
-    FILE,
     PARCELS,
     PARCELS_AT_ONCE,
-    SUMMARY,
     TOLD,
     OrderGroups,
     ReadPieces,
@@ -32,14 +32,17 @@ from cli.spark.backfill.work import (
 )
 from cli.spark.shipping import shipped
 from cli.summary import Summary
+from spark_analytics.backfill import log_order
 from spark_analytics.backfill.groups import Groups, slots
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import Known, Resumed, begun
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.shapes import Shape
 from topology.config import Topology
+from topology.wire.stretches import Beginning
 
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
@@ -59,46 +62,104 @@ def setting_of(path: str, topology: Topology) -> Setting:
 
 class Wanted(NamedTuple):
     """`tasks`: how many order, side by side; None: one for each group. `holes`: whether offsets may
-    be missing in an archive. `form`: of the tables."""
+    be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end; else the
+    state is kept. `resume`: go on from the state in `out`."""
 
     inputs: Sequence[str]
     out: str
     form: Literal["parquet"] | Format = "parquet"
     tasks: int | None = None
     holes: bool = False
+    to_end: bool = True
+    resume: bool = False
+
+
+class Inputs(NamedTuple):
+    """What is read, and what has been, for the run after this one."""
+
+    parcels: DataFrame
+    files: Mapping[str, int]
+    offsets: Mapping[str, int]
 
 
 def run(
-    spark: SparkSession, setting: Setting, topology: Topology, wanted: Wanted, place: Place
+    spark: SparkSession,
+    setting: Setting,
+    topology: Topology,
+    wanted: Wanted,
+    place: Place,
+    resumed: Resumed | None = None,
 ) -> Summary:
-    """All tables, published in `place`. InputError if an input cannot be read."""
+    """All tables, published in `place`, or added to those of `resumed`. InputError if an input
+    cannot be read."""
     started_s = time.perf_counter()
+    about = digest(setting)
+    order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
+    if resumed is not None:
+        resumed.require(about)
+        order = order._replace(begin=resumed.begin, states=resumed.states())
     groups = Groups(topology)
     tasks = min(len(groups), MOST_TASKS) if wanted.tasks is None else wanted.tasks
     slot_of = slots(spark, tasks)
     by_group = [slot_of[group % tasks] for group in range(len(groups))]
     with shipped(spark), _few_rows_at_once(spark):
-        parcels = _parcels(spark, setting, topology, wanted, by_group)
-        files, summary = _ordered(parcels, OrderGroups(setting, place.staged), tasks)
-    place.complete(files)
-    summary.took(time.perf_counter() - started_s, summary.cpu_seconds)
-    account = summary.document()
+        inputs = _inputs(spark, setting, topology, wanted, by_group, resumed)
+        told = _ordered(inputs.parcels, order, tasks)
+    told.summary.took(time.perf_counter() - started_s, told.summary.cpu_seconds)
+    now: Known | None = None
+    if not wanted.to_end:
+        now = {
+            "run": 1 if resumed is None else resumed.known["run"] + 1,
+            "topology": about,
+            "begin": told.end,
+            "files": inputs.files,
+            "offsets": inputs.offsets,
+            "states": told.states,
+        }
+    _publish(spark, wanted, place, resumed, told, now)
+    return told.summary
+
+
+def _publish(
+    spark: SparkSession,
+    wanted: Wanted,
+    place: Place,
+    resumed: Resumed | None,
+    told: Told,
+    now: Known | None,
+) -> None:
+    account = told.summary.document()
+    if resumed is not None:
+        resumed.add(place, told.files, now, account)
+        return
+    place.complete(told.files)
+    if now is not None:
+        begun(place, now)
     if wanted.form == "parquet":
         place.publish(account)
     else:
         form: Format = wanted.form
         place.publish_by(lambda: _write_lake(spark, form, place.staged, wanted.out), account)
-    return summary
 
 
-def _parcels(
+def digest(setting: Setting) -> str:
+    """What a state is good for."""
+    return sha256("\0".join(setting).encode()).hexdigest()
+
+
+def _inputs(
     spark: SparkSession,
     setting: Setting,
     topology: Topology,
     wanted: Wanted,
     slot_of: Sequence[int],
-) -> DataFrame:
+    resumed: Resumed | None,
+) -> Inputs:
+    known: Known = {"files": {}, "offsets": {}} if resumed is None else resumed.known
+    files: dict[str, int] = dict(known["files"])
+    offsets: dict[str, int] = dict(known["offsets"])
     archives = [path for path in wanted.inputs if is_archive(path)]
+    pieces = [NOTHING]
     if archives:
         if len(archives) < len(wanted.inputs):
             other = next(path for path in wanted.inputs if path not in archives)
@@ -109,10 +170,34 @@ def _parcels(
         rows = records(spark, archives, topology)
         if not wanted.holes:
             refuse_holes(rows)
-        return in_order(rows, topology).mapInArrow(ReadArchive(setting, slot_of).__call__, PARCELS)
-    pieces = pieces_of(wanted.inputs)
+        rows = log_order.beyond(rows, offsets)
+        offsets |= log_order.ends(rows)
+        if not rows.isEmpty():
+            read = ReadArchive(setting, slot_of)
+            return Inputs(
+                in_order(rows, topology).mapInArrow(read.__call__, PARCELS), files, offsets
+            )
+    else:
+        new = new_files(files_of(wanted.inputs), files)
+        pieces = pieces_of(new) or [NOTHING]
+        files |= {path: Path(path).stat().st_size for path in new}
     numbers = spark.range(0, len(pieces), 1, len(pieces))
-    return numbers.mapInArrow(ReadPieces(setting, pieces, slot_of).__call__, PARCELS)
+    reads = ReadPieces(setting, pieces, slot_of)
+    return Inputs(numbers.mapInArrow(reads.__call__, PARCELS), files, offsets)
+
+
+def new_files(paths: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Those that no earlier run has read. InputError if one has changed since."""
+    new = []
+    for path in paths:
+        if path not in known:
+            new.append(path)
+        elif Path(path).stat().st_size != known[path]:
+            raise InputError(
+                f"{path}: has changed since a run has read it; put what is new into files of their"
+                " own, or backfill anew into a new folder"
+            )
+    return new
 
 
 def _write_lake(spark: SparkSession, form: Format, staged: str, out: str) -> None:
@@ -121,7 +206,16 @@ def _write_lake(spark: SparkSession, form: Format, staged: str, out: str) -> Non
         lake.append(table, spark.read.parquet(f"{staged}/{table}"), SHAPE)
 
 
-def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> tuple[list[File], Summary]:
+class Told(NamedTuple):
+    """What the tasks that order have told: `states` by group, `end` a Beginning."""
+
+    files: list[File]
+    summary: Summary
+    states: dict[int, str]
+    end: tuple[Any, ...]
+
+
+def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> Told:
     told = (
         parcels.repartition(tasks, "slot")
         .selectExpr("*", "number > 0 AS later")
@@ -132,18 +226,24 @@ def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> tuple[list[F
     return folded(told.collect())
 
 
-def folded(told: Iterable[Any]) -> tuple[list[File], Summary]:
-    """What the tasks that order have told, put together. InputError if an input was none."""
+def folded(rows: Iterable[Any]) -> Told:
+    """Put together. InputError if an input was none."""
     files: list[File] = []
     summary = Summary()
-    for row in told:
-        if row.word == FILE:
-            files.append(File(row.table, row.name, row.rows))
-        elif row.word == SUMMARY:
-            summary.add(pickle.loads(bytes(row.told)))
-        else:
-            raise InputError(row.name)
-    return files, summary
+    states: dict[int, str] = {}
+    end: tuple[Any, ...] = tuple(Beginning())
+    for row in rows:
+        match row.word:
+            case "file":
+                files.append(File(row.table, row.name, row.rows))
+            case "summary":
+                summary.add(pickle.loads(bytes(row.told)))
+            case "state":
+                states[row.group] = row.name
+                end = marshal.loads(bytes(row.told))
+            case _:
+                raise InputError(row.name)
+    return Told(files, summary, states, end)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ batch of parcels, what the operators hold, and the lines that wait to be written
 
 from __future__ import annotations
 
+import marshal
 import os
 import pickle
 import tempfile
@@ -31,6 +32,7 @@ from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.place import file_system
+from spark_analytics.backfill.state import GroupState, packed, unpacked
 from topology.config import Topology, parse
 from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
@@ -44,6 +46,7 @@ from topology.wire.stretches import Beginning
 PARCELS: Final = "slot INT, group INT, piece LONG, number LONG, content BINARY"
 TOLD: Final = "group INT, word STRING, table STRING, name STRING, rows LONG, told BINARY"
 FILE: Final = "file"
+STATE: Final = "state"
 SUMMARY: Final = "summary"
 UNREADABLE: Final = "unreadable"
 PARCELS_AT_ONCE: Final = 64
@@ -119,10 +122,14 @@ def _arrow(parcels: Sequence[Parcel], slots: Sequence[int]) -> Any:
 
 class OrderGroups(NamedTuple):
     """Rows are parcels, those of a group together, stretches first; what was written comes out.
-    `staged` is the address of the folder to write in."""
+    `staged` is the address of the folder to write in. `begin` and `states`: where the run before
+    stood, a file for each group. `to_end`: what is held leaves; else a state is written."""
 
     setting: Setting
     staged: str
+    begin: Beginning = Beginning()
+    states: Mapping[int, str] = {}
+    to_end: bool = True
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         rows = chain.from_iterable(_parcels(batch) for batch in taken)
@@ -134,34 +141,64 @@ class OrderGroups(NamedTuple):
         started_s = time.process_time()
         topology = topology_of(self.setting)
         files, folder = file_system(self.staged)
+        name = f"{group:05d}-{os.getpid()}-{time.monotonic_ns():x}"
         summary = Summary()
-        part = Part(files, folder, f"{group:05d}-{os.getpid()}-{time.monotonic_ns():x}", {})
-        order = GroupRun(topology, group, summary)
+        before = self._state_of(group)
+        order = GroupRun(topology, group, summary, before, to_end=self.to_end)
+        part = Part(files, folder, name, order.positions)
         try:
-            for step in whole_instants(order.steps(parcels), topology):
+            for step in whole_instants(order.steps(parcels, self.begin), topology):
                 part.take(step_lines(step))
         except PieceUnreadable as error:
             yield group, UNREADABLE, "", str(error), 0, b""
             return
         for file in part.close():
             yield group, FILE, file.table, file.name, file.rows, b""
+        if not self.to_end:
+            with files.open_output_stream(f"{folder}/{name}.state") as out:
+                out.write(packed(order.state()))
+            yield group, STATE, "", f"{name}.state", 0, marshal.dumps(tuple(order.end))
         summary.thin()
         summary.took(0.0, time.process_time() - started_s)
         yield group, SUMMARY, "", "", 0, pickle.dumps(summary)
 
+    def _state_of(self, group: int) -> GroupState:
+        address = self.states.get(group)
+        if address is None:
+            return GroupState(None, (), {})
+        files, path = file_system(address)
+        with files.open_input_stream(path) as file:
+            return unpacked(file.read())
+
 
 class GroupRun:
-    """One group of streams through its operators; the summary counts."""
+    """One group of streams through its operators, from the state `before` on; the summary
+    counts."""
 
-    def __init__(self, topology: Topology, group: int, summary: Summary) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        group: int,
+        summary: Summary,
+        before: GroupState,
+        *,
+        to_end: bool,
+    ) -> None:
         groups = Groups(topology)
         self._topology = topology
         self._counts_clocks = group == groups.strange
         # Those of no stream are told which there are.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
+        self._to_end = to_end
+        self._waiting: list[Content] = []
+        self._before = before
+        self._replay = Replay(topology, self._streams)
+        self.positions = dict(before.positions)
+        self.end = Beginning()
+        """What stands behind the last line of all."""
 
-    def steps(self, parcels: Iterable[Parcel]) -> Iterator[Step]:
+    def steps(self, parcels: Iterable[Parcel], begin: Beginning) -> Iterator[Step]:
         """What follows from all of its lines, as `inorder replay` has it."""
         stretches: list[bytes] = []
         parcels = iter(parcels)
@@ -171,15 +208,25 @@ class GroupRun:
                 first = parcel
                 break
             stretches.append(parcel.content)
-        unpacker = Unpacker(stretches, Beginning())
+        unpacker = Unpacker(stretches, begin)
+        self.end = unpacker.end
         rest = parcels if first is None else chain([first], parcels)
         contents = chain.from_iterable(
             unpacker.contents(parcel.piece, parcel.content) for parcel in rest
         )
-        yield from self._run(contents, unpacker.end.arrival_ns)
+        yield from self._run(chain(self._before.waiting, contents), self.end.arrival_ns)
+
+    def state(self) -> GroupState:
+        """For the run that goes on from here."""
+        return GroupState(self._replay.saved(), self._waiting, self.positions)
 
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
-        replay, summary = Replay(self._topology, self._streams), self._summary
+        replay, summary = self._replay, self._summary
+        if self._before.saved is not None:
+            replay.restore(self._before.saved)
+            summary.takes_over(event for event in replay.held() if event.kind == DATA)
+        if not self._to_end:
+            contents = self._without_last(contents, last_ns)
         for inputs, until_ns in batches(contents):
             taken = [each for each in inputs if isinstance(each, Event | Malformed)]
             if self._counts_clocks:
@@ -190,10 +237,12 @@ class GroupRun:
                 summary.said(step)
                 yield step
         if last_ns is not None:
-            for step in (replay.on_others(last_ns), replay.on_end()):
-                if step is not None:
-                    summary.said(step)
-                    yield step
+            steps = [replay.on_others(last_ns)]
+            if self._to_end and (flushed := replay.on_end()) is not None:
+                steps.append(flushed)
+            for step in steps:
+                summary.said(step)
+                yield step
         summary.holds(event for event in replay.held() if event.kind == DATA)
         figures = replay.figures()
         summary.left_out(figures)
@@ -202,6 +251,16 @@ class GroupRun:
             for each, stream in zip(figures, self._streams, strict=True)
             if self._topology.streams[stream].clock.unsynced == "estimate"
         )
+
+    def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
+        """Those before the last instant; what comes in it waits for the next run, as more may come
+        in it."""
+        for content in contents:
+            is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns
+            if is_last or self._waiting:
+                self._waiting.append(content)
+            else:
+                yield content
 
 
 _TOLD: Final = pa.schema(

@@ -126,6 +126,17 @@ def test_an_archive_says_what_its_dump_says(spark: SparkSession, tmp_path: Path)
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
 
 
+def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    records = topics(Random(6))
+    source = archive_of(spark, records[:150], tmp_path / "archive")
+    assert backfill(tmp_path, source, "--no-to-end").code == 0
+    archive_of(spark, records, source)
+    answer = backfill(tmp_path, source, "--resume")
+    assert answer.code == 0, answer.err
+    wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
+    assert tabled(tmp_path / "out") == wanted
+
+
 def test_a_hole_is_refused_or_passed(spark: SparkSession, tmp_path: Path) -> None:
     records = [each for each in topics(Random(5)) if (each.partition, each.offset) != (1, 7)]
     source = archive_of(spark, records, tmp_path / "archive")

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from cli.spark.backfill.pieces import pieces_of
+from cli.spark.backfill.pieces import NOTHING, pieces_of
+from cli.spark.backfill.run import Told as RunTold
 from cli.spark.backfill.run import folded
 from cli.spark.backfill.work import OrderGroups, ReadPieces, Setting, topology_of
 from cli.summary import Summary
@@ -51,21 +52,28 @@ def tabled(out: Path) -> Told:
 def backfilled(topology: str, inputs: Sequence[Path], out: Path, piece_bytes: int) -> Summary:
     """The very tasks of a backfill, one after the other in this process, without Spark."""
     setting = Setting(topology)
-    pieces = pieces_of([str(each) for each in inputs], piece_bytes)
-    slots = [0] * len(Groups(topology_of(setting)))
     place = Place(str(out))
     try:
-        read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
-        rows = sorted(
-            (row for batch in read for row in batch.to_pylist()),
-            key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
-        )
-        files, summary = folded(_rows(OrderGroups(setting, place.staged)(_batches(rows))))
-        place.complete(files)
+        told = tasks_run(setting, inputs, OrderGroups(setting, place.staged), piece_bytes)
+        place.complete(told.files)
         place.publish({})
     finally:
         place.give_up()
-    return summary
+    return told.summary
+
+
+def tasks_run(
+    setting: Setting, inputs: Sequence[Path], order: OrderGroups, piece_bytes: int
+) -> RunTold:
+    """What the tasks say that read and that order."""
+    pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
+    slots = [0] * len(Groups(topology_of(setting)))
+    read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
+    rows = sorted(
+        (row for batch in read for row in batch.to_pylist()),
+        key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
+    )
+    return folded(_rows(order(_batches(rows))))
 
 
 def _numbers(count: int) -> Any:

@@ -1,0 +1,89 @@
+"""Where a group stood when its lines were over, as bytes: for the run that goes on from there.
+
+It holds what `Replay.saved` gives, the lines of the last instant, which are taken by the next run
+(who knows what else arrives in that instant), and the next position of each stream and table.
+Packed by `marshal`, which is exact for plain values; a state is read by the Python that wrote it.
+
+Proved by: tests/spark_analytics/backfill/test_resumed.py
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from spark_analytics.backfill.parcels import Packed, content_of, packed_as_read
+from spark_analytics.backfill.part import Positions
+from topology.flow.replay import Saved
+from topology.model.event import Event
+from topology.wire.line_reader import Content
+
+FORMAT: Final = 1
+
+
+class GroupState(NamedTuple):
+    """`saved` is None where nothing had come yet; `waiting`: lines of the last instant."""
+
+    saved: Saved | None
+    waiting: Sequence[Content]
+    positions: Positions
+
+
+class StateUnreadable(ValueError):
+    """It was written by another version; the message says what to do."""
+
+
+def packed(state: GroupState) -> bytes:
+    saved = state.saved
+    told = None
+    if saved is not None:
+        held = [_held(event) for event in saved.held]
+        words = [packed_as_read(word) for word in saved.words]
+        told = (saved.now_ns, saved.state, held, words)
+    waiting = [packed_as_read(content) for content in state.waiting]
+    positions = [(stream, table, at) for (stream, table), at in state.positions.items()]
+    return marshal.dumps((FORMAT, told, waiting, positions))
+
+
+def unpacked(content: bytes) -> GroupState:
+    form, *rest = marshal.loads(content)
+    if form != FORMAT:
+        raise StateUnreadable(
+            f"the state is of format {form}, this version writes {FORMAT}; run the backfill anew"
+        )
+    told, waiting, positions = rest
+    saved = None
+    if told is not None:
+        now_ns, state, held, words = told
+        heard: list[Any] = [_content(word) for word in words]
+        saved = Saved(now_ns, state, [_event(each) for each in held], heard)
+    places = {(stream, table): at for stream, table, at in positions}
+    return GroupState(saved, [_content(each) for each in waiting], places)
+
+
+def _content(told: Packed) -> Content:
+    return content_of(told, told[2], told[1])
+
+
+def _held(event: Event) -> Packed:
+    return (
+        packed_as_read(event),
+        event.at_ns,
+        event.ref_time_ns,
+        event.error_ns,
+        event.segment,
+        event.late,
+        event.held_by,
+        event.lane,
+        event.complete_ns,
+        event.error_all_ns,
+    )
+
+
+def _event(told: Packed) -> Event:
+    event = _content(told[0])
+    assert isinstance(event, Event)
+    event.at_ns, event.ref_time_ns, event.error_ns, event.segment, event.late = told[1:6]
+    event.held_by, event.lane, event.complete_ns, event.error_all_ns = told[6:]
+    return event

@@ -1,0 +1,159 @@
+"""Law: a recording cut in two (or more) and gone on with says what the whole of it says, without
+Spark; examples of what is refused, and of a run that was killed while its files came in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cli.recording.file import InputError
+from cli.spark.backfill.run import Told, digest, new_files
+from cli.spark.backfill.work import OrderGroups, Setting
+from spark_analytics.backfill.place import Place, PlaceRefused
+from spark_analytics.backfill.resuming import Known, Resumed, begun
+from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.told import replayed, tabled, tasks_run
+
+FEW = range(12)
+MANY = range(2_000, 2_250)
+PIECE_BYTES = 3_000
+
+
+def known(told: Told, run: int, about: str) -> Known:
+    state: Known = {"run": run, "topology": about, "begin": told.end, "states": told.states}
+    return {**state, "files": {}, "offsets": {}}
+
+
+def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> None:
+    """One run of several; the first makes the folder."""
+    about = digest(setting)
+    resumed = Resumed(str(out)) if number > 1 else None
+    place = Place(str(out), adds=number > 1)
+    try:
+        order = OrderGroups(setting, place.staged, to_end=last)
+        if resumed is not None:
+            resumed.require(about)
+            order = order._replace(begin=resumed.begin, states=resumed.states())
+        told = tasks_run(setting, [part], order, PIECE_BYTES)
+        now = None if last else known(told, number, about)
+        totals = told.summary.totals()
+        assert totals["in"] == sum(
+            totals[n] for n in ("event", "late", "duplicate", "dead", "held")
+        )
+        if resumed is not None:
+            resumed.add(place, told.files, now, {})
+            return
+        place.complete(told.files)
+        if now is not None:
+            begun(place, now)
+        place.publish({})
+    finally:
+        place.give_up()
+
+
+def agrees(seed: int, folder: Path) -> None:
+    rng = Random(seed)
+    topology = folder / "t.yaml"
+    topology.write_text(streams.topology(rng))
+    events = streams.recording(rng, folder / "events.jsonl")
+    lines = events.read_text().splitlines(keepends=True)
+    cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(rng.choice((1, 1, 3))))
+    setting = Setting(topology.read_text())
+    ends = [*cuts, len(lines)]
+    for number, (begin, end) in enumerate(zip([0, *cuts], ends, strict=True), start=1):
+        part = folder / f"{number}.jsonl"
+        part.write_text("".join(lines[begin:end]))
+        run(setting, part, folder / "out", number, last=number == len(ends))
+    assert tabled(folder / "out") == replayed(topology, events)[0], (seed, cuts)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_cut_and_gone_on_with_says_the_same(seed: int, tmp_path: Path) -> None:
+    agrees(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_many_cuts_say_the_same(tmp_path: Path) -> None:
+    for seed in MANY:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        agrees(seed, folder)
+
+
+def begun_at(folder: Path) -> tuple[Setting, Path]:
+    setting = Setting("streams: {s: {}}\n")
+    line = {"source": "a", "ts": 5, "arrival": 5}
+    part = folder / "1.jsonl"
+    part.write_text("".join(json.dumps({**line, "seq": n, "arrival": n}) + "\n" for n in range(9)))
+    run(setting, part, folder / "out", 1, last=False)
+    return setting, part
+
+
+def test_what_a_killed_run_had_moved_in_is_taken_away(tmp_path: Path) -> None:
+    setting, part = begun_at(tmp_path)
+    out = tmp_path / "out"
+    before = tabled(out)
+    (out / "events" / "half.parquet").write_bytes(b"no whole file")
+    coming = {"run": 2, "files": ["events/half.parquet", "gaps/not-yet.parquet"]}
+    (out / "_state" / "coming.json").write_text(json.dumps(coming))
+    Resumed(str(out))
+    assert tabled(out) == before
+    assert not (out / "_state" / "coming.json").exists()
+    run(setting, part, out, 2, last=True)
+
+
+def test_what_was_flushed_is_not_gone_on_with(tmp_path: Path) -> None:
+    setting, part = begun_at(tmp_path)
+    run(setting, part, tmp_path / "out", 2, last=True)
+    with pytest.raises(PlaceRefused, match="flushed to its end"):
+        Resumed(str(tmp_path / "out"))
+
+
+def test_without_a_state_nothing_is_gone_on_with(tmp_path: Path) -> None:
+    with pytest.raises(PlaceRefused, match="--no-to-end"):
+        Resumed(str(tmp_path))
+
+
+def test_another_topology_is_refused(tmp_path: Path) -> None:
+    begun_at(tmp_path)
+    with pytest.raises(PlaceRefused, match="another topology"):
+        Resumed(str(tmp_path / "out")).require("another")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.timeout(300)
+def test_a_folder_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    rng = Random(11)
+    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
+    lines = whole.read_text().splitlines(keepends=True)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    asked = ("--topology", tmp_path / "t.yaml", "--in", folder, "--out", tmp_path / "out")
+    (folder / "1.jsonl").write_text("".join(lines[:90]))
+    first = inorder("spark", "backfill", *asked, "--no-to-end")
+    assert first.code == 0, first.err
+    refused = inorder("spark", "backfill", *asked)
+    assert refused.code == 2
+    assert "writes over nothing" in refused.err
+    (folder / "2.jsonl").write_text("".join(lines[90:]))
+    last = inorder("spark", "backfill", *asked, "--resume")
+    assert last.code == 0, last.err
+    assert tabled(tmp_path / "out") == replayed(tmp_path / "t.yaml", whole)[0]
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{}\n")
+    assert new_files([str(path)], {}) == [str(path)]
+    assert new_files([str(path)], {str(path): 3}) == []
+    with pytest.raises(InputError, match="has changed"):
+        new_files([str(path)], {str(path): 2})
