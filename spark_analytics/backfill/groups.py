@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 
 from topology.config import Topology
 from topology.flow.replay import groups
-from topology.flow.replay import groups
 
 TRIED: Final = 32
 """Whole numbers for each task, at first; twice as many as long as one has none."""

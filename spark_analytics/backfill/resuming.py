@@ -29,8 +29,8 @@ CURRENT: Final = "current.json"
 COMING: Final = "coming.json"
 
 Known = dict[str, Any]
-"""`run`, `topology` (its digest), `begin` (a Beginning), `files` (size by path), `offsets` (the last
-by `topic/partition`), `states` (name by group)."""
+"""`run`, `topology` (its digest), `begin` (a Beginning), `files` (size by path), `offsets` (the
+last by `topic/partition`), `states` (name by group)."""
 
 
 class Resumed:
