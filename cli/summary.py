@@ -65,7 +65,7 @@ class DeadReason:
     def add(self, other: DeadReason) -> None:
         """More of them, from elsewhere."""
         self.count += other.count
-        if (other._at_ns, other.line) < (self._at_ns, self.line):
+        if other._at_ns < self._at_ns:
             self.line, self.detail, self._at_ns = other.line, other.detail, other._at_ns
 
 

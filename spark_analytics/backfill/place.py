@@ -8,7 +8,7 @@ is refused: a backfill never writes over what is there.
 Tables of Iceberg and Delta cannot be renamed, as they know where they lie: what is staged is copied
 into them, a commit for each, and if one fails all are taken away.
 
-A place is a path, or an address as pyarrow's file systems know them (`hdfs://…`); where folders are
+A place is a path, or an address as pyarrow's file systems know it (`hdfs://…`); where folders are
 renamed file by file, as on object stores, readers had better wait for the end of the run.
 
 Proved by: tests/spark_analytics/backfill/test_place.py

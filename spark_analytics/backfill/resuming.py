@@ -4,10 +4,10 @@
     <out>/_state/<run>/…          the state of each group (`state`)
     <out>/_state/coming.json      what the run that is just adding its files adds
 
-A run writes all its files beside the folder first. Then it notes their names in `coming.json`, moves
-them in, and replaces `current.json` by one rename: with that they count. A run that is killed before
-is undone by the next one, which takes away what `coming.json` names; readers who look while files
-come in may see a part of a run's rows.
+A run writes all its files beside the folder first. Then it notes their names in `coming.json`,
+moves them in, and replaces `current.json` by one rename: with that they count. A run that is killed
+before is undone by the next one, which takes away what `coming.json` names; readers who look while
+files come in may see a part of a run's rows.
 
 Proved by: tests/spark_analytics/backfill/test_resumed.py
 """

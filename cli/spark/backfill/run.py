@@ -62,8 +62,8 @@ def setting_of(path: str, topology: Topology) -> Setting:
 
 class Wanted(NamedTuple):
     """`tasks`: how many order, side by side; None: one for each group. `holes`: whether offsets may
-    be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end; else the
-    state is kept. `resume`: go on from the state in `out`."""
+    be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end;
+    else the state is kept. `resume`: go on from the state in `out`."""
 
     inputs: Sequence[str]
     out: str
@@ -232,7 +232,7 @@ def folded(rows: Iterable[Any]) -> Told:
     summary = Summary()
     states: dict[int, str] = {}
     end: tuple[Any, ...] = tuple(Beginning())
-    for row in rows:
+    for row in sorted(rows, key=lambda row: int(row.group)):
         match row.word:
             case "file":
                 files.append(File(row.table, row.name, row.rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,13 @@ def agrees(seed: int, folder: Path) -> set[str]:
     piece_bytes = rng.choice((300, 2_000, 10_000, 1 << 20))
     summary = backfilled(topology.read_text(), [events], folder / "out", piece_bytes)
     assert tabled(folder / "out") == wanted, seed
-    told = summary.document()
-    alike = {name: told[name] for name in ("seconds", "events_per_cpu_second")}
-    assert told == {**account, **alike}, seed
+    assert comparable(summary.document()) == comparable(account), seed
     return {kind for _, kind in wanted}
+
+
+def comparable(account: dict[str, Any]) -> dict[str, Any]:
+    """Without what measures the run, and without the example of a dead line: at one instant several
+    may be the first."""
+    reasons = {name: dead["count"] for name, dead in account.get("dead_reasons", {}).items()}
+    measured = {"seconds", "events_per_cpu_second", "dead_reasons"}
+    return {name: said for name, said in account.items() if name not in measured} | reasons
