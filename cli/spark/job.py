@@ -219,7 +219,8 @@ def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lastin
 def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
     (kind,) = asked.formats
     catalog = catalog_of(asked.catalog, secrets_of(asked.catalog))
-    return EventsTable(open_lake(spark, kind, asked.events, "events", catalog), asked.max_per_batch)
+    most = None if asked.interval is None else asked.max_per_batch
+    return EventsTable(open_lake(spark, kind, asked.events, "events", catalog), most)
 
 
 def _check_tables(asked: Asked) -> None:

@@ -15,10 +15,11 @@ TABLE: Final = "events"
 
 @dataclass(frozen=True)
 class EventsTable:
-    """A batch of the stream takes at most `max_per_batch` rows, up to a whole file."""
+    """A batch of the stream takes at most `max_per_batch` rows, up to a whole file; None for a
+    query that ends where the table does."""
 
     lake: Lake
-    max_per_batch: int = 500_000
+    max_per_batch: int | None = None
 
     def __post_init__(self) -> None:
         if not self.lake.exists(TABLE):

@@ -101,9 +101,9 @@ class Lake(ABC):
         return (spark or self.spark).read.table(self.name(table))
 
     @abstractmethod
-    def stream(self, table: str, max_rows: int) -> DataFrame:
-        """What is appended to the table, from its beginning, `max_rows` at a time. Rewriting of
-        files (`maintain`) adds nothing."""
+    def stream(self, table: str, max_rows: int | None) -> DataFrame:
+        """What is appended to the table, from its beginning, `max_rows` at a time; None: all that
+        there is, for a query that ends with it. Rewriting of files (`maintain`) adds nothing."""
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
         """Add the rows, as one commit; without a mark whatever is there already."""
@@ -239,9 +239,11 @@ class IcebergLake(Lake):
     def name(self, table: str) -> str:
         return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
 
-    def stream(self, table: str, max_rows: int) -> DataFrame:
+    def stream(self, table: str, max_rows: int | None) -> DataFrame:
         reader = self.spark.readStream.format("iceberg")
-        reader = reader.option("streaming-max-rows-per-micro-batch", str(max_rows))
+        # Spark lets a query up to the end take one batch of this source, as large as it may be.
+        if max_rows is not None:
+            reader = reader.option("streaming-max-rows-per-micro-batch", str(max_rows))
         reader = reader.option("streaming-skip-delete-snapshots", "true")
         reader = reader.option("streaming-skip-overwrite-snapshots", "true")
         return reader.load(self.name(table))
@@ -335,7 +337,7 @@ class DeltaLake(Lake):
     def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
         return super().read(table, spark).drop(DAY)
 
-    def stream(self, table: str, max_rows: int) -> DataFrame:
+    def stream(self, table: str, max_rows: int | None) -> DataFrame:
         reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
         # Delta counts files: each is one task's share of a batch.
         reader = reader.option("maxFilesPerTrigger", "100")

@@ -24,8 +24,8 @@ from tests.spark_analytics.topics import done, in_order, killed, run, write_orde
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
 
-EVENTS = 40_000
-PER_BATCH = 1_000
+EVENTS = 16_000
+PER_BATCH = 500
 KILLS = 5
 LONGEST_S = 4.0
 OLD_S = 10 * 86_400
