@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from cli.spark.backfill.work import OrderGroups, Setting
+from spark_analytics.backfill.place import Place
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import backfilled, replayed, tabled
+from tests.spark_analytics.backfill.told import backfilled, replayed, tabled, tasks_run
 
 FEW = range(12)
 MANY = range(1_000, 1_250)
@@ -20,6 +22,24 @@ MANY = range(1_000, 1_250)
 def test_a_backfill_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
     told = agrees(seed, tmp_path)
     assert told >= {"event", "gap", "dead"}
+
+
+def test_a_task_that_dies_and_is_tried_again_tells_nothing_twice(tmp_path: Path) -> None:
+    """What the attempt that died had written lies in the folder, and counts for nothing."""
+    rng = Random(4)
+    (tmp_path / "t.yaml").write_text(streams.topology(rng))
+    events = streams.recording(rng, tmp_path / "events.jsonl")
+    setting = Setting((tmp_path / "t.yaml").read_text())
+    place = Place(str(tmp_path / "out"))
+    order = OrderGroups(setting, place.staged)
+    died = tasks_run(setting, [events], order, 2_000)
+    left = {path.name for path in Path(place.staged).rglob("*.parquet")}
+    assert left == {file.name for file in died.files}
+    place.complete(tasks_run(setting, [events], order, 2_000).files)
+    place.publish({})
+    assert tabled(tmp_path / "out") == replayed(tmp_path / "t.yaml", events)[0]
+    kept = {path.name for path in (tmp_path / "out").rglob("*.parquet")}
+    assert not kept & left
 
 
 @pytest.mark.long
