@@ -26,9 +26,9 @@ by `of_streams`. `split` parts
 the rows into events, control records and bad ones; bad rows keep coordinates and reason,
 never the payload, which lies in the topic.
 
-Readers of topics that stages write set `read_committed` (`jobs`). Cost: a map of the headers, no
-shuffle. Sessions should have `spark.sql.codegen.hugeMethodLimit` at 8000, as those of `session`:
-the code of these expressions is longer than Java compiles in one piece.
+Readers of topics that stages write set `read_committed` (`jobs`). Cost: a filter over the
+headers for each field, no shuffle. Sessions should have `spark.sql.codegen.hugeMethodLimit` at
+8000, as those of `session`: the code of all this is longer than Java compiles in one piece.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.instants import digits, header_time_ns, integer, to_ns, to_timestamp
+from spark_analytics.instants import header_time_ns, integer, to_ns, to_timestamp
 from topology.config import HeaderConfig
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -63,7 +63,6 @@ PRODUCER_KINDS: Final = ("heartbeat", "bye")
 DIGITS: Final = r"\A[0-9]+\z"
 STAMPS: Final = ("refTs", "err", "segment", "at")
 CONTROL_STAMPS: Final = ("refTs", "err", "at")
-NUMBERS: Final = ("ref", "err", "segment", "at", "complete")
 
 
 class Decoded(NamedTuple):
@@ -90,17 +89,18 @@ def raw(
     are wanted as text, by the column's name."""
     names = headers.names()
     rows = _found(records, names._asdict() | dict(also or {}))
-    rows = _numbered(rows, headers.ts_unit)
     rows = rows.select(
         *RECORD,
         to_ns(F.col("timestamp")).alias("appended_ns"),
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        _number("epoch").alias("epoch"),
-        _number("seq").alias("seq"),
+        _digits("epoch").alias("epoch"),
+        _digits("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.when(_count("kind") > 0, F.lit("")), F.lit("")).alias("kind"),
-        F.when(_count("ts") > 0, _number("ts")).otherwise(to_ns(F.col("timestamp"))).alias("ts_ns"),
+        F.when(_count("ts") > 0, header_time_ns(_text("ts"), headers.ts_unit))
+        .otherwise(to_ns(F.col("timestamp")))
+        .alias("ts_ns"),
         *(_text(column).alias(column) for column in also or ()),
         *_faulty(_contract_faults(names._asdict(), headers.ts_unit)),
     )
@@ -118,22 +118,22 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
         "late": "late",
         "complete": "complete",
     }
-    rows = _numbered(_found(records, wanted), headers.ts_unit, NUMBERS)
+    rows = _found(records, wanted)
     rows = rows.select(
         *RECORD,
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        F.coalesce(_number("epoch"), F.lit(0).cast("long")).alias("epoch"),
-        _number("seq").alias("seq"),
+        F.coalesce(_digits("epoch"), F.lit(0).cast("long")).alias("epoch"),
+        _digits("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.lit("")).alias("kind"),
-        _number("ts").alias("ts_ns"),
-        _number("ref").alias("ref_ns"),
-        _number("err").alias("error_ns"),
-        _number("segment").alias("segment"),
-        _number("at").alias("at_ns"),
+        header_time_ns(_text("ts"), headers.ts_unit).alias("ts_ns"),
+        integer(_text("ref")).alias("ref_ns"),
+        integer(_text("err")).alias("error_ns"),
+        integer(_text("segment")).alias("segment"),
+        integer(_text("at")).alias("at_ns"),
         F.coalesce(_text("late"), F.lit("")).alias("late"),
-        _number("complete").alias("complete_ns"),
+        integer(_text("complete")).alias("complete_ns"),
         *_faulty(_stamp_faults(names._asdict())),
     )
     return rows.withColumns(
@@ -178,27 +178,21 @@ def split(rows: DataFrame) -> Decoded:
 
 
 def _found(records: DataFrame, names: dict[str, str]) -> DataFrame:
-    """The record with three columns for each field: how often its header is there, the first
-    one's bytes, and these as text. All headers become one map; only of a record that has one
-    twice are they looked through for each field. Each step is a projection of its own: Spark
-    would otherwise look for the header anew wherever it is spoken of."""
-    none = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
-    rows = records.select(*RECORD, F.expr(f"coalesce(headers, {none}) AS _h"))
-    twice = F.expr("size(array_distinct(_h.key)) < size(_h) AS _twice")
-    rows = rows.select(*RECORD, "_h", twice)
-    firsts = "filter(_h, (h, i) -> array_position(_h.key, h.key) = i + 1)"
-    mapped = F.expr(f"map_from_entries(if(_twice, {firsts}, _h)) AS _m")
-    rows = rows.select(*RECORD, "_h", "_twice", mapped)
+    """The record with three columns for each field: how often its header is there, the
+    bytes, and these as text. Each step is a projection of its own: Spark would otherwise
+    look for the header anew wherever it is spoken of."""
+    empty = "array(CAST(NULL AS STRUCT<key: STRING, value: BINARY>))"
+    values = [
+        F.expr(f"filter(coalesce(headers, {empty}), h -> h.key = {_literal(name)})").alias(
+            f"h_{field}"
+        )
+        for field, name in names.items()
+    ]
+    rows = records.select(*RECORD, *values)
     kept = [
         F.expr(part)
-        for field, name in names.items()
-        for part in (
-            (
-                f"if(_twice, size(filter(_h, h -> h.key = {_literal(name)})),"
-                f" if(map_contains_key(_m, {_literal(name)}), 1, 0)) AS n_{field}"
-            ),
-            f"try_element_at(_m, {_literal(name)}) AS b_{field}",
-        )
+        for field in names
+        for part in (f"size(h_{field}) AS n_{field}", f"get(h_{field}, 0).value AS b_{field}")
     ]
     rows = rows.select(*RECORD, *kept)
     texts = [F.expr(f"try_validate_utf8(CAST(b_{f} AS STRING)) AS t_{f}") for f in names]
@@ -223,21 +217,9 @@ def _text(field: str) -> Column:
     return F.col(f"t_{field}")
 
 
-def _number(field: str) -> Column:
-    """The header as a long; null if it is absent or none."""
-    return F.col(f"i_{field}")
-
-
-def _numbered(rows: DataFrame, unit: str, integers: Sequence[str] = ()) -> DataFrame:
-    """With `i_` columns: `epoch` and `seq` are digits, `ts` is a time, the rest may be negative.
-    A step of its own, so that the fields and their faults share what was read."""
-    return rows.select(
-        "*",
-        digits(_text("epoch")).alias("i_epoch"),
-        digits(_text("seq")).alias("i_seq"),
-        header_time_ns(_text("ts"), unit).alias("i_ts"),
-        *(integer(_text(field)).alias(f"i_{field}") for field in integers),
-    )
+def _digits(field: str) -> Column:
+    text = _text(field)
+    return F.when(text.rlike(DIGITS), text.try_cast("long"))
 
 
 # -- what is wrong ---------------------------------------------------------------------------------
@@ -321,22 +303,22 @@ def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Faul
     faults = [_repeated(field, name)]
     if needed:
         faults.append(_missing(field, name))
-    # First of all what sound records have: the rest is looked at only for the others.
-    unread = _bytes(field).isNotNull() & _number(field).isNull()
+    there = _bytes(field).isNotNull()
     text = F.coalesce(_text(field), F.lit(""))
     plain = text.rlike(DIGITS)
     says = _says(name, field, "write ASCII digits, 0 to 9223372036854775807")
     return [
         *faults,
         _empty(field, name),
-        _Fault(f"{field}_negative", unread & text.rlike(r"\A-[0-9]+\z"), says),
-        _Fault(f"{field}_not_integer", unread & ~plain, says),
-        _Fault(f"{field}_huge", unread & plain, says),
+        _Fault(f"{field}_negative", there & text.rlike(r"\A-[0-9]+\z"), says),
+        _Fault(f"{field}_not_integer", there & ~plain, says),
+        _Fault(f"{field}_huge", there & plain & _digits(field).isNull(), says),
     ]
 
 
 def _time_faults(name: str, unit: str) -> list[_Fault]:
-    unread = _bytes("ts").isNotNull() & _number("ts").isNull()
+    there = _bytes("ts").isNotNull()
+    unread = there & header_time_ns(_text("ts"), unit).isNull()
     number = F.coalesce(_text("ts").rlike(r"\A-?[0-9]+\z"), F.lit(False))
     huge = _says(name, "ts", "write a time between 1678 and 2261")
     remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
@@ -355,12 +337,12 @@ def _stamp_faults(names: dict[str, str]) -> list[_Fault]:
         due = is_data if field == "segment" else F.lit(True)
         absent = f"header `{name}` is missing; only stages may write to this topic"
         faults.append(_Fault("stamp_missing", due & (_count(field) == 0), F.lit(absent)))
-        unread = due & _number(field).isNull()
+        unread = due & integer(_text(field)).isNull()
         says = _says(name, field, "only stages may write to this topic")
         faults.append(_Fault("stamp_unreadable", unread, says))
     missing = is_data & (_count("source") == 0)
     detail = f"header `{names['source']}` is missing; write it on every record"
     faults.append(_Fault("source_missing", missing, F.lit(detail)))
-    no_number = is_data & _number("seq").isNull()
+    no_number = is_data & _digits("seq").isNull()
     says = _says(names["seq"], "seq", "only stages may write to this topic")
     return [*faults, _Fault("seq_not_integer", no_number, says)]

@@ -19,7 +19,6 @@ _RFC3339: Final = (
     r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))\z"
 )
 _INTEGER: Final = r"\A-?[0-9]+\z"
-_DIGITS: Final = r"\A[0-9]+\z"
 
 
 def to_timestamp(time_ns: Column) -> Column:
@@ -37,29 +36,14 @@ def to_ns(time: Column) -> Column:
 
 def integer(text: Column) -> Column:
     """A long from plain ASCII digits, with a minus or without; else null."""
-    return _whole(text, _INTEGER)
-
-
-def digits(text: Column) -> Column:
-    """A long from plain ASCII digits; else null."""
-    number = _whole(text, _DIGITS)
-    return F.when(number >= 0, number)
-
-
-def _whole(text: Column, pattern: str) -> Column:
-    """What a number is written as can be compared for less than a regular expression costs; that
-    is left to those who write it otherwise (007), or write none."""
-    number = text.try_cast("long")
-    plain = F.when(number.cast("string") == text, number)
-    return F.coalesce(plain, F.when(text.rlike(pattern), number))
+    return F.when(text.rlike(_INTEGER), text.try_cast("long"))
 
 
 def header_time_ns(text: Column, unit: str) -> Column:
     """A stamp of the header contract: an integer in `unit`, or RFC 3339. Null if it is
     neither, or no long of nanoseconds."""
     number = F.try_multiply(integer(text), F.lit(UNIT_NS[unit]).cast("long"))
-    # An integer that is no long of nanoseconds is no RFC 3339 either.
-    return F.coalesce(number, F.when(~text.rlike(_INTEGER), rfc3339_ns(text)))
+    return F.when(text.rlike(_INTEGER), number).otherwise(rfc3339_ns(text))
 
 
 def rfc3339_ns(text: Column) -> Column:
