@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import thread_time_ns
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
@@ -45,6 +46,7 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
 from agents.stage.inlet import Read
+from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
 from agents.stage.query_feed import QueryFeed
 from agents.stage.rebuilding import Rebuilding
@@ -102,6 +104,7 @@ class Partition:
         self._feed = surroundings.clock_feed
         table = None if self._feed is None else self._feed.table
         self.stage = arrangement.operators(source, table)
+        self._price = ItemPrice(self.stage.reading_ahead())
         self.stage.keep_moved()
         self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.brokers.is_embedded)
         self.next_offset: int | None = None
@@ -314,7 +317,10 @@ class Partition:
         events = read.events
         if any(event.kind == DATA for event in events):
             self._event_came_s = time.monotonic()
+        begun_ns = thread_time_ns() if self._price else 0
         step = self.stage.on_batch(events, self.clock.now_ns)
+        if self._price:
+            self._price.spent(thread_time_ns() - begun_ns)
         if not self._is_first:
             self.clock.now_ns = max(self.clock.now_ns, step.now_ns)
         self._held.took(events)

@@ -37,6 +37,7 @@ from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
+from topology.speculate.ahead import Ahead
 
 ALIGN: Final = "align"
 """The key of the alignment's state; all others name a node (topology.flow.node)."""
@@ -192,6 +193,11 @@ class Stage(StepByStep):
                     engine = engine_of(stream, mine, environment, known)
                     qualities = qualities_of(mine, self._topology.streams[stream])
                     pattern.take_over(engine, qualities)
+
+    def reading_ahead(self) -> list[Ahead]:
+        """The operators whose work a driver may put a price to (`items_cost`)."""
+        nodes = [node for chain in self.chains.values() for node in chain.nodes]
+        return [node.operator for node in nodes if isinstance(node.operator, Ahead)]
 
     def figures_of(self, stream: str) -> Figures:
         return self._graph.figures_of(stream)

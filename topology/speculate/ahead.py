@@ -101,9 +101,13 @@ class Ahead(Operator):
 
     # -- the rest of the contract ------------------------------------------------------------------
 
-    def is_busy(self, step_ns: int, base_ppm: int) -> None:
+    def items_cost(self, step_ns: int) -> None:
         """See `topology.speculate.operator`."""
-        self._queries.is_busy(step_ns, base_ppm)
+        self._queries.items_cost(step_ns)
+
+    @property
+    def items(self) -> int:
+        return self._queries.items
 
     def figures(self) -> Figures:
         return self._queries.figures()

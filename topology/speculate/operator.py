@@ -14,9 +14,9 @@ After the last correction all stand alike, and as an in-order run would have it 
 late and what is final are MERGE's in each of them.
 
 All is decided when its instant is over. What the work costs is counted, not measured: an item
-`STEP_NS`, a checkpoint `SNAPSHOT_NS`, or what the driver says of this machine (`is_busy`), since
-the core has no clock. Only how early is told depends on it. A detector that does not give the same
-of the same (`cursor`) reads no further ahead than `final`.
+`STEP_NS`, or what the driver has measured on this machine (`items_cost`), a checkpoint
+`SNAPSHOT_NS`: the core has no clock. Only how early is told depends on it. A detector that does
+not give the same of the same (`cursor`) reads no further ahead than `final`.
 
 Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
 made final (`given_up`).
@@ -87,16 +87,20 @@ class Detecting(Query):
         self._span = 0
         self._seen_counts = [0, 0, 0]
         self._step_ns = STEP_NS
-        self._base_ppm = 0
         self.kept: list[Event] = []
         self.gone: list[Event] = []
         self._expired = self._refused = self._unkeyed = self._unreadable = 0
         self._copies = self._conflicts = self._given_up = 0
 
-    def is_busy(self, step_ns: int, base_ppm: int) -> None:
-        """What the driver knows of this machine: what an item costs, and how busy it is besides."""
+    def items_cost(self, step_ns: int) -> None:
+        """What the driver has measured: what an item costs on this machine."""
         self._step_ns = max(step_ns, 1)
-        self._base_ppm = base_ppm
+
+    @property
+    def items(self) -> int:
+        """Read, for the first time and again."""
+        counts = self._unit.counts
+        return counts.first + counts.replayed
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -219,7 +223,7 @@ class Detecting(Query):
         if is_first:
             return
         span_ns = passed * SPAN_NS
-        first_ns = first * self._step_ns + span_ns * self._base_ppm // WHOLE
+        first_ns = first * self._step_ns
         again_ns = again * self._step_ns + snapshots * SNAPSHOT_NS
         watermark_ns = self._frontier.watermark_ns
         ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0

@@ -74,10 +74,14 @@ class DetectorQueries(Queries[Detecting]):
         self._hold()
         return step
 
-    def is_busy(self, step_ns: int, base_ppm: int) -> None:
+    def items_cost(self, step_ns: int) -> None:
         """See `Detecting`."""
         for each in self._detecting:
-            each.is_busy(step_ns, base_ppm)
+            each.items_cost(step_ns)
+
+    @property
+    def items(self) -> int:
+        return sum(each.items for each in self._detecting)
 
     def _hold(self) -> None:
         holding = self._holding

@@ -31,7 +31,7 @@ _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
 
 
-class NotAValue(TypeError):
+class NotAValue(Exception):
     """The message says what it holds that is none."""
 
 

@@ -17,7 +17,8 @@ from tests.topology.speculate.worlds import (
 from topology.model.result import EMIT, UPDATE
 
 SEEDS = 50
-LONG = 15_000
+LONG = 3_000
+"""Worlds for each detector, of six runs each."""
 NAMES = list(DETECTORS)
 
 
@@ -48,6 +49,7 @@ def test_what_stands_is_what_an_in_order_run_tells(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_stands_is_what_an_in_order_run_tells_long(name: str) -> None:
     for seed in range(10**6, 10**6 + LONG):

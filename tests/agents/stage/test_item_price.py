@@ -1,0 +1,36 @@
+"""Examples: what an item costs, as it is measured and told."""
+
+from __future__ import annotations
+
+from agents.stage.item_price import STRETCH_NS, ItemPrice
+from inorder.engine import Detector, parse
+from topology.flow.stage import Stage
+from topology.model.event import Event
+
+OWN = {"any": Detector(lambda state, event: (state, None))}
+STREAMS = "streams: {default: {clock: {unsynced: trust}}}\n"
+
+
+def _stage(answer: str) -> Stage:
+    text = f"{STREAMS}queries: {{q: {{detector: any, answer: {answer}}}}}"
+    return Stage(parse(text, detectors=OWN), ["detector"], lanes=1)
+
+
+def test_a_price_is_the_time_by_the_items() -> None:
+    stage = _stage("speculate")
+    price = ItemPrice(stage.reading_ahead())
+    assert price
+    price.spent(STRETCH_NS)
+    assert price.price_ns == 0, "nothing was read"
+    (ahead,) = stage.reading_ahead()
+    for seq in range(101):
+        event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
+        ahead.on_batch([event], event.at_ns)
+    price.spent(STRETCH_NS // 2)
+    price.spent(STRETCH_NS // 2)
+    assert price.price_ns == STRETCH_NS // ahead.items
+    assert ahead.explain()["q"]["first"] == ahead.items >= 99
+
+
+def test_where_nothing_reads_ahead_nothing_is_measured() -> None:
+    assert not ItemPrice(_stage("early").reading_ahead())
