@@ -199,16 +199,15 @@ def _edit(
     accepted: dict[str, dict[Key, Seen]],
     found: Run,
 ) -> None:
-    events = accepted.setdefault(key, {})
     if what == REMOVE:
         if unit.remove(key, seen.key):
-            del events[seen.key]
+            del accepted[key][seen.key]
         return
     word = unit.put(key, Entry(seen), replaces=True)
     if word == LATE:
         found.late.append(seen.key)
     elif word == STORED:
-        events[seen.key] = seen
+        accepted.setdefault(key, {})[seen.key] = seen
 
 
 def _apply(found: Run, records: list[Record], *, checks: bool) -> None:
