@@ -232,6 +232,11 @@ def _check_tables(asked: Asked) -> None:
         raise Refused(
             "--silver: rates, and disorder as a stream, can read the table events; leave it out"
         )
+    if asked.until_caught_up:
+        raise Refused(
+            "--silver --until-caught-up: after a kill Spark ends this source before its end; leave"
+            " --until-caught-up out, or add --batch in its place"
+        )
     if len(asked.formats) != 1 or len(asked.to) != 1:
         raise Refused("--silver: name the format of the table events: --to iceberg, or --to delta")
     if asked.archive is not None:

@@ -100,7 +100,12 @@ def test_ten_kills_leave_the_tables_of_the_batch(
         commits = tmp_path / "checkpoints" / "rates" / "windows" / "commits"
         still = moment(dice, commits, lambda: None)
         killed(setting, tmp_path, *rates, "--every", "100ms", until=still)
-    done(run(setting, tmp_path, *rates, "--until-caught-up"))
+    own = lake(spark, tmp_path, "rates")
+
+    def is_all() -> bool:
+        return bool(own.read("windows").agg({"n": "sum"}).collect()[0][0] == len(events))
+
+    killed(setting, tmp_path, *rates, "--every", "100ms", until=is_all)
     whole = ("rates", "--batch", "--late", "include", *SCHEMA, *WINDOWS)
     done(run(setting, tmp_path, *whole, "--table", "windows-default"))
     streamed = lake(spark, tmp_path, "rates").read("windows")
