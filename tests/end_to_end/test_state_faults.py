@@ -146,8 +146,8 @@ def test_a_state_folder_deleted_at_work(
 
 @pytest.mark.chaos
 def test_a_full_disk_at_work(kafka: SharedKafka, tmp_path: Path, workers: list[Worker]) -> None:
-    """A limit of the file size stands for it; both stages meet it after some checkpoints. Events come
-    slowly: a busy machine makes few checkpoints of such as come at once."""
+    """A limit of the file size stands for it; both stages meet it after some checkpoints. Events
+    come slowly: a busy machine makes few checkpoints of such as come at once."""
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1)
     worker = worker_of(setting, tmp_path, workers)
     rows = crowd(20_000, seed=9).rows
