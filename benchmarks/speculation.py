@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from topology.model.result import EMIT, RETRACT
 from topology.speculate.budget import Budget
 from topology.speculate.detector import Detector, Found, behaviour_of
-from topology.speculate.item import Entry, Seen, before, behind
+from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.policy import WHOLE, Fixed, Load, Policy, Tcp
 from topology.speculate.unit import LATE, Unit
 
@@ -155,7 +155,7 @@ class Level:
 
     def put(self, seen: Seen, clock_ns: int) -> None:
         self.worst_ns = max(self.worst_ns, clock_ns - seen.time_ns)
-        if self.unit.put("", Entry(seen), replaces=True) == LATE:
+        if self.unit.put("", LogEntry(seen), replaces=True) == LATE:
             self.late += 1
         if isinstance(self.policy, Budget):
             self.policy.hear(clock_ns - seen.time_ns)

@@ -4,10 +4,10 @@ A parcel is one row for Spark and holds up to `LINES` lines of one piece and one
 Spark moves and sorts some hundred bytes of its own for every thousand lines. Its content is packed
 by `marshal`: exact for whatever a JSON reader or a Parquet file hands over, and as fast as JSON;
 who reads it is of the same Python, in the same run. The first parcel of each piece tells every
-group the piece's `Stretch` instead: with those of all pieces a group knows where each piece begins,
-so nobody has to look at all lines before.
+group the piece's `PieceStretch` instead: with those of all pieces a group knows where each piece
+begins, so nobody has to look at all lines before.
 
-    (group, piece, number 0)      the Stretch, or why the piece cannot be read
+    (group, piece, number 0)      the PieceStretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order
 
 `Unpacker` takes the stretches of all pieces and then parcels in that order, and gives back what
@@ -27,7 +27,7 @@ from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content, Reading, Row
-from topology.wire.stretches import Beginning, Stretch, StretchReader, begins
+from topology.wire.stretches import Beginning, PieceStretch, StretchReader, begins
 
 LINES: Final = 512
 EVENT: Final = 0
@@ -156,7 +156,7 @@ class Unpacker:
             read = marshal.loads(told)
             if isinstance(read, str):
                 raise PieceUnreadable(read)
-            self._stretches.append(Stretch(*read))
+            self._stretches.append(PieceStretch(*read))
         self._begins = begins(self._stretches, beginning)
 
     @property

@@ -28,7 +28,7 @@ from topology.speculate.detector import (
     Stopped,
     told,
 )
-from topology.speculate.item import FIRST, LAST, TIMER, Entry, Key, Seen, timer_at
+from topology.speculate.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
 from topology.speculate.values import NotAValue, same, size_of
 
 LOOK_EVERY: Final = 64
@@ -39,7 +39,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
 
 
-class Output:
+class ToldOutput:
     """What an item told under an id. `last`: the detector does not change it any more; `is_own`:
     the id is the item's, so no other item tells it."""
 
@@ -81,7 +81,7 @@ class Output:
         self.unsure = unsure
         self.is_own = is_own
 
-    def tells(self, other: Output) -> bool:
+    def tells(self, other: ToldOutput) -> bool:
         """The same as the other, to who reads it."""
         return (
             self.start_ns == other.start_ns
@@ -170,7 +170,7 @@ class Cursor:
         """What it reads from now on is read for the first time."""
         self._is_first = True
 
-    def take(self, entry: Entry, outs: list[Output]) -> None:
+    def take(self, entry: LogEntry, outs: list[ToldOutput]) -> None:
         """Read an event; timers before it have fired."""
         seen = entry.seen
         unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
@@ -195,23 +195,23 @@ class Cursor:
             self._look()
         self._ask_deadline()
 
-    def fire(self, until: Key, outs: list[Output]) -> None:
+    def fire(self, until: Key, outs: list[ToldOutput]) -> None:
         """The timers before there."""
         while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
             self._tick(key, outs)
 
-    def fire_once(self, outs: list[Output]) -> None:
+    def fire_once(self, outs: list[ToldOutput]) -> None:
         """The timer that is armed, whenever it is due."""
         if self.due_ns < NEVER:
             self._tick(timer_at(self.due_ns), outs)
 
-    def finish(self, outs: list[Output]) -> None:
+    def finish(self, outs: list[ToldOutput]) -> None:
         """Nothing comes any more."""
         ended_ns, self.last = self.last[0], LAST
         self.due_ns = NEVER
         if isinstance(self.state, Stopped):
             return
-        told_last: list[Output] = []
+        told_last: list[ToldOutput] = []
         try:
             self._tell(self._behaviour.end(self.state), None, LAST, told_last, unsure=False)
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
@@ -221,7 +221,7 @@ class Cursor:
             output.start_ns = min(output.start_ns, ended_ns)
         outs += told_last
 
-    def _tick(self, key: Key, outs: list[Output]) -> None:
+    def _tick(self, key: Key, outs: list[ToldOutput]) -> None:
         due_ns = self.due_ns
         self.last = key
         self.steps += 1
@@ -257,7 +257,7 @@ class Cursor:
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
 
     def _tell(
-        self, said: Any, seen: Seen | None, cause: Key, outs: list[Output], *, unsure: bool
+        self, said: Any, seen: Seen | None, cause: Key, outs: list[ToldOutput], *, unsure: bool
     ) -> None:
         """All of what an item told, or nothing of it, if anything is amiss."""
         if said is None or (type(said) is tuple and not said):
@@ -272,7 +272,9 @@ class Cursor:
             for at, each in enumerate(all_told)
         ]
 
-    def _output(self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool) -> Output:
+    def _output(
+        self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool
+    ) -> ToldOutput:
         values = plain(found.values)
         if not isinstance(values, dict):
             raise TypeError(f"it tells a {type(found.values).__name__}; give a mapping")
@@ -289,7 +291,7 @@ class Cursor:
         ]
         if not members and seen is not None:
             members = [Member("event", seen.source, seen.epoch, seen.seq, seen.time_ns)]
-        return Output(
+        return ToldOutput(
             id_,
             cause,
             at,
@@ -358,5 +360,5 @@ def plain(value: Any, depth: int = 0) -> Any:
     raise TypeError(f"it tells a {type(value).__name__}, which JSON does not have")
 
 
-def by_cause(output: Output) -> tuple[Key, int]:
+def by_cause(output: ToldOutput) -> tuple[Key, int]:
     return (output.cause, output.number)

@@ -88,7 +88,7 @@ def seen_of(event: Event, payload: Any) -> Seen:
     )
 
 
-class Entry:
+class LogEntry:
     """An event of the log. `after`: the state behind it, frozen, if there is a checkpoint, and
     then `high_ns` belongs to it (`cursor`)."""
 
@@ -102,14 +102,14 @@ class Entry:
         self.high_ns = 0
 
 
-class Absent:
+class NoState:
     """Where there is no state."""
 
     __slots__ = ()
 
 
-ABSENT: Final = Absent()
+ABSENT: Final = NoState()
 
 
-def entry_key(entry: Entry) -> Key:
+def entry_key(entry: LogEntry) -> Key:
     return entry.key

@@ -28,12 +28,12 @@ from typing import Any, Final
 from topology.model.operator import NEVER
 from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
-from topology.speculate.cursor import Counts, Cursor, Output, by_cause
+from topology.speculate.cursor import Counts, Cursor, ToldOutput, by_cause
 from topology.speculate.detector import Behaviour
-from topology.speculate.item import ABSENT, FIRST, Entry, Key, entry_key
+from topology.speculate.item import ABSENT, FIRST, Key, LogEntry, entry_key
 from topology.speculate.values import same
 
-Current = CurrentResult[Output | None]
+Current = CurrentResult[ToldOutput | None]
 """None: it is not known what was retracted."""
 
 STORED: Final = ""
@@ -87,17 +87,17 @@ class Lane:
         self._behaviour = behaviour
         self._ids = ids
         self._counts = counts
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self.read = 0
         self.live = Cursor(behaviour, ids, counts, behaviour.initial())
         self.base = Base()
         self.dirty: list[Key] = []
-        self.outs: list[Output] = []
-        self._of_id: dict[str, list[Output]] = {}
-        self.floor: dict[str, Output] = {}
+        self.outs: list[ToldOutput] = []
+        self._of_id: dict[str, list[ToldOutput]] = {}
+        self.floor: dict[str, ToldOutput] = {}
         self.shown: dict[str, Current] = {}
         self.pending: dict[str, None] = {}
-        self.let_go: list[Entry] = []
+        self.let_go: list[LogEntry] = []
         self.spacing = 1
         self.converges = True
         self._since = 0
@@ -108,7 +108,7 @@ class Lane:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def insert(self, entry: Entry, *, replaces: bool = False) -> str:
+    def insert(self, entry: LogEntry, *, replaces: bool = False) -> str:
         """What becomes of it: STORED, or it is there already."""
         key, entries = entry.key, self.entries
         if not entries or entries[-1].key < key:
@@ -123,7 +123,7 @@ class Lane:
             self.dirty.append(key)
         return STORED
 
-    def _again(self, at: int, entry: Entry, *, replaces: bool) -> str:
+    def _again(self, at: int, entry: LogEntry, *, replaces: bool) -> str:
         before = self.entries[at].seen
         seen = entry.seen
         if (
@@ -139,7 +139,7 @@ class Lane:
             self.dirty.append(entry.key)
         return STORED
 
-    def remove(self, key: Key) -> Entry | None:
+    def remove(self, key: Key) -> LogEntry | None:
         """None if it is not there."""
         at = bisect_left(self.entries, key, key=entry_key)
         if at == len(self.entries) or self.entries[at].key != key:
@@ -178,7 +178,7 @@ class Lane:
             self._replay(touched)
         live = self.live
         entries = self.entries
-        outs: list[Output] = []
+        outs: list[ToldOutput] = []
         begun, last = live.steps, len(entries)
         while self.read < last and entries[self.read].key < goal:
             entry = entries[self.read]
@@ -204,7 +204,7 @@ class Lane:
             self._add(outs, touched)
         return touched
 
-    def _keep(self, entry: Entry, cursor: Cursor) -> None:
+    def _keep(self, entry: LogEntry, cursor: Cursor) -> None:
         self._since = 0
         entry.after = self._behaviour.freeze(cursor.state)
         entry.high_ns = cursor.high_ns
@@ -251,7 +251,7 @@ class Lane:
             at = self._checkpoint_before(begin)
             start = entries[at].key if at >= 0 else self.base.last
             cursor = self._cursor_at(at)
-            outs: list[Output] = []
+            outs: list[ToldOutput] = []
             converged: Key | None = None
             since = 0
             for number in range(at + 1, self.read):
@@ -278,7 +278,7 @@ class Lane:
                 self.live = cursor
             self._replace(start, converged, outs, touched)
 
-    def _is_as_before(self, entry: Entry, cursor: Cursor) -> bool:
+    def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
         if not self.converges:
             return False
         self._counts.comparisons += 1
@@ -298,14 +298,14 @@ class Lane:
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _add(self, outs: list[Output], touched: dict[str, None]) -> None:
+    def _add(self, outs: list[ToldOutput], touched: dict[str, None]) -> None:
         self.outs += outs
         for output in outs:
             self._of_id.setdefault(output.id, []).append(output)
             touched[output.id] = None
 
     def _replace(
-        self, start: Key, end: Key | None, outs: list[Output], touched: dict[str, None]
+        self, start: Key, end: Key | None, outs: list[ToldOutput], touched: dict[str, None]
     ) -> None:
         """Those with a cause in (start, end], or behind start, by these."""
         first = bisect_left(self.outs, (start, NEVER), key=by_cause)
@@ -323,7 +323,7 @@ class Lane:
             if id_ in self._of_id and not self._of_id[id_]:
                 del self._of_id[id_]
 
-    def current(self, id_: str) -> Output | None:
+    def current(self, id_: str) -> ToldOutput | None:
         """What stands of it."""
         found = self._of_id.get(id_)
         return found[-1] if found else self.floor.get(id_)
@@ -331,7 +331,7 @@ class Lane:
     def end(self) -> dict[str, None]:
         """Nothing comes any more, all has been read: the timer that is armed fires, once."""
         touched: dict[str, None] = {}
-        outs: list[Output] = []
+        outs: list[ToldOutput] = []
         if self.base.state is ABSENT:
             self._keep_base()
         self.live.fire_once(outs)
@@ -341,7 +341,7 @@ class Lane:
 
     # -- confirming --------------------------------------------------------------------------------
 
-    def confirm(self, until: Key) -> dict[str, Output]:
+    def confirm(self, until: Key) -> dict[str, ToldOutput]:
         """C is there now, all before it has been read: the last output of each id that it has
         passed, by id."""
         number = self.read
@@ -356,7 +356,7 @@ class Lane:
             self.let_go += self.entries[:number]
             del self.entries[:number]
         self.read -= number
-        passed: dict[str, Output] = {}
+        passed: dict[str, ToldOutput] = {}
         if self.outs and self.outs[0].cause < until:
             count = bisect_left(self.outs, (until, -1), key=by_cause)
             for output in self.outs[:count]:
@@ -383,7 +383,7 @@ class Lane:
                 self.base.due_ns = due_ns
                 return
         cursor = self._cursor_at(at)
-        outs: list[Output] = []
+        outs: list[ToldOutput] = []
         for entry in self.entries[at + 1 : number]:
             if entry.key > cursor.last:  # the base may lie behind it already
                 cursor.fire(entry.key, outs)
@@ -392,7 +392,7 @@ class Lane:
         self._counts.replayed += cursor.steps
         self._set_base(cursor)
 
-    def _behaviour_due(self, entry: Entry) -> int:
+    def _behaviour_due(self, entry: LogEntry) -> int:
         """When the state behind it wants to be called."""
         return Cursor(
             self._behaviour,

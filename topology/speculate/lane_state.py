@@ -15,7 +15,7 @@ from topology.model.result import Member
 from topology.query.numbers import packed as packed_number
 from topology.query.numbers import unpacked as unpacked_number
 from topology.query.results import CurrentResult
-from topology.speculate.cursor import Output
+from topology.speculate.cursor import ToldOutput
 from topology.speculate.detector import Behaviour, Stopped
 from topology.speculate.item import ABSENT, Key
 from topology.speculate.lane import Lane
@@ -58,7 +58,7 @@ def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
         lane.floor[output.id] = output
 
 
-def _dumped(output: Output) -> Plain:
+def _dumped(output: ToldOutput) -> Plain:
     return [
         output.id,
         _dumped_key(output.cause),
@@ -73,9 +73,9 @@ def _dumped(output: Output) -> Plain:
     ]
 
 
-def _loaded(plain: Plain) -> Output:
+def _loaded(plain: Plain) -> ToldOutput:
     id_, cause, number, values, start_ns, end_ns, members, last, unsure, is_own = plain
-    return Output(
+    return ToldOutput(
         id_,
         _loaded_key(cause),
         number,
@@ -89,9 +89,9 @@ def _loaded(plain: Plain) -> Output:
     )
 
 
-def _gone(id_: str, cause: Key, is_own: bool) -> Output:
+def _gone(id_: str, cause: Key, is_own: bool) -> ToldOutput:
     """What is left of an output that was retracted."""
-    return Output(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=is_own)
+    return ToldOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=is_own)
 
 
 def _dumped_key(key: Key) -> Plain:

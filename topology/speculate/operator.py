@@ -43,7 +43,7 @@ from topology.query.queries import Query
 from topology.speculate.budget import Budget
 from topology.speculate.config import AHEAD, FINAL, DetectorConfig
 from topology.speculate.detector import Behaviour
-from topology.speculate.item import FIRST, Entry, Key, before, behind, key_of, seen_of
+from topology.speculate.item import FIRST, Key, LogEntry, before, behind, key_of, seen_of
 from topology.speculate.lane import COPY, STORED
 from topology.speculate.policy import WHOLE, Load
 from topology.speculate.results import DetectorEmitter
@@ -152,7 +152,7 @@ class Detecting(Query):
         if key is None:
             self._unkeyed += 1
             return
-        word = self._unit.put(key, Entry(seen_of(event, payload), event))
+        word = self._unit.put(key, LogEntry(seen_of(event, payload), event))
         if word == STORED:
             self.kept.append(event)
         elif word == LATE:
@@ -349,7 +349,7 @@ class Detecting(Query):
         if payload is UNREADABLE:
             payload = None
         key = self._key_of(payload)
-        entry = Entry(seen_of(event, payload), event)
+        entry = LogEntry(seen_of(event, payload), event)
         if key is not None and self._unit.put(key, entry) == STORED:
             self.kept.append(event)
 

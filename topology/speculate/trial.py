@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from topology.model.result import ResultIds
-from topology.speculate.cursor import Counts, Cursor, Output
+from topology.speculate.cursor import Counts, Cursor, ToldOutput
 from topology.speculate.detector import MAX_SIZE, Behaviour, Stopped, told
-from topology.speculate.item import LAST, Entry, Seen
+from topology.speculate.item import LAST, LogEntry, Seen
 from topology.speculate.values import NotAValue, same, size_of
 
 MAX_PROBLEMS: Final = 5
@@ -33,11 +33,11 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     """The events are read in order, all of one key."""
     counts = Counts()
     cursor = Cursor(rules, ResultIds(b""), counts, rules.initial(), is_first=False)
-    outs: list[Output] = []
+    outs: list[ToldOutput] = []
     problems: list[str] = []
     largest, most = cursor.state, 0
     for seen in sorted(events, key=_key):
-        entry = Entry(seen)
+        entry = LogEntry(seen)
         cursor.fire(entry.key, outs)
         problems += _of(rules, cursor.state, seen)
         if len(problems) >= MAX_PROBLEMS:

@@ -40,9 +40,9 @@ from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
 from topology.speculate import lane_state
-from topology.speculate.cursor import Counts, Output
+from topology.speculate.cursor import Counts, ToldOutput
 from topology.speculate.detector import Behaviour
-from topology.speculate.item import BEHIND_ALL, FIRST, Entry, Key, behind
+from topology.speculate.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
 from topology.speculate.lane import STORED, Lane
 from topology.speculate.values import same
 
@@ -60,7 +60,7 @@ class Record(NamedTuple):
     revision: int
     final: bool
     key: str
-    output: Output
+    output: ToldOutput
 
 
 class Unit:
@@ -92,7 +92,7 @@ class Unit:
         self.forgotten = 0
         self.fresh: list[Key] = []
         """Events that were put since the last `advance`, where it had read already."""
-        self.gone: list[Entry] = []
+        self.gone: list[LogEntry] = []
         """Events that are held no longer; who asks, empties it."""
         self._stirred: dict[str, Lane] = {}
         self._unread: Timers[str] = Timers()
@@ -102,7 +102,7 @@ class Unit:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def put(self, key: str, entry: Entry, *, replaces: bool = False) -> str:
+    def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
         """STORED, COPY or CONFLICT (lane), LATE: its place is final, REFUSED: no more keys."""
         if entry.key < self.confirmed:
             return LATE
@@ -237,7 +237,7 @@ class Unit:
             return
         is_final = output.last and not lane.is_open(id_)
         if shown is None:
-            shown = lane.shown[id_] = CurrentResult[Output | None](None)
+            shown = lane.shown[id_] = CurrentResult[ToldOutput | None](None)
         before = shown.content
         is_news = before is None or not output.tells(before)
         is_news = is_news or (self._finals and is_final and not shown.final)
@@ -281,7 +281,7 @@ class Unit:
 
     # -- state -------------------------------------------------------------------------------------
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LogEntry]:
         for lane in self.lanes.values():
             yield from lane.entries
 

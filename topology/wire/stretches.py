@@ -3,8 +3,8 @@
 What a line says depends on the lines before it in three ways alone: its number, the arrival clock,
 which never goes back, and the largest `ts`, which stands in for an arrival that is missing. So each
 stretch is read by a `LineReader` that knows nothing of what came before and takes all that for
-earlier than everything; it notes in a few words (`Stretch`) what the next ones have to know of it.
-Put one behind the other in order (`begins`), these words say where each stretch begins
+earlier than everything; it notes in a few words (`PieceStretch`) what the next ones have to know of
+it. Put one behind the other in order (`begins`), these words say where each stretch begins
 (`Beginning`), and that sets right what was read: numbers go on, and an arrival is at least that of
 the lines before.
 
@@ -12,7 +12,7 @@ The rule, where A and L are arrival and largest ts before the stretch, and `at` 
 it alone: the arrival of a line is the largest of `at`, A and, from the first line of the stretch on
 that bears no arrival, L. Where nothing at all has come yet, a line that says no time arrives at 0.
 
-Cost: one comparison or two a line; a `Stretch` is seven numbers.
+Cost: one comparison or two a line; a `PieceStretch` is seven numbers.
 
 Proved by: tests/topology/wire/test_stretches.py
 """
@@ -36,7 +36,7 @@ NEVER: Final = 1 << 62
 """In place of a line's number: there is none, or it comes behind all."""
 
 
-class Stretch(NamedTuple):
+class PieceStretch(NamedTuple):
     """`lines`: how many numbers it takes up. `first`: its first line that moves the arrival clock;
     `first_is_timed`: that one, or `ts` before it, says when. `bare_from`: its first good line
     without an arrival. The last two are where its own clock ended; the largest ts is None where no
@@ -58,7 +58,7 @@ class Beginning(NamedTuple):
     arrival_ns: int | None = None
     largest_ts_ns: int | None = None
 
-    def behind(self, stretch: Stretch) -> Beginning:
+    def behind(self, stretch: PieceStretch) -> Beginning:
         """What stands before the next one."""
         arrival_ns = self.arrival_ns
         if stretch.first != NEVER:
@@ -68,7 +68,7 @@ class Beginning(NamedTuple):
             largest_ns = own_ns
         return Beginning(self.lines + stretch.lines, arrival_ns, largest_ns)
 
-    def arrival_of(self, stretch: Stretch, at_ns: int, number: int) -> int:
+    def arrival_of(self, stretch: PieceStretch, at_ns: int, number: int) -> int:
         """When a line of the stretch arrives that was read as arriving at `at_ns`; NEVER stands for
         the number of its last line."""
         before_ns, largest_ns = self.arrival_ns, self.largest_ts_ns
@@ -81,7 +81,7 @@ class Beginning(NamedTuple):
         return at_ns
 
 
-def begins(stretches: Iterable[Stretch], beginning: Beginning) -> list[Beginning]:
+def begins(stretches: Iterable[PieceStretch], beginning: Beginning) -> list[Beginning]:
     """What stands before each of them, and, last, behind all."""
     found = [beginning]
     for stretch in stretches:
@@ -113,10 +113,10 @@ class StretchReader:
         self._first = number
         self._first_is_timed = at_ns != BEFORE_EVERYTHING_NS
 
-    def ended(self, lines: int) -> Stretch:
+    def ended(self, lines: int) -> PieceStretch:
         """In words, after so many lines."""
         arrival_ns, largest_ts_ns = self._reader.clock
-        return Stretch(
+        return PieceStretch(
             lines,
             self._first,
             self._first_is_timed,

@@ -11,7 +11,7 @@ import pytest
 
 from topology.speculate import cursor as cursor_module
 from topology.speculate.detector import MAX_TOLD, Detector, behaviour_of
-from topology.speculate.item import Entry, Seen, before, behind
+from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.unit import Record, Unit
 
 
@@ -19,7 +19,7 @@ def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit
     """Events a nanosecond apart, then the rest of the time; the numbers are multiples of 64."""
     unit = Unit(behaviour_of(detector), b"")
     for time_ns, payload in enumerate(payloads):
-        unit.put("", Entry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
+        unit.put("", LogEntry(Seen("A", time_ns, payload, "s", 0, 64 * time_ns)))
     return unit, unit.advance(behind(until_ns), before(-9))
 
 
@@ -40,7 +40,7 @@ def test_what_was_told_is_taken_back_where_it_raises_now() -> None:
 
     unit, records = run(Detector(step, 0), [1])
     assert len(records) == 1
-    unit.put("", Entry(Seen("A", -1, -1, "t")))
+    unit.put("", LogEntry(Seen("A", -1, -1, "t")))
     ops = [(each.op, each.output.values) for each in unit.advance(behind(1), before(-9))]
     assert ops[0] == ("retract", {"share": 10.0})
 

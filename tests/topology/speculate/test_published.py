@@ -8,7 +8,7 @@ import pytest
 
 from topology.model.operator import NEVER
 from topology.speculate.detector import Detector, behaviour_of
-from topology.speculate.item import FIRST, Entry, Key, Seen, behind
+from topology.speculate.item import FIRST, Key, LogEntry, Seen, behind
 from topology.speculate.policy import WHOLE, Fixed, Load, Tcp
 from topology.speculate.slack import KSlack
 from topology.speculate.unit import Unit
@@ -41,7 +41,7 @@ def reads(text: str, alpha_ppm: int) -> tuple[list[str], dict[str, int]]:
     k_at: dict[str, int] = {}
     for number, (type_, time) in enumerate(_arrivals(text)):
         seen = Seen(type_, time * TICK, None, "s", 0, number + 1)
-        assert unit.put("", Entry(seen)) == ""
+        assert unit.put("", LogEntry(seen)) == ""
         came.append(seen.key)
         restores = unit.counts.restores
         slack.observe(type_, seen.time_ns)

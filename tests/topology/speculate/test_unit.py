@@ -8,7 +8,7 @@ import pytest
 
 from topology.speculate import unit as unit_module
 from topology.speculate.detector import Detector, Found, behaviour_of
-from topology.speculate.item import Entry, Seen, before, behind
+from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.lane import CONFLICT, COPY, STORED
 from topology.speculate.unit import LATE, REFUSED, Record, Unit
 
@@ -26,7 +26,7 @@ def unit_of(detector: Any, **settings: Any) -> Unit:
 
 
 def put(unit: Unit, time_ns: int, payload: Any = 1, key: str = "", source: str = "s") -> str:
-    return unit.put(key, Entry(Seen("A", time_ns, payload, source, 0, time_ns + 1)))
+    return unit.put(key, LogEntry(Seen("A", time_ns, payload, source, 0, time_ns + 1)))
 
 
 def told(records: list[Record]) -> list[tuple[str, int, bool, Any]]:
@@ -58,7 +58,7 @@ def test_what_was_told_too_early_is_taken_back() -> None:
     unit = unit_of(Detector(alone, False))  # noqa: FBT003
     put(unit, 10)
     assert told(unit.advance(behind(10), before(0))) == [("emit", 0, False, {"alone": True})]
-    unit.put("", Entry(Seen("B", 5, None, "t")))
+    unit.put("", LogEntry(Seen("B", 5, None, "t")))
     assert told(unit.advance(behind(10), before(0))) == [("retract", 1, False, {"alone": True})]
     unit.remove("", (5, 0, "t", 0, 0))
     assert told(unit.advance(behind(10), before(0))) == [("emit", 2, False, {"alone": True})]
@@ -127,7 +127,7 @@ def test_a_timer_comes_behind_the_events_of_its_instant() -> None:
     )
     unit = unit_of(detector)
     put(unit, 10)
-    unit.put("", Entry(Seen("A", 20, 1, "t")))
+    unit.put("", LogEntry(Seen("A", 20, 1, "t")))
     assert told(unit.advance(behind(29), before(0))) == []
     assert told(unit.advance(behind(40), before(0))) == [("emit", 0, False, {"n": 2, "at": 30})]
     put(unit, 30, source="late")
@@ -175,7 +175,7 @@ def test_ids_that_stay_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_may_truly_lie_before_another_is_unsure() -> None:
     unit = unit_of(Detector(_sum, 0))
     for time_ns, error_ns in ((10, 0), (20, 5), (24, 0), (40, 5)):
-        unit.put("", Entry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
+        unit.put("", LogEntry(Seen("A", time_ns, 1, "s", 0, time_ns, error_ns)))
     unsure = [each.output.unsure for each in unit.advance(behind(40), before(0))]
     assert unsure == [False, False, True, False]
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.topology.speculate.oracle import ENDED, Told, truth
 from topology.model.result import EMIT, RETRACT, UPDATE, framed
 from topology.speculate.detector import behaviour_of
-from topology.speculate.item import LAST, Entry, Key, Seen, before, behind
+from topology.speculate.item import LAST, Key, LogEntry, Seen, before, behind
 from topology.speculate.lane import STORED
 from topology.speculate.unit import LATE, Record, Unit
 
@@ -203,7 +203,7 @@ def _edit(
         if unit.remove(key, seen.key):
             del accepted[key][seen.key]
         return
-    word = unit.put(key, Entry(seen), replaces=True)
+    word = unit.put(key, LogEntry(seen), replaces=True)
     if word == LATE:
         found.late.append(seen.key)
     elif word == STORED:
@@ -267,6 +267,6 @@ def _restarted(unit: Unit, detector: Any, settings: dict[str, Any]) -> Unit:
         other.load(key, plain)
     for key, lane in unit.lanes.items():
         for entry in lane.entries:
-            other.put(key, Entry(entry.seen))
+            other.put(key, LogEntry(entry.seen))
     other.resume()
     return other

@@ -24,7 +24,7 @@ from topology.pattern.run.ledger import FoundMatch
 from topology.pattern.store.entry import Key
 
 
-class Seen:
+class VisibleMatch:
     """A match that is visible: of which unit, and how SKIP has decided. `behind`: the barrier after
     it; None until it has been decided."""
 
@@ -66,7 +66,7 @@ class Selection:
         """Nothing is known of what is visible."""
         self.is_stale = True
         self._places: list[Any] = []
-        self._seen: list[Seen] = []
+        self._seen: list[VisibleMatch] = []
         self._places_of: dict[Key, list[Any]] = {}
         self._changed: dict[Key, None] = {}
         self._low = 0
@@ -89,7 +89,7 @@ class Selection:
             self._touch(at)
             self._high += 1
             self._places.insert(at, each)
-            self._seen.insert(at, Seen(anchor, id_, found))
+            self._seen.insert(at, VisibleMatch(anchor, id_, found))
         if visible:
             self._places_of[anchor] = [place(found.match) for found in visible.values()]
 
@@ -117,7 +117,7 @@ class Selection:
         changed, self._changed = self._changed, {}
         return list(changed)
 
-    def _decide(self, seen: Seen, barrier: Barrier) -> Barrier:
+    def _decide(self, seen: VisibleMatch, barrier: Barrier) -> Barrier:
         is_kept = not barrier.drops(seen.found.match)
         if is_kept:
             barrier = barrier.behind(self._after(seen.found.match))
