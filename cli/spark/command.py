@@ -260,7 +260,14 @@ def backfill(
 
 @command.command("maintain")
 @click.option("--out", required=True, metavar="DIR", help="What jobs have written to.")
-@click.option("--to", "kind", type=click.Choice(jars.FORMATS), default="iceberg", show_default=True)
+@click.option(
+    "--to",
+    "kind",
+    envvar="INORDER_SPARK_MAINTAIN_TO",
+    type=click.Choice(jars.FORMATS),
+    default="iceberg",
+    show_default=True,
+)
 @click.option("--catalog", metavar="URL", help="As the jobs' own.")
 @click.option("--keep", default="7d", show_default=True, help="How far back tables can be read.")
 @click.option(

@@ -27,7 +27,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
         "checkpoint clock core frontier joins kafka merge parts patterns probslack reorder spark"
-        " streaming sync thesis windows"
+        " speculation streaming sync thesis windows"
     )
 
 

@@ -249,14 +249,16 @@ def test_one_source_that_stalls_holds_the_others_up_for_a_moment_only() -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_a_worker_under_a_flood(kafka: SharedKafka, tmp_path: Path) -> None:
-    """Ten thousand sources that come and go, and one far ahead of a hole."""
+    """Ten thousand sources that come and go, and one far ahead of a hole. More sources are kept
+    than one batch of a sender that was held up brings: of those heard in one instant the first by
+    name is forgotten first, be it the one that speaks."""
     setting = settle(
         kafka.bootstrap,
         tmp_path,
         stages=FUSED,
         partitions=1,
         stream="reorder: {start: zero, rule: fixed, max_wait: 20s, max_held: 2000,"
-        " max_sources: 1000}",
+        " max_sources: 4000}",
     )
     rows = []
     for number in range(60_000):

@@ -70,8 +70,8 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         try:
             after, results = rules.step(rules.thaw(frozen), seen)
             said.append((after, [repr(each) for each in told(results)]))
-        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            yield f"at {seen!r} it raises {type(wrong).__name__}: {wrong}"
+        except Exception as raised:  # noqa: BLE001 - a user's code may raise anything
+            yield f"at {seen!r} it raises {type(raised).__name__}: {raised}"
             return
     (one, first), (other, second) = said
     if first != second:
