@@ -16,7 +16,7 @@ Proved by: tests/agents/kafka/test_fitness.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -91,6 +91,7 @@ def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> 
     told = admin.describe_topics(
         TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
     )
+    configs = _configs(admin, names)
     found = {}
     for name in names:
         partitions = known.topics[name].partitions.values()
@@ -98,19 +99,26 @@ def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> 
             len(partitions),
             min((len(partition.replicas) for partition in partitions), default=0),
             tuple(partition.id for partition in partitions if partition.leader < 0),
-            _config(admin, name),
+            configs[name],
             _may(told[name]),
         )
     return Cluster(len(known.brokers), found)
 
 
-def _config(admin: AdminClient, name: str) -> dict[str, str]:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-    try:
-        config = admin.describe_configs([resource])[resource].result(timeout=TIMEOUT_S)
-    except KafkaException:
-        return {}  # not allowed to see it: `findings` says so
-    return {key: entry.value for key, entry in config.items() if entry.value is not None}
+def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Empty where this principal may not see them: `findings` says so."""
+    if not names:
+        return {}
+    asked = {ConfigResource(ConfigResource.Type.TOPIC, name): name for name in names}
+    found: dict[str, dict[str, str]] = {}
+    for resource, answer in admin.describe_configs(list(asked)).items():
+        try:
+            config = answer.result(timeout=TIMEOUT_S)
+        except KafkaException:
+            config = {}
+        said = {key: entry.value for key, entry in config.items() if entry.value is not None}
+        found[asked[resource]] = said
+    return found
 
 
 def _may(told: object) -> frozenset[str] | None:

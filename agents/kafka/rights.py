@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from agents.kafka.stage_topics import (
     SEQUENCED,
     changelog_topic,
+    group_of,
     inputs_of,
     reads,
     upstream_inputs,
@@ -76,7 +77,7 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
         changelog = changelog_topic(topology.application, stage.name, topic)
         need(READ, changelog)
         need(WRITE, changelog)
-    group = f"{topology.application}.{stage.name}"
+    group = group_of(topology, stage)
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))

@@ -41,6 +41,11 @@ def upstream_inputs(topology: Topology) -> list[str]:
     return sorted({stream.input for stream in topology.streams.values()})
 
 
+def group_of(topology: Topology, stage: StageConfig) -> str:
+    """The consumer group of the stage; its transactional ids begin so, with a dot behind."""
+    return f"{topology.application}.{stage.name}"
+
+
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:
     """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"

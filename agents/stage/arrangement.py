@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from aiokafka.structs import TopicPartition
 
+from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import (
     ORDERED,
     RAW,
     SEQUENCED,
     changelog_topic,
+    group_of,
     inputs_of,
     reads,
     upstream_inputs,
@@ -35,7 +37,7 @@ from agents.stage.outlet import (
 from agents.state.changelog import StateRefused
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.stages import MERGE, PATTERN, REORDER
+from topology.config.stages import MERGE, REORDER
 from topology.flow.registry import in_chain, places_of
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
@@ -97,7 +99,7 @@ class Arrangement:
 
     @property
     def group(self) -> str:
-        return f"{self.topology.application}.{self.stage.name}"
+        return group_of(self.topology, self.stage)
 
     @property
     def in_one_partition(self) -> frozenset[str]:
@@ -237,27 +239,8 @@ def input_reader(topology: Topology, topic: str) -> RawInlet:
 
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
-    """Every topic whose number of partitions the stage needs to know."""
-    topics = topology.topics
-    wanted = {topics.gaps, topics.late, topics.dead, *inputs_of(topology, stage)}
-    if reads(topology, stage) == SEQUENCED:
-        wanted.update(upstream_inputs(topology))
-    elif stage.operators[0] == REORDER and any(
-        stream.clock.sync != "none" for stream in topology.streams.values()
-    ):
-        wanted.add(topics.clock)
-    if MERGE in stage.operators:
-        wanted.update(stream.output for stream in topology.streams.values())
-    elif REORDER in stage.operators:
-        wanted.add(topics.sequenced)
-    wanted.update(
-        topic for name, topic in topology.result_topics.items() if name in stage.operators
-    )
-    if PATTERN in stage.operators and topology.live_queries:
-        wanted.add(topics.queries)
-    for topic in inputs_of(topology, stage):
-        wanted.add(changelog_topic(topology.application, stage.name, topic))
-    return sorted(wanted)
+    """Every topic whose number of partitions the stage needs to know: those it has a right to."""
+    return sorted(right.name for right in rights(topology, stage) if right.kind == Kind.TOPIC)
 
 
 def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> Arrangement:

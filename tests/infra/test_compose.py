@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import click
 import pytest
 import yaml
 
 from tests import ROOT
+from tests.infra.command_words import assert_known
 from topology.config import Topology, parse
 
 INFRA = ROOT / "infra"
@@ -58,17 +58,7 @@ def test_what_a_service_waits_for_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_commands_and_options_are_those_of_the_command_line(name: str) -> None:
-    from cli.main import main
-
-    words = SERVICES[name]["command"]
-    command: click.Command = main
-    while isinstance(command, click.Group):
-        word, *words = words
-        found = command.get_command(click.Context(command), word)
-        assert found is not None, f"{name}: inorder has no command {word}"
-        command = found
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word.split("=")[0] for word in words} <= known
+    assert_known(SERVICES[name]["command"])
 
 
 def test_there_are_two_workers_behind_ports_of_their_own() -> None:

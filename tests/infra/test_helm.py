@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import kubernetes_validate
 import pytest
 import yaml
 
-from cli.main import main
 from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
+from tests.infra.command_words import assert_known
 from tests.services import require
 from topology.config import parse
 
@@ -80,15 +79,7 @@ def test_kubernetes_takes_it(values: Path) -> None:
 @by_values
 def test_commands_and_options_are_those_of_the_command_line(values: Path) -> None:
     for container in containers(manifests(values)):
-        words = container["args"]
-        command: click.Command = main
-        while isinstance(command, click.Group):
-            word, *words = words
-            under = command.get_command(click.Context(command), word)
-            assert under is not None, f"inorder has no command {word}"
-            command = under
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word.split("=")[0] for word in words} <= known
+        assert_known(container["args"])
 
 
 @by_values

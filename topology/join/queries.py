@@ -7,18 +7,17 @@ Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from topology.join.operator import Join
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.ramp import climb, is_ramp, side_by_side
 from topology.model.result import Finding
-from topology.query.queries import Queries, instant_of
+from topology.query.queries import KeepingQueries, instant_of
 
 
-class JoinQueries(Queries[Join]):
+class JoinQueries(KeepingQueries[Join]):
     """`position` is its place in the chain."""
 
     def __init__(self, joins: Sequence[Join], position: int) -> None:
@@ -51,21 +50,10 @@ class JoinQueries(Queries[Join]):
                 found += super()._found([event], event.at_ns)
             events = ()
         found += super()._found(events, now_ns)
-        self._hold()
+        self._settle()
         return found
 
-    def on_time(self, now_ns: int) -> Step:
-        step = super().on_time(now_ns)
-        self._hold()
-        return step
-
-    def on_end(self, now_ns: int) -> Step:
-        step = super().on_end(now_ns)
-        self._hold()
-        return step
-
-    def _hold(self) -> None:
-        """Take note of what the queries have begun to keep, and of what they keep no more."""
+    def _settle(self) -> None:
         for join in self._joins:
             for event in join.kept:
                 if event.held_by == self._position:
@@ -95,17 +83,6 @@ class JoinQueries(Queries[Join]):
     def held(self) -> Iterable[Event]:
         return {id(event): event for join in self._joins for event in join.held()}.values()
 
-    def waiting(self) -> Iterable[Event]:
-        """None: each was let pass when it came."""
-        return ()
-
     def let_go(self) -> list[Event]:
         gone, self._gone = self._gone, []
         return gone
-
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        events = list(held)
-        for event in events:
-            event.held_by = 0
-        super().restore(state, events)
-        self._hold()

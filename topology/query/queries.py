@@ -128,5 +128,35 @@ class Queries(Operator, Generic[Q]):
             query.restore(states[name], events)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeepingQueries(Queries[Q]):
+    """Queries that keep events beyond letting them pass; `_settle` notes who keeps what."""
+
+    def _settle(self) -> None:
+        """Take note of what the queries have begun to keep, and of what they keep no more."""
+        raise NotImplementedError
+
+    def on_time(self, now_ns: int) -> Step:
+        step = super().on_time(now_ns)
+        self._settle()
+        return step
+
+    def on_end(self, now_ns: int) -> Step:
+        step = super().on_end(now_ns)
+        self._settle()
+        return step
+
+    def waiting(self) -> Iterable[Event]:
+        """None: each was let pass when it came."""
+        return ()
+
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        events = list(held)
+        for event in events:
+            event.held_by = 0
+        super().restore(state, events)
+        self._settle()
+
+
 def instant_of(finding: Finding) -> int:
     return finding.at_ns

@@ -6,13 +6,11 @@ Proved by: tests/topology/speculate/test_operator.py, tests/laws/test_laws.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from topology.model.event import Event
-from topology.model.outcome import Step
 from topology.model.result import Finding
-from topology.query.queries import Queries
+from topology.query.queries import KeepingQueries
 from topology.speculate.operator import Detecting
 
 
@@ -53,7 +51,7 @@ class Holding:
         return gone
 
 
-class DetectorQueries(Queries[Detecting]):
+class DetectorQueries(KeepingQueries[Detecting]):
     def __init__(self, detecting: Sequence[Detecting], holding: Holding) -> None:
         super().__init__(detecting)
         self._detecting = list(detecting)
@@ -61,18 +59,8 @@ class DetectorQueries(Queries[Detecting]):
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._found(events, now_ns)
-        self._hold()
+        self._settle()
         return found
-
-    def on_time(self, now_ns: int) -> Step:
-        step = super().on_time(now_ns)
-        self._hold()
-        return step
-
-    def on_end(self, now_ns: int) -> Step:
-        step = super().on_end(now_ns)
-        self._hold()
-        return step
 
     def items_cost(self, step_ns: int) -> None:
         """See `Detecting`."""
@@ -83,7 +71,7 @@ class DetectorQueries(Queries[Detecting]):
     def items(self) -> int:
         return sum(each.items for each in self._detecting)
 
-    def _hold(self) -> None:
+    def _settle(self) -> None:
         holding = self._holding
         for each in self._detecting:
             for event in each.kept:
@@ -97,16 +85,5 @@ class DetectorQueries(Queries[Detecting]):
     def held(self) -> Iterable[Event]:
         return list(self._holding.events())
 
-    def waiting(self) -> Iterable[Event]:
-        """None: each was let pass when it came."""
-        return ()
-
     def let_go(self) -> list[Event]:
         return self._holding.let_go()
-
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        events = list(held)
-        for event in events:
-            event.held_by = 0
-        super().restore(state, events)
-        self._hold()
