@@ -127,3 +127,11 @@ def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
     assert hurt.code == 1
     assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a stamp")
     assert "kafka-configs.sh --alter" in hurt.out
+
+
+@pytest.mark.kafka
+def test_where_no_topic_is_there_each_is_named(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, make=False)
+    answer = inorder("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
+    assert answer.code == 1
+    assert answer.out.count("is not there") == len(declared(setting.topology))
