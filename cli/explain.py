@@ -7,15 +7,15 @@ which there is nothing to say are counted. Where clocks are unsure, the last lin
 from __future__ import annotations
 
 import json
-import os
 import urllib.error
 import urllib.request
 from typing import Any, Final
 
 import click
 
-from agents.watch.token import BEARER, TokenRefused, token_in
+from agents.watch.token import BEARER
 from cli.as_json import json_option
+from cli.http_token import http_token
 from cli.topology_file import Refused
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
@@ -49,10 +49,7 @@ def command(worker: str, source: str | None, as_json: bool) -> None:
 
 
 def asked(worker: str) -> list[dict[str, Any]]:
-    try:
-        token = token_in(os.environ)
-    except TokenRefused as error:
-        raise Refused(str(error)) from error
+    token = http_token()
     headers = {} if token is None else {"Authorization": f"{BEARER}{token}"}
     request = urllib.request.Request(f"http://{worker}/explain", headers=headers)
     try:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import click
 
 from agents.watch.http import Health, address
-from agents.watch.token import TokenRefused, token_in
 from cli.topology_file import Refused
 
 http_option = click.option(
@@ -26,14 +24,6 @@ def listening(option: str, text: str) -> tuple[str, int]:
         return address(text)
     except ValueError as error:
         raise Refused(f"{option} {text}: {error}") from error
-
-
-def http_token() -> str | None:
-    """What who asks the port has to have; `Refused` where it is no token."""
-    try:
-        return token_in(os.environ)
-    except TokenRefused as error:
-        raise Refused(str(error)) from error
 
 
 def turning(turned_s: float, stuck_s: float) -> Health:

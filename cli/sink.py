@@ -20,10 +20,11 @@ from agents.kafka.brokers import BrokersUnavailable, await_brokers
 from agents.kafka.security import Security
 from agents.watch.http import Health, HttpServer, HttpUnavailable
 from cli.as_json import json_option
+from cli.http_token import http_token
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.serving import http_option, http_token, listening, turning
+from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic

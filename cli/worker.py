@@ -17,12 +17,13 @@ from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import works
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
+from cli.http_token import http_token
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.program import PROGRAM
-from cli.serving import http_option, http_token, listening
+from cli.serving import http_option, listening
 from cli.topology_file import (
     EMBEDDED,
     Refused,

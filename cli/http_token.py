@@ -1,0 +1,17 @@
+"""The token of HTTP ports, for who serves one and for who asks one. Loads no server."""
+
+from __future__ import annotations
+
+import os
+
+from agents.watch.token import TokenRefused, token_in
+from cli.topology_file import Refused
+
+
+def http_token() -> str | None:
+    """What who asks the port has to have, None where nothing is asked for; `Refused` where what
+    the environment has is no token."""
+    try:
+        return token_in(os.environ)
+    except TokenRefused as error:
+        raise Refused(str(error)) from error
