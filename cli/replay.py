@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 import click
 import orjson
 
-from cli.account import told_at_end, warn, warn_of
+from cli.account import left, passed, told_at_end, warn, warn_of
 from cli.as_json import json_option
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
@@ -26,11 +26,9 @@ from cli.recording.plausible import SAMPLE, Plausibility, watched
 from cli.summary import Summary
 from cli.topology_file import Refused, load, topology_option
 from topology.config import Topology
-from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
-from topology.model.event import DATA, Event
-from topology.model.outcome import Malformed, Step
+from topology.model.outcome import Step
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Line, reading_of
 
@@ -102,26 +100,11 @@ def replayed(
 ) -> Iterator[Step]:
     """The steps of the whole topology over the lines; counts go to `summary`."""
     replay = Replay(topology)
-    for contents, until_ns in batches(line.content for line in lines):
-        advance(len(contents))
-        taken = [each for each in contents if isinstance(each, Event | Malformed)]
-        summary.took_clock_lines(len(contents) - len(taken))
-        summary.read(taken)
-        step = replay.on_inputs(contents, until_ns)
-        if step is not None:
-            summary.said(step)
-            yield step
+    yield from passed(replay, (line.content for line in lines), summary, advance=advance)
     if to_end and (step := replay.on_end()) is not None:
         summary.said(step)
         yield step
-    summary.holds(event for event in replay.held() if event.kind == DATA)
-    figures = replay.figures()
-    summary.left_out(figures)
-    summary.clocks(
-        each
-        for each, stream in zip(figures, topology.streams.values(), strict=True)
-        if stream.clock.unsynced == "estimate"
-    )
+    left(replay, topology.streams.values(), summary)
 
 
 def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:

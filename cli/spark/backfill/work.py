@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from cli.account import left, passed
 from cli.recording.file import InputError
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME
 from cli.spark.backfill.pieces import Piece, PieceRows
@@ -34,7 +35,6 @@ from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from topology.config import Topology, parse
-from topology.flow.batches import batches
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
@@ -227,15 +227,7 @@ class GroupRun:
             summary.takes_over(event for event in replay.held() if event.kind == DATA)
         if not self._to_end:
             contents = self._without_last(contents, last_ns)
-        for inputs, until_ns in batches(contents):
-            taken = [each for each in inputs if isinstance(each, Event | Malformed)]
-            if self._counts_clocks:
-                summary.took_clock_lines(len(inputs) - len(taken))
-            summary.read(taken)
-            step = replay.on_inputs(inputs, until_ns)
-            if step is not None:
-                summary.said(step)
-                yield step
+        yield from passed(replay, contents, summary, counts_clocks=self._counts_clocks)
         if last_ns is not None:
             steps = [replay.on_others(last_ns)]
             if self._to_end and (flushed := replay.on_end()) is not None:
@@ -243,14 +235,7 @@ class GroupRun:
             for step in steps:
                 summary.said(step)
                 yield step
-        summary.holds(event for event in replay.held() if event.kind == DATA)
-        figures = replay.figures()
-        summary.left_out(figures)
-        summary.clocks(
-            each
-            for each, stream in zip(figures, self._streams, strict=True)
-            if self._topology.streams[stream].clock.unsynced == "estimate"
-        )
+        left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
 
     def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
         """Those before the last instant; what comes in it waits for the next run, as more may come
