@@ -48,7 +48,8 @@ class Corrected:
     def table(self, name: str, keys: Sequence[str], *, streaming: bool) -> Table:
         if not streaming:
             return Table(name, self.figures(_kinded(self.silver.rows())), keys, newer="n")
-        return Table(name, self.silver.stream(), keys, fold=self.of_batch, newer="n")
+        added = self.silver.stream()
+        return Table(name, added, keys, fold=self.of_batch, newer="n", chased=True)
 
     def of_batch(self, added: DataFrame) -> DataFrame:
         """The windows that these events touch, from all events there are."""

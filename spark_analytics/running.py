@@ -9,6 +9,10 @@ schema, outputs. That is written beside it (`about`), and another job, or a topi
 deleted and made again, is refused. So is a new checkpoint where tables of an earlier one
 lie: its batches begin at 0 again and would mix with theirs.
 
+A query without an interval does what there is and ends. Spark's own trigger for that asks the
+source once for its end; one that tells it wrongly after a kill (Iceberg's) is `chased` instead:
+batch after batch, until a look at the source finds nothing new.
+
 What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
 every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
 (`watching`) hears of batches and ends.
@@ -22,11 +26,14 @@ would hand over, overflows it, and the query's thread dies of that without a wor
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -36,6 +43,7 @@ from spark_analytics.told import first_line
 from spark_analytics.watching import Watch, settle
 from spark_analytics.work import Table
 
+AT_ONCE: Final = "0 seconds"
 POLL_S: Final = 0.1
 GUARD_S: Final = 5.0
 CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
@@ -136,7 +144,11 @@ class Running:
         self.queries: list[StreamingQuery] = []
         for table in tables:
             write = self._writer(table, output, folder)
-            self.queries.append(_start(table, write, checkpoint, interval))
+            query = _start(table, write, checkpoint, interval)
+            self.queries.append(query)
+            if table.chased and not self._goes_on:
+                # Waiting is Java's; a query that is stopped or fails lets it go.
+                threading.Thread(target=_end_when_caught_up, args=(query,), daemon=True).start()
 
     def wait(self) -> None:
         """Until all have ended, or `stop` was called; JobFailed if one ends with an error, or
@@ -207,9 +219,15 @@ def _start(
 ) -> StreamingQuery:
     writer = table.rows.writeStream.queryName(table.name).foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{checkpoint}/{table.name}")
-    if interval is None:
+    if interval is None and not table.chased:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=interval).start()
+    return writer.trigger(processingTime=interval or AT_ONCE).start()
+
+
+def _end_when_caught_up(query: StreamingQuery) -> None:
+    with suppress(PySparkException, Py4JError, ConnectionError):  # `wait` tells of it
+        query.processAllAvailable()
+        query.stop()
 
 
 def unwritten(error: Exception) -> RuntimeError:

@@ -34,7 +34,8 @@ class Table:
     """One query. `keys` name a row among those of the table. `fold` is done to each batch of a
     stream before it is written, and to all of it where it is bounded. `store` writes in a way of
     its own (archive): (rows, path, batch). `newer` is as a part's; with `parts` these are written,
-    and the table is not."""
+    and the table is not. `chased`: a query up to the end of its source goes on until it finds
+    nothing new, as the source cannot say beforehand where its end is."""
 
     name: str
     rows: DataFrame
@@ -43,6 +44,7 @@ class Table:
     store: Callable[[DataFrame, str, int], None] | None = None
     newer: str | None = None
     parts: Sequence[Part] = ()
+    chased: bool = False
 
     def written(self) -> list[Part]:
         """The tables that come of it."""

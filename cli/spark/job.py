@@ -219,8 +219,8 @@ def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lastin
 def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
     (kind,) = asked.formats
     catalog = catalog_of(asked.catalog, secrets_of(asked.catalog))
-    most = None if asked.interval is None else asked.max_per_batch
-    return EventsTable(open_lake(spark, kind, asked.events, "events", catalog), most)
+    lake = open_lake(spark, kind, asked.events, "events", catalog)
+    return EventsTable(lake, asked.max_per_batch)
 
 
 def _check_tables(asked: Asked) -> None:
@@ -231,11 +231,6 @@ def _check_tables(asked: Asked) -> None:
     if asked.job not in ("rates", "disorder") or (asked.job == "disorder" and asked.batch):
         raise Refused(
             "--silver: rates, and disorder as a stream, can read the table events; leave it out"
-        )
-    if asked.until_caught_up:
-        raise Refused(
-            "--silver --until-caught-up: after a kill Spark ends this source before its end; leave"
-            " --until-caught-up out, or add --batch in its place"
         )
     if len(asked.formats) != 1 or len(asked.to) != 1:
         raise Refused("--silver: name the format of the table events: --to iceberg, or --to delta")

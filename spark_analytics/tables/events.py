@@ -15,8 +15,8 @@ TABLE: Final = "events"
 
 @dataclass(frozen=True)
 class EventsTable:
-    """A batch of the stream takes at most `max_per_batch` rows, up to a whole file; None for a
-    query that ends where the table does."""
+    """A batch of the stream takes at most `max_per_batch` rows, up to a whole file; None: as many
+    as there are."""
 
     lake: Lake
     max_per_batch: int | None = None

@@ -103,7 +103,7 @@ class Lake(ABC):
     @abstractmethod
     def stream(self, table: str, max_rows: int | None) -> DataFrame:
         """What is appended to the table, from its beginning, `max_rows` at a time; None: all that
-        there is, for a query that ends with it. Rewriting of files (`maintain`) adds nothing."""
+        there is. Rewriting of files (`maintain`) adds nothing."""
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
         """Add the rows, as one commit; without a mark whatever is there already."""
@@ -241,7 +241,6 @@ class IcebergLake(Lake):
 
     def stream(self, table: str, max_rows: int | None) -> DataFrame:
         reader = self.spark.readStream.format("iceberg")
-        # Spark lets a query up to the end take one batch of this source, as large as it may be.
         if max_rows is not None:
             reader = reader.option("streaming-max-rows-per-micro-batch", str(max_rows))
         reader = reader.option("streaming-skip-delete-snapshots", "true")

@@ -1,17 +1,20 @@
 """Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
-the batch job, row by row. Those who read meanwhile see whole batches only, and what the kills have
-left on disk goes with `inorder spark maintain`."""
+the batch job, row by row. Those who read meanwhile see whole batches only, of the table that grows
+and of the one whose rows are merged, and what the kills have left on disk goes with `inorder spark
+maintain`."""
 
 from __future__ import annotations
 
 import os
 import random
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from benchmarks.workloads import crowd
 from spark_analytics.outputs import read
@@ -21,6 +24,7 @@ from tests.end_to_end.setting import FUSED, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import done, in_order, killed, run, write_ordered
+from topology.model.event import Event
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
 
@@ -29,6 +33,7 @@ PER_BATCH = 500
 KILLS = 5
 LONGEST_S = 4.0
 OLD_S = 10 * 86_400
+WINDOW_US = 50_000
 WINDOWS = ("--window", "tumbling 50ms", "--sum", "payload.v")
 SCHEMA = ("--schema", "v BIGINT")
 
@@ -57,6 +62,25 @@ def count(folder: Path) -> int:
 
 def on_disk(table: Path) -> set[str]:
     return {str(path) for path in (table / "data").rglob("*.parquet")}
+
+
+Window = tuple[int, str]
+"""Its start in microseconds, and the source."""
+
+
+def windows_of(events: Iterable[Event]) -> frozenset[Window]:
+    return frozenset(
+        (event.ref_time_ns // 1_000 // WINDOW_US * WINDOW_US, event.source) for event in events
+    )
+
+
+def standing(of: IcebergLake) -> dict[Window, int]:
+    """How many events each window counts, as one reader sees it."""
+    if not of.exists("windows"):
+        return {}
+    start = F.unix_micros("start").alias("start")
+    rows = of.read("windows").select(start, "source", "n").collect()
+    return {(row.start, row.source): row.n for row in rows}
 
 
 def named(of: IcebergLake, table: str) -> set[str]:
@@ -96,16 +120,23 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     assert found.where("late != ''").count() == late
 
     rates = ("rates", *tables, "--silver", *WINDOWS)
+    counts = Counter(window for event in events for window in windows_of([event]))
+    whole_sets = {windows_of(e for e in written[:cut] if not e.kind) for cut in cuts}
+    met: set[frozenset[Window]] = set()
+
+    def look_at_windows() -> None:
+        there = standing(lake(spark, tmp_path, "rates"))
+        assert all(counts[window] == n for window, n in there.items())
+        met.add(frozenset(there))
+        assert met <= whole_sets, "a batch by halves"
+
     for _ in range(KILLS):
         commits = tmp_path / "checkpoints" / "rates" / "windows" / "commits"
-        still = moment(dice, commits, lambda: None)
+        still = moment(dice, commits, look_at_windows)
         killed(setting, tmp_path, *rates, "--every", "100ms", until=still)
-    own = lake(spark, tmp_path, "rates")
-
-    def is_all() -> bool:
-        return bool(own.read("windows").agg({"n": "sum"}).collect()[0][0] == len(events))
-
-    killed(setting, tmp_path, *rates, "--every", "100ms", until=is_all)
+    done(run(setting, tmp_path, *rates, "--until-caught-up"))
+    assert len(met) > 2
+    assert standing(lake(spark, tmp_path, "rates")) == counts
     whole = ("rates", "--batch", "--late", "include", *SCHEMA, *WINDOWS)
     done(run(setting, tmp_path, *whole, "--table", "windows-default"))
     streamed = lake(spark, tmp_path, "rates").read("windows")
