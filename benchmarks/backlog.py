@@ -31,7 +31,7 @@ PAUSE_S: Final = 0.001
 
 TEMPLATE: Final = """\
 streams:
-  default: {{input: {raw}, output: ordered-{name}}}
+  default: {{input: {raw}, output: ordered-{name}{stream}}}
 stages: [{stages}]
 application: {name}
 delivery: {delivery}
@@ -67,13 +67,20 @@ def settle(
     delivery: str = "exactly_once",
     state: str = "rocksdb",
     partitions: int = 1,
+    stream: str = "",
     more: str = "",
 ) -> Setting:
     """Write the file and make the topics; each call is an application of its own.
-    `more` are further sections of the file, as queries."""
+    `stream` are further settings of the stream, `more` further sections of the file, as queries."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
     text = TEMPLATE.format(
-        name=name, raw=raw, stages=stages, delivery=delivery, state=state, partitions=partitions
+        name=name,
+        raw=raw,
+        stages=stages,
+        delivery=delivery,
+        state=state,
+        partitions=partitions,
+        stream=f", {stream}" if stream else "",
     )
     text += more
     path = folder / f"{name}.yaml"

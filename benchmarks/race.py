@@ -127,17 +127,18 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and of its living children."""
     total = 0
-    for each in (pid, *_children(pid)):
+    for each in (pid, *children(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
             fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
             total += int(fields[11]) + int(fields[12])
     return total / TICKS_PER_S
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, and those they have."""
     found: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):
             for child in map(int, task.read_text().split()):
-                found += [child, *_children(child)]
+                found += [child, *children(child)]
     return found

@@ -1,0 +1,388 @@
+"""A worker for an hour and more: is its memory flat, is the balance exact, does a partition stand?
+
+Four stages with windows and patterns over four partitions, under a steady stream whose sources
+come and go (`benchmarks.workloads.churn`). Every `SAMPLE_S` the memory of all its processes (their
+share of what they share, Pss) and its metrics become a row of `soak.csv`. Beside it a reader
+follows the ordered, late and dead topics and marks each event, so the end says of every event that
+was sent whether it came out once.
+
+The run is good where every event came out once, the balance of each stage is exact at the end, no
+partition of a stage stood for `STANDS_S` while events came, and memory grew by less than `GROWTH`
+an hour, `WARM_UP` of the run left out. Run it on a machine that does little else.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import linear_regression, mean
+from typing import Final, NamedTuple
+
+import click
+import orjson
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks.backlog import Setting, settle
+from benchmarks.kafka import APPEND_TIME
+from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.race import ROOT, children, cpu_seconds
+from benchmarks.tables import Page, Table, thousands
+from benchmarks.workloads.churn import churn
+from benchmarks.workloads.rows import Row
+from cli.local.kafka import create_topic
+from cli.local.ports import free_ports
+from cli.local.process import NotReady, Process
+from infra.kafka import missing, new_broker
+from inorder.header_writer import HeaderWriter
+from topology.config import HeaderConfig
+
+SAMPLE_S: Final = 5.0
+STANDS_S: Final = 30.0
+GROWTH: Final = 0.05
+WARM_UP: Final = 0.25
+START_TIMEOUT_S: Final = 120.0
+END_TIMEOUT_S: Final = 120.0
+PAUSE_S: Final = 0.005
+ASK_TIMEOUT_S: Final = 10.0
+PARTITIONS: Final = 4
+STAGES: Final = "reorder, merge, window, pattern"
+STREAM: Final = "reorder: {forget_after: 5min}"
+QUERIES: Final = """\
+queries:
+  counts: {window: tumbling 10s, key: payload.machine, aggregate: {n: count(), sum: sum(payload.v)}}
+  pairs: {pattern: "PATTERN SEQ(A a, B b) WHERE [machine] WITHIN 1 s"}
+"""
+OUTCOMES: Final = ("emitted", "late", "duplicate", "dead")
+KINDS: Final = "ABCDEFGH"
+
+Name = tuple[str, int]
+Place = tuple[str, str]
+"""A stage and a partition of its input."""
+
+
+class Sample(NamedTuple):
+    """One row of the table; memory of all processes of the worker, in MiB."""
+
+    at_s: float
+    memory_mib: float
+    cpu_s: float
+    sent: int
+    read_out: int
+    held: int
+    lag: int
+    stands_s: float
+
+
+class Feed(threading.Thread):
+    """Sends each row when its time has come; `sent` counts how often each event was sent."""
+
+    def __init__(self, bootstrap: str, raw: str, rows: Iterable[Row]) -> None:
+        super().__init__(daemon=True, name="feed")
+        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        self._producer = Producer({**settings, "partitioner": "murmur2_random", "log_level": 0})
+        self._raw = raw
+        self._rows = rows
+        self.sent: Counter[Name] = Counter()
+        self.records = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._send()
+        except BaseException as failure:  # noqa: BLE001 - told by who waits for this thread
+            self.failure = failure
+
+    def _send(self) -> None:
+        headers = HeaderWriter(HeaderConfig())
+        values = [orjson.dumps({"machine": f"m{at}", "v": at, "is": "x" * 150}) for at in range(16)]
+        first_ns = 0
+        began_ns = time.time_ns()
+        for row in self._rows:
+            first_ns = first_ns or row.ts_ns
+            while time.time_ns() < began_ns + row.arrival_ns - first_ns:
+                self._producer.poll(0)
+                time.sleep(PAUSE_S)
+            contract = headers.write(
+                row.source,
+                row.seq,
+                ts_ns=began_ns + row.ts_ns - first_ns,
+                epoch=0,
+                type=KINDS[row.seq % len(KINDS)],
+            )
+            self._producer.produce(
+                self._raw, values[row.seq % 16], row.source.encode(), headers=contract
+            )
+            self.sent[row.source, row.seq] += 1
+            self.records += 1
+        if self._producer.flush(30):
+            raise NotReady("the broker did not take all that was sent")
+
+
+class Seen(threading.Thread):
+    """Marks what comes out, in order, late or dead, as it is committed."""
+
+    def __init__(self, bootstrap: str, setting: Setting) -> None:
+        super().__init__(daemon=True, name="seen")
+        topics = setting.topology.topics
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"soak-{uuid.uuid4().hex[:8]}",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.subscribe([setting.output, topics.late, topics.dead])
+        self._over = threading.Event()
+        self.times: Counter[Name] = Counter()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            for message in self._consumer.consume(1_000, 0.5):
+                self._mark(message)
+        self._consumer.close()
+
+    def close(self) -> None:
+        self._over.set()
+        self.join()
+
+    def _mark(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                raise NotReady(str(error))
+            return
+        headers = dict(message.headers() or [])
+        source, seq = headers.get("sourceId"), headers.get("seqNum")
+        if "kind" not in headers and isinstance(source, bytes) and seq is not None:
+            self.times[source.decode(), int(seq)] += 1
+
+
+class Watch:
+    """Asks a worker's metrics and its processes' memory."""
+
+    def __init__(self, process: Process, http: str) -> None:
+        self._process = process
+        self._http = http
+        self._moved: dict[Place, tuple[float, float]] = {}
+
+    def is_ready(self) -> bool:
+        with suppress(OSError):
+            return bool(self._get("ready"))
+        return False
+
+    def sample(self, at_s: float, feed: Feed, seen: Seen) -> Sample:
+        figures = self.figures()
+        return Sample(
+            at_s,
+            memory_mib(self._process.pid),
+            cpu_seconds(self._process.pid),
+            feed.records,
+            len(seen.times),
+            int(sum(figures["held"].values())),
+            int(sum(figures["lag"].values())),
+            self._stands_s(at_s, figures["in"]),
+        )
+
+    def figures(self) -> Mapping[str, Mapping[Place, float]]:
+        """By figure and place: `in`, what became of it, `held` and `lag`."""
+        found: dict[str, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
+        for family in text_string_to_metric_families(self._get("metrics").decode()):
+            for sample in family.samples:
+                name = sample.name.removeprefix("inorder_").removesuffix("_total")
+                name = "lag" if name == "input_lag_records" else name.removeprefix("records_")
+                if name in ("in", "held", "lag", *OUTCOMES):
+                    place = sample.labels["stage"], sample.labels["partition"]
+                    found[name][place] += sample.value
+        return found
+
+    def _stands_s(self, at_s: float, taken: Mapping[Place, float]) -> float:
+        """How long the partition that stands longest has taken nothing; one that never took
+        anything has no source."""
+        for place, count in taken.items():
+            if count and self._moved.get(place, (0.0, -1.0))[1] != count:
+                self._moved[place] = at_s, count
+        return max((at_s - since_s for since_s, _ in self._moved.values()), default=0.0)
+
+    def _get(self, path: str) -> bytes:
+        with urllib.request.urlopen(f"http://{self._http}/{path}", timeout=ASK_TIMEOUT_S) as found:
+            content: bytes = found.read()
+        return content
+
+
+def memory_mib(pid: int) -> float:
+    """Memory of a process and those it has started, pages they share counted once."""
+    kib = 0
+    for each in (pid, *children(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    kib += int(line.split()[1])
+    return kib / 1024
+
+
+def unbalanced(figures: Mapping[str, Mapping[Place, float]]) -> list[str]:
+    """The places where what came in is not what became of it."""
+    faults = []
+    for place, taken in figures["in"].items():
+        became = sum(figures[each].get(place, 0.0) for each in (*OUTCOMES, "held"))
+        if became != taken:
+            faults.append(f"{place}: {taken:.0f} came in, of {became:.0f} it is known what became")
+    return faults
+
+
+def faults_of(samples: Sequence[Sample], sent: Counter[Name], seen: Counter[Name]) -> list[str]:
+    """What was not as it should be, in sentences."""
+    faults = []
+    lost = sent.keys() - seen.keys()
+    again = [name for name, times in seen.items() if times > 1]
+    strange = seen.keys() - sent.keys()
+    for names, what in ((lost, "never came out"), (again, "came out again"), (strange, "was sent")):
+        if names:
+            faults.append(f"{len(names)} events {what}, as {min(names)}")
+    longest_s = max(sample.stands_s for sample in samples)
+    if longest_s >= STANDS_S:
+        faults.append(f"a partition stood for {longest_s:.0f} s")
+    if growth(samples) >= GROWTH:
+        faults.append(f"memory grows by {growth(samples):.1%} an hour")
+    return faults
+
+
+def growth(samples: Sequence[Sample]) -> float:
+    """By what share of itself memory grows in an hour, by least squares after the warm-up."""
+    later = [each for each in samples if each.at_s >= WARM_UP * samples[-1].at_s]
+    memory = [each.memory_mib for each in later]
+    line = linear_regression([each.at_s for each in later], memory)
+    return line.slope * 3600 / mean(memory)
+
+
+def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], list[str]]:
+    """Samples as they were, and faults."""
+    samples: list[Sample] = []
+    with new_broker(folder / "kafka") as broker:
+        raw = f"raw-{uuid.uuid4().hex[:8]}"
+        create_topic(broker.bootstrap, raw, PARTITIONS, config=APPEND_TIME)
+        setting = settle(
+            *(folder, broker.bootstrap, raw),
+            stages=STAGES,
+            partitions=PARTITIONS,
+            stream=STREAM,
+            more=QUERIES,
+        )
+        http = f"127.0.0.1:{free_ports(1)[0]}"
+        command = [
+            *(sys.executable, "-m", "inorder_engine", "worker", "--http", http),
+            *("--topology", str(setting.path), "--brokers", broker.bootstrap),
+            *("--state-dir", str(folder / "state")),
+        ]
+        process = Process("worker", command, folder, {"PYTHONPATH": str(ROOT)})
+        watch = Watch(process, http)
+        seen = Seen(broker.bootstrap, setting)
+        feed = Feed(broker.bootstrap, raw, rows)
+        process.start()
+        try:
+            process.wait_until(watch.is_ready, START_TIMEOUT_S)
+            began_s = time.monotonic()
+            seen.start()
+            feed.start()
+            with (folder / "soak.csv").open("w", newline="") as file:
+                table = csv.writer(file)
+                table.writerow(Sample._fields)
+                while feed.is_alive():
+                    feed.join(SAMPLE_S)
+                    at_s = time.monotonic() - began_s
+                    samples.append(watch.sample(at_s, feed, seen))
+                    table.writerow(round(each, 3) for each in samples[-1])
+                    file.flush()
+            if feed.failure is not None:
+                raise feed.failure
+            until_s = time.monotonic() + END_TIMEOUT_S
+            while len(seen.times) < len(feed.sent) and time.monotonic() < until_s:
+                time.sleep(1)
+            time.sleep(SAMPLE_S)
+            faults = unbalanced(watch.figures()) + faults_of(samples, feed.sent, seen.times)
+        finally:
+            if seen.is_alive():
+                seen.close()
+            process.stop()
+    page.say(
+        f"sources: {len({source for source, _ in feed.sent})}, copies:"
+        f" {feed.records - len(feed.sent)}"
+    )
+    return samples, faults
+
+
+def table_of(samples: Sequence[Sample]) -> Table:
+    """A tenth of the run in each row."""
+    columns = ("minutes", "memory MiB", "% of a core", "events/s", "held", "lag", "stands s")
+    table = Table("a worker over time", columns)
+    tenth = max(1, len(samples) // 10)
+    before = Sample(0.0, 0.0, samples[0].cpu_s, 0, 0, 0, 0, 0.0)
+    for at in range(0, len(samples), tenth):
+        part = samples[at : at + tenth]
+        last = part[-1]
+        wall_s = last.at_s - before.at_s
+        table.add(
+            f"{last.at_s / 60:.0f}",
+            f"{mean(each.memory_mib for each in part):.1f}",
+            f"{100 * (last.cpu_s - before.cpu_s) / wall_s:.0f}",
+            thousands((last.read_out - before.read_out) / wall_s),
+            f"{mean(each.held for each in part):.0f}",
+            f"{mean(each.lag for each in part):.0f}",
+            f"{max(each.stands_s for each in part):.0f}",
+        )
+        before = last
+    return table
+
+
+def pictures(samples: Sequence[Sample], folder: Path) -> None:
+    later = [(each.at_s / 60, each) for each in samples]
+    memory = Curve("memory of all processes", [(m, each.memory_mib, "") for m, each in later], "-")
+    axes = Axes("a worker under sources that come and go", "minutes", "MiB", plain=True)
+    draw(axes, [memory], folder / "soak-memory.png")
+
+
+@click.command("soak")
+@click.option("--minutes", type=float, default=1.0, show_default=True)
+@click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="A second.")
+@click.option("--life", type=float, default=60.0, show_default=True, help="Of a source, mean, s.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and samples here.")
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
+def command(
+    minutes: float, rate: int, life: float, seed: int, folder: Path | None, markdown: Path | None
+) -> None:
+    """Memory, balance and progress of a worker over a long time."""
+    page = Page(markdown)
+    absent = missing()
+    if absent:
+        page.say(f"left out: {absent}")
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        place = folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        samples, faults = run(place, churn(rate, 60 * minutes, life_s=life, seed=seed), page)
+        page.table(table_of(samples))
+        page.say(f"memory grows by {growth(samples):+.2%} an hour")
+        with suppress(NoPlots):
+            pictures(samples, place)
+    for fault in faults:
+        page.say(f"FAULT: {fault}")
+    if faults:
+        raise click.exceptions.Exit(1)
+    page.say("every event came out once; the balance is exact")
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks soak", standalone_mode=False)
