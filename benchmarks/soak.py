@@ -356,7 +356,9 @@ def pictures(samples: Sequence[Sample], folder: Path) -> None:
 @click.command("soak")
 @click.option("--minutes", type=float, default=1.0, show_default=True)
 @click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="A second.")
-@click.option("--life", type=float, default=60.0, show_default=True, help="Of a source, mean, s.")
+@click.option(
+    "--life", type=float, default=60.0, show_default=True, help="Mean life of a source, s."
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and samples here.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")

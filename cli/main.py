@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "query": "Add and remove patterns while workers run.",
     "read": "Print what a worker wrote to a topic as lines of JSON.",
     "replay": "Run the topology in this process on recorded events.",
+    "resend": "Ask sources to send again what is missing.",
     "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",
     "spark": "Analyse the topics with Spark.",
     "stage": "One stage's process (started by `worker`).",

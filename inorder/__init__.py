@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from inorder.records import current as current
     from inorder.records import ordered_event as ordered_event
     from inorder.records import record_of as record_of
+    from inorder.resending import Resend as Resend
     from inorder.sequenced import SequencedProducer as SequencedProducer
     from inorder.sync import KeyRing as KeyRing
     from inorder.sync import SyncClient as SyncClient
@@ -86,6 +87,7 @@ _HOMES = {
             "record_of",
         ),
     ),
+    "inorder.resending": ("Resend",),
     "inorder.sequenced": ("SequencedProducer",),
     "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),
 }

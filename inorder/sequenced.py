@@ -26,6 +26,8 @@ What is promised:
 * With `sync` the offset of those stamps is measured in the background
   (`inorder.sync.client`), and no trouble of that reaches who sends. It holds for the
   producer's own stamps, not for a `ts_ns` of another clock.
+* With `resend` what is sent is kept, and sent again where `inorder resend` asks for it
+  (`inorder.resending`): under its numbers and stamps, so readers put it where it belongs.
 * Memory is bounded: `ChannelLimits`. When the queue is full `send` waits, then raises
   QueueFull; the record then has no number, and leaves no hole.
 
@@ -70,6 +72,8 @@ from inorder.contract import (
 from inorder.failure import FlushTimeout, ProducerError, QueueFull
 from inorder.header_writer import HeaderWriter
 from inorder.journal import Journal
+from inorder.kept import Kept, Sent
+from inorder.resending import Answering, Resend, ResendStatus
 from inorder.sync.client import CLOSE_TIMEOUT_S, SyncClient
 from inorder.sync.settings import SyncSettings
 
@@ -83,9 +87,10 @@ class SequencedProducer:
     of the reader's topology file says. `settings` are librdkafka's, for compression,
     security and the like; those the guarantees rest on are refused with ValueError. `sync`: a
     client of this source, whose clock then stamps, or the settings of one; it is started
-    here and ended by `close`.
+    here and ended by `close`. `resend`: keep what is sent, and answer requests for it.
 
-    Raises ValueError for names that cannot be headers, JournalError for the journal.
+    Raises ValueError for names that cannot be headers, JournalError for the journal and for
+    what is kept.
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class SequencedProducer:
         on_delivery: OnDelivery | None = None,
         clock: ClockNs | None = None,
         sync: SyncClient | SyncSettings | None = None,
+        resend: Resend | None = None,
     ) -> None:
         _check_names(source, stream)
         self._source = source
@@ -126,6 +132,13 @@ class SequencedProducer:
         self._epoch, self._next = (
             (self._journal.epoch, self._journal.next_seq) if self._journal else (first, 0)
         )
+        self._kept: Kept | None = None
+        self._answering: Answering | None = None
+        if resend is not None:
+            self._kept = Kept(resend.keep, resend.keep_bytes)
+            self._answering = Answering(
+                brokers, resend, self._kept, (stream, source), self._put, settings or {}
+            )
         if self._sync is not None:
             self._sync.start(self._epoch)
 
@@ -143,6 +156,11 @@ class SequencedProducer:
     def sync(self) -> SyncClient | None:
         """What measures the clock: ask its `status`. None without `sync`."""
         return self._sync
+
+    @property
+    def resend(self) -> ResendStatus | None:
+        """What was asked for and sent again. None without `resend`."""
+        return None if self._answering is None else self._answering.status
 
     def send(
         self,
@@ -203,6 +221,8 @@ class SequencedProducer:
             self._closed = True
         if self._sync is not None:
             self._sync.close(min(timeout_s, CLOSE_TIMEOUT_S))
+        if self._answering is not None:
+            self._answering.close()
         try:
             self._channel.flush(timeout_s)
         except FlushTimeout:
@@ -210,6 +230,8 @@ class SequencedProducer:
         finally:
             if self._journal is not None:
                 self._journal.close(self._next)
+            if self._kept is not None:
+                self._kept.close()
         self._channel.raise_failures()
 
     def __enter__(self) -> Self:
@@ -225,20 +247,27 @@ class SequencedProducer:
         with self._turn():
             self._check_open()
             seq = self._next
-            headers = self._writer.write(
-                self._source,
-                seq,
-                ts_ns=self._clock() if ts_ns is None else ts_ns,
-                epoch=self._epoch,
-                stream=self._stream,
-                type=type_,
-                kind=kind,
-            )
-            self._channel.send(
-                Coordinates(self._source, self._epoch, seq), self._key, value, headers
-            )
+            ts_ns = self._clock() if ts_ns is None else ts_ns
+            sent = Sent(self._epoch, seq, ts_ns, type_, kind, value)
+            self._put(sent)
+            if self._kept is not None:
+                self._kept.add(sent)
             self._next = seq + 1  # only now: a record that was not taken leaves no hole
         return seq
+
+    def _put(self, sent: Sent) -> None:
+        """Into the queue, for the first time or again."""
+        headers = self._writer.write(
+            self._source,
+            sent.seq,
+            ts_ns=sent.ts_ns,
+            epoch=sent.epoch,
+            stream=self._stream,
+            type=sent.type,
+            kind=sent.kind,
+        )
+        coordinates = Coordinates(self._source, sent.epoch, sent.seq)
+        self._channel.send(coordinates, self._key, sent.payload, headers)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -68,6 +68,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
         for topic in topology.result_topics.values()
     ]
+    if topics.resend is not None:
+        specs.append(TopicSpec(topics.resend, topics.partitions, {}))
     if topology.live_queries:
         specs.append(TopicSpec(topics.queries, 1, COMPACTED))
     for stage in topology.stages:

@@ -17,7 +17,7 @@ from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
 DOCS = ROOT / "docs"
-LIVE = TOPOLOGY + "live_queries: true\n"
+LIVE = TOPOLOGY + "live_queries: true\ntopics: {resend: requests}\n"
 
 BROKERS = ("--brokers", "{nobody}")
 WAIT = ("--brokers-wait", "0s")
@@ -33,6 +33,7 @@ REACH_OUT = [
     ("sink", "postgres", *BROKERS, *WAIT, "--topic", "results", "--postgres", "host=nowhere"),
     ("sink", "redis", *BROKERS, *WAIT, "--topic", "results", "--redis", "redis://nowhere"),
     ("stage", *("--topology", "{topology}", *BROKERS, *WAIT, "--name", "reorder")),
+    ("resend", "--topology", "{topology}", *BROKERS),
     ("sync-server", *BROKERS, "--bind", "127.0.0.1:0"),
     ("topics", "create", "--topology", "{topology}", *BROKERS),
     ("doctor", "--topology", "{topology}", *BROKERS),

@@ -67,6 +67,7 @@ class TopicsConfig(Section):
     matches: TopicName = "results.matches"
     joins: TopicName = "results.joins"
     queries: TopicName = "queries"
+    resend: TopicName | None = None
     max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
 
     def named(self) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "matches": "Results of patterns.",
         "joins": "Results of joins.",
         "queries": "Patterns that come and go (`live_queries`).",
+        "resend": "Requests to send again (`inorder resend`); left out, there are none.",
         "max_record": "Key, value and headers of a record together; larger ones are dead.",
     },
     "StreamConfig": {

@@ -120,6 +120,7 @@ def test_defaults() -> None:
             "matches": "results.matches",
             "joins": "results.joins",
             "queries": "queries",
+            "resend": None,
             "max_record_bytes": 16_777_216,
         },
         "state": "rocksdb",

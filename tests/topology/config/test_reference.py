@@ -83,7 +83,12 @@ def test_a_file_with_everything_filled_in_says_the_same(text: str) -> None:
 def test_everything_is_filled_in() -> None:
     """But for what has no default, and what says nothing under the rule that is there."""
     whole = yaml.safe_load(reference.filled({"streams": {"default": {}}}))
-    unsaid = {("functions",), ("topics", "replication"), ("streams", "*", "merge", "newcomers")}
+    unsaid = {
+        ("functions",),
+        ("topics", "replication"),
+        ("topics", "resend"),
+        ("streams", "*", "merge", "newcomers"),
+    }
     unsaid |= {("streams", "*", "reorder", key) for key in ("strategy", "accuracy", "wait")}
     for path, section in sections().items():
         if path[0:1] == ("queries",):

@@ -1,0 +1,176 @@
+"""What a source has sent, kept for a while in one file, so that it can be sent again.
+
+    kept = Kept(Path("/var/lib/press-7.kept"), max_bytes=256 << 20)
+    kept.add(Sent(epoch, seq, ts_ns, "stroke", "", b"..."))
+    for sent in kept.between(epoch, 7, 9): ...
+
+The file is SQLite's. Payloads, types and `RECORD_BYTES` for the rest of each record make up at
+most `max_bytes`, and the oldest records go first. Records are written at every `COMMIT_RECORDS`,
+once `COMMIT_S` are over, at `commit` and at `close`: what was added since is lost with the process,
+and with a machine that loses power the last seconds.
+
+Beside the records lies how far requests have been answered (`place_of`), so none is answered twice
+after a restart.
+
+Proved by: tests/inorder/test_kept.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from inorder.failure import JournalError
+from inorder.forked import tell_child
+
+FORMAT: Final = 1
+COMMIT_RECORDS: Final = 500
+COMMIT_S: Final = 1.0
+RECORD_BYTES: Final = 64
+LET_GO: Final = 0.05
+"""At the bound so large a part of it goes at once."""
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS sent (
+    epoch INTEGER, seq INTEGER, ts_ns INTEGER, type TEXT, kind TEXT, payload BLOB,
+    PRIMARY KEY (epoch, seq)
+);
+CREATE TABLE IF NOT EXISTS place (part INTEGER PRIMARY KEY, next INTEGER);
+"""
+_SIZE: Final = f"coalesce(length(payload), 0) + length(type) + {RECORD_BYTES}"
+
+
+class Sent(NamedTuple):
+    """One record: what it takes to make its headers and its value anew."""
+
+    epoch: int
+    seq: int
+    ts_ns: int
+    type: str
+    kind: str
+    payload: bytes | None
+
+
+class Kept:
+    """See the module's docstring. Usable from several threads. JournalError: the file cannot be
+    read or written, or is none of these."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._waiting: list[Sent] = []
+        self._written_s = time.monotonic()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise self._failed(error) from error
+        tell_child(self)
+
+    @property
+    def bytes(self) -> int:
+        """How much is kept, as `max_bytes` counts it."""
+        return self._kept_bytes
+
+    def add(self, sent: Sent) -> None:
+        with self._lock:
+            self._waiting.append(sent)
+            late = time.monotonic() - self._written_s > COMMIT_S
+            if late or len(self._waiting) >= COMMIT_RECORDS:
+                self._write()
+
+    def between(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
+        """Those there are of an epoch from `first` to `last`, in their order."""
+        self.commit()
+        while first <= last:
+            with self._lock:
+                found = self._db.execute(
+                    "SELECT * FROM sent WHERE epoch = ? AND seq BETWEEN ? AND ?"
+                    " ORDER BY seq LIMIT ?",
+                    (epoch, first, last, COMMIT_RECORDS),
+                ).fetchall()
+            if not found:
+                return
+            yield from map(Sent._make, found)
+            first = found[-1][1] + 1
+
+    def place_of(self, part: int) -> int | None:
+        """The offset to read a partition of requests from; None: it was never read."""
+        with self._lock:
+            found = self._db.execute("SELECT next FROM place WHERE part = ?", (part,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def answered(self, part: int, next_offset: int) -> None:
+        """All requests of the partition before that offset have been answered."""
+        with self._lock:
+            self._db.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
+
+    def commit(self) -> None:
+        """Write what was added."""
+        with self._lock:
+            self._write()
+
+    def left_to_parent(self) -> None:
+        """The connection is never freed in a child: SQLite would take it for the last one."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+
+    def close(self) -> None:
+        with self._lock:
+            self._write()
+            self._db.close()
+
+    def _open(self) -> None:
+        (known,) = self._db.execute("PRAGMA user_version").fetchone()
+        if known not in (0, FORMAT):
+            raise sqlite3.DatabaseError(f"format {known} is not {FORMAT}")
+        # A crash of the process loses nothing that was written; only one of the machine may.
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.executescript(_TABLES)
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        (kept_bytes,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()
+        self._kept_bytes = int(kept_bytes)
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._written_s = time.monotonic()
+        if not waiting:
+            return
+        try:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?, ?, ?)", waiting)
+            self._kept_bytes += sum(
+                len(each.payload or b"") + len(each.type) + RECORD_BYTES for each in waiting
+            )
+            if self._kept_bytes > self._max_bytes:
+                self._let_go(self._kept_bytes - self._max_bytes + int(LET_GO * self._max_bytes))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _let_go(self, wanted_bytes: int) -> None:
+        """The oldest, until so many bytes are free."""
+        freed = 0
+        oldest = self._db.execute(f"SELECT epoch, seq, {_SIZE} FROM sent ORDER BY epoch, seq")
+        last: tuple[int, int] | None = None
+        for epoch, seq, size in oldest:
+            last = epoch, seq
+            freed += size
+            if freed >= wanted_bytes:
+                break
+        oldest.close()
+        if last is not None:
+            self._db.execute("DELETE FROM sent WHERE (epoch, seq) <= (?, ?)", last)
+            self._kept_bytes -= freed
+
+    def _failed(self, error: Exception) -> JournalError:
+        return JournalError(
+            f"what is kept to be sent again, {self._path}: {error}; remove the file to begin anew"
+        )

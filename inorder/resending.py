@@ -1,0 +1,216 @@
+"""Requests to send again, answered in the background.
+
+    Resend(topic="events.resend", keep=Path("/var/lib/press-7.kept"))
+
+given to `SequencedProducer(resend=...)` keeps what it sends (`inorder.kept`) and listens to the
+topic of requests, which `inorder resend` fills from the gap ledger. A request names numbers of an
+epoch; what is kept of them is published once more with the headers it had. To the reader these are
+late events (reason `gap`), which correct windows and patterns, or copies of what came after all.
+
+A request: key the source's name, value JSON
+
+    {"stream": "default", "source": "press-7", "epoch": 1700000000, "first": 17, "last": 19}
+
+All partitions are read, from where the last answer was; by a source that never listened from the
+end. At most `MOST_RECORDS` are sent for one request and `per_second` in all, so that what is new
+has room. What is no longer kept, or no request at all, is counted and told in the log
+(`inorder.producers`). A broker that is away is waited for; nothing met here reaches who publishes,
+but for records that could not be delivered.
+
+Proved by: tests/inorder/test_resending.py
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from inorder.failure import ProducerError
+from inorder.kept import Kept, Sent
+
+MOST_RECORDS: Final = 100_000
+POLL_S: Final = 0.2
+AT_ONCE: Final = 100
+RETRY_S: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 2.0
+KEEP_BYTES: Final = 256 << 20
+
+logger = logging.getLogger("inorder.producers")
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """See the module's docstring. `keep_bytes` bounds the file `keep`."""
+
+    topic: str
+    keep: Path
+    keep_bytes: int = KEEP_BYTES
+    per_second: float = 1_000.0
+
+
+class Request(NamedTuple):
+    """Numbers of an epoch that are asked for, both ends included."""
+
+    stream: str
+    source: str
+    epoch: int
+    first: int
+    last: int
+
+    def value(self) -> bytes:
+        return orjson.dumps(self._asdict())
+
+
+def request_of(value: bytes | None) -> Request:
+    """ValueError for what is none."""
+    found = orjson.loads(value or b"")
+    if not isinstance(found, dict) or set(found) != set(Request._fields):
+        raise ValueError(f"a JSON object with {', '.join(Request._fields)} was expected")
+    for name in ("epoch", "first", "last"):
+        if type(found[name]) is not int:
+            raise ValueError(f"{name} is not an integer")
+    request = Request(**found)
+    if request.first > request.last:
+        raise ValueError("first is above last")
+    return request
+
+
+@dataclass(slots=True)
+class ResendStatus:
+    """Since the start: requests of this source, records sent again, numbers that are not kept,
+    records of the topic that are no requests."""
+
+    requests: int = 0
+    resent: int = 0
+    unknown: int = 0
+    unreadable: int = 0
+
+
+class Answering:
+    """A daemon thread that answers the requests to one source until `close`. `again` publishes a
+    record once more."""
+
+    def __init__(
+        self,
+        brokers: str,
+        wanted: Resend,
+        kept: Kept,
+        name: tuple[str, str],
+        again: Callable[[Sent], None],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.status = ResendStatus()
+        self._wanted = wanted
+        self._kept = kept
+        self._stream, self._source = name
+        self._again = again
+        self._settings = {
+            **settings,
+            "bootstrap.servers": brokers,
+            "group.id": f"resend-{self._source}",  # the client wants one; nothing is committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",  # requests older than the topic keeps are gone
+            "log_level": 0,
+        }
+        self._closing = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"resend-{self._source}", daemon=True
+        )
+        self._thread.start()
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Answer no more; what has begun is broken off between two records."""
+        self._closing.set()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                self._listen()
+            except (KafkaException, ProducerError) as error:
+                logger.warning("requests to send again, topic %s: %s", self._wanted.topic, error)
+                self._closing.wait(RETRY_S)
+
+    def _listen(self) -> None:
+        consumer = Consumer(self._settings, logger=logger)
+        try:
+            consumer.assign(self._places(consumer))
+            while not self._closing.is_set():
+                for message in consumer.consume(AT_ONCE, POLL_S):
+                    if (error := message.error()) is not None:
+                        if error.fatal() or not error.retriable():
+                            raise KafkaException(error)
+                        continue
+                    if not self._take(message):
+                        return
+        finally:
+            consumer.close()
+
+    def _places(self, consumer: Consumer) -> list[TopicPartition]:
+        topic = self._wanted.topic
+        parts = consumer.list_topics(topic, timeout=RETRY_S).topics[topic].partitions
+        if not parts:
+            raise ProducerError("there is no such topic; `inorder topics create` makes it")
+        places = []
+        for part in parts:
+            known = self._kept.place_of(part)
+            if known is None:
+                # A request that comes before the first poll counts, so the end is asked for now.
+                ends = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=RETRY_S)
+                if ends is None:
+                    raise ProducerError(f"the end of partition {part} is not to be had")
+                known = ends[1]
+                self._kept.answered(part, known)
+            places.append(TopicPartition(topic, part, known))
+        return places
+
+    def _take(self, message: Message) -> bool:
+        """False: it was broken off, and will be answered after the next start."""
+        part, offset = message.partition(), message.offset()
+        assert part is not None
+        assert offset is not None
+        request = self._read(message)
+        if request is not None and not self._answer(request):
+            return False
+        self._kept.answered(part, offset + 1)
+        return True
+
+    def _read(self, message: Message) -> Request | None:
+        """None: for another source, or no request."""
+        if message.key() != self._source.encode():
+            return None
+        try:
+            request = request_of(message.value())
+        except ValueError as fault:
+            self.status.unreadable += 1
+            place = message.topic(), message.partition(), message.offset()
+            logger.warning("%s/%s/%s is no request: %s", *place, fault)
+            return None
+        is_ours = (request.stream, request.source) == (self._stream, self._source)
+        return request if is_ours else None
+
+    def _answer(self, request: Request) -> bool:
+        self.status.requests += 1
+        last = min(request.last, request.first + MOST_RECORDS - 1)
+        sent = 0
+        for each in self._kept.between(request.epoch, request.first, last):
+            if self._closing.wait(1.0 / self._wanted.per_second):
+                return False
+            self._again(each)
+            sent += 1
+        self.status.resent += sent
+        wanted = request.last - request.first + 1
+        self.status.unknown += wanted - sent
+        if sent < wanted:
+            logger.warning(
+                "%s/%d: %d of the numbers %d to %d were sent again; of the others nothing is kept",
+                *(self._source, request.epoch, sent, request.first, request.last),
+            )
+        return True

@@ -1,0 +1,111 @@
+"""End to end: what was lost on the way is asked for, sent again, and corrects its window."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from agents.exits import Exit
+from cli.local.poll import wait_until
+from inorder import Resend, SequencedProducer, current, record_of
+from inorder.channel import Channel
+from tests.cli.invoking import inorder
+from tests.end_to_end.oracle import check
+from tests.end_to_end.records import read_all
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 60.0
+COUNT = 40
+LOST = (7, 8, 9, 20)
+STEP_NS = 10_000_000
+QUERY = "queries:\n  counts: {window: tumbling 10s, aggregate: {n: count()}}\n"
+
+
+@pytest.fixture
+def lossy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that loses the numbers LOST the first time they pass."""
+    passes = Channel.send
+    gone = set(LOST)
+
+    def lose(channel: Channel, coordinates: Any, *record: Any) -> None:
+        if coordinates.seq in gone:
+            gone.discard(coordinates.seq)
+            return
+        passes(channel, coordinates, *record)
+
+    monkeypatch.setattr(Channel, "send", lose)
+
+
+def count_that_stands(setting: Setting) -> int:
+    lines = read_all(setting.bootstrap, setting.topology.topics.windows)
+    records = [record_of(json.loads(each.value)) for each in lines if each.value is not None]
+    return sum(int(each.values["n"]) for each in current(records).values())
+
+
+@pytest.mark.usefixtures("lossy")
+def test_what_is_missing_is_asked_for_and_corrects_its_window(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    requests = f"requests-{uuid.uuid4().hex[:8]}"
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=f"{FUSED}+window",
+        partitions=1,
+        topics=f"resend: {requests}",
+        stream="reorder: {max_wait: 200ms, start: zero}, keyed_by: stream",
+        more=QUERY,
+    )
+    asked = ("resend", "--topology", str(setting.path), "--brokers", setting.bootstrap)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    resend = Resend(requests, tmp_path / "s1.kept")
+    with running(worker):
+        worker.wait_ready()
+        producer = SequencedProducer(
+            *(setting.bootstrap, setting.raw, "s1"), key_by="stream", resend=resend
+        )
+        with producer:
+            begin_ns = producer._clock() // 10**10 * 10**10
+            for seq in range(COUNT):
+                producer.send(b"{}", ts_ns=begin_ns + seq * STEP_NS)
+            producer.flush()
+            gaps = setting.topology.topics.gaps
+            wait_until(lambda: len(read_all(setting.bootstrap, gaps)) == 2, TIMEOUT_S, "two gaps")
+            wait_until(
+                lambda: count_that_stands(setting) == COUNT - len(LOST), TIMEOUT_S, "the window"
+            )
+            said = inorder(*asked, "--json")
+            assert said.code == Exit.DONE, said.err
+            assert orjson.loads(said.out) == {"gaps": 2, "numbers": len(LOST)}
+            wait_until(lambda: count_that_stands(setting) == COUNT, TIMEOUT_S, "its correction")
+            status = producer.resend
+            assert status is not None
+            assert (status.requests, status.resent, status.unknown) == (2, len(LOST), 0)
+            # Nothing is new, so nobody is asked; asked for again, what came is a copy.
+            assert orjson.loads(inorder(*asked, "--json").out) == {"gaps": 0, "numbers": 0}
+            assert "asked for 4 numbers in 2 gaps" in inorder(*asked, "--again").err
+            wait_until(lambda: status.resent == 2 * len(LOST), TIMEOUT_S, "the second answer")
+            assert inorder(*asked, "--again", "--source", "s2").err.startswith("asked for 0")
+        raw = COUNT + len(LOST)
+        wait_until(
+            lambda: worker.metrics().get(f"records_in:{FUSED}+window", 0) >= raw,
+            TIMEOUT_S,
+            "all records",
+        )
+        assert worker.stop() == 0, worker.log
+    verdict = check(setting)
+    assert not verdict.faults, verdict
+    assert (verdict.unmarked, dict(verdict.late), verdict.duplicates) == (
+        COUNT - len(LOST),
+        {"gap": len(LOST)},
+        len(LOST),
+    )

@@ -1,0 +1,117 @@
+"""Examples: what a source keeps to send it again: found, bounded, whole after a crash."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inorder.failure import JournalError
+from inorder.kept import COMMIT_RECORDS, RECORD_BYTES, Kept, Sent
+from tests import ROOT
+
+PLENTY = 1 << 20
+
+
+def sent(seq: int, epoch: int = 1, payload: bytes | None = b"x") -> Sent:
+    return Sent(epoch, seq, 1_000 + seq, "A", "", payload)
+
+
+def numbers(kept: Kept, epoch: int, first: int, last: int) -> list[int]:
+    return [each.seq for each in kept.between(epoch, first, last)]
+
+
+def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "deep" / "kept", PLENTY)
+    heartbeat = Sent(2, 0, 5, "", "heartbeat", None)
+    for each in (sent(3), sent(1), sent(2), heartbeat):
+        kept.add(each)
+    assert list(kept.between(1, 2, 9)) == [sent(2), sent(3)]
+    assert list(kept.between(2, 0, 0)) == [heartbeat]
+    assert numbers(kept, 3, 0, 9) == []
+    kept.close()
+
+
+def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "kept", PLENTY)
+    count = 2 * COMMIT_RECORDS + 7
+    for seq in range(count):
+        kept.add(sent(seq))
+    assert numbers(kept, 1, 0, 10 * count) == list(range(count))
+    kept.close()
+
+
+def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "kept", PLENTY)
+    kept.add(sent(0))
+    kept.answered(3, 17)
+    kept.close()
+    again = Kept(tmp_path / "kept", PLENTY)
+    assert (numbers(again, 1, 0, 0), again.place_of(3), again.place_of(4)) == ([0], 17, None)
+    assert again.bytes == 1 + 1 + RECORD_BYTES
+    again.close()
+
+
+def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "kept", 100_000)
+    payload = bytes(1_000)
+    for epoch in (1, 2):
+        for seq in range(300):
+            kept.add(sent(seq, epoch, payload))
+    kept.commit()
+    assert kept.bytes <= 100_000
+    left = numbers(kept, 2, 0, 300)
+    assert numbers(kept, 1, 0, 300) == []
+    assert left == list(range(left[0], 300))
+    assert 80 < len(left) < 100
+    kept.close()
+    again = Kept(tmp_path / "kept", 100_000)
+    assert again.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
+    again.close()
+
+
+def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; from inorder.kept import Kept, Sent\n"
+        "kept = Kept(Path(sys.argv[1]), 1 << 20)\n"
+        "for seq in range(9): kept.add(Sent(1, seq, 0, '', '', b''))\n"
+        "kept.commit(); kept.add(Sent(1, 9, 0, '', '', b''))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "kept")]
+    done = subprocess.run(command, cwd=ROOT, timeout=30, check=False)
+    assert done.returncode == -signal.SIGKILL
+    kept = Kept(tmp_path / "kept", PLENTY)
+    assert numbers(kept, 1, 0, 99) == list(range(9))
+    kept.close()
+
+
+def test_a_forked_child_leaves_it_to_its_parent(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "kept", PLENTY)
+    kept.add(sent(0))
+    kept.commit()
+    child = os.fork()
+    if child == 0:
+        del kept
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    kept.add(sent(1))
+    assert numbers(kept, 1, 0, 9) == [0, 1]
+    kept.close()
+
+
+def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 30)
+    with pytest.raises(JournalError, match=r"kept: file is not a database; remove the file"):
+        Kept(path, PLENTY)
+    other = tmp_path / "other"
+    with sqlite3.connect(other) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(JournalError, match="format 99 is not 1"):
+        Kept(other, PLENTY)

@@ -1,0 +1,161 @@
+"""Examples on the embedded broker: requests to send again, and what becomes of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message, Producer
+
+from cli.local.embedded import EmbeddedBroker
+from cli.local.poll import wait_until
+from inorder import Resend, SequencedProducer
+from inorder.resending import Request, request_of
+from tests.inorder.records import event_of, headers_of, read_messages
+from tests.services import UniqueName
+
+TIMEOUT_S = 20.0
+QUICK_PER_SECOND = 100_000.0
+
+Build = Callable[..., SequencedProducer]
+
+
+@pytest.fixture
+def requests(unique_name: UniqueName) -> str:
+    return unique_name("resend")
+
+
+@pytest.fixture
+def build(embedded_broker: EmbeddedBroker, topic: str, requests: str, tmp_path: Path) -> Build:
+    def built(**settings: object) -> SequencedProducer:
+        resend = Resend(requests, tmp_path / "s1.kept", per_second=QUICK_PER_SECOND)
+        return SequencedProducer(
+            embedded_broker.bootstrap,
+            topic,
+            "s1",
+            resend=resend,
+            **settings,  # type: ignore[arg-type]
+        )
+
+    # The topic is made when it is first asked for.
+    ask(embedded_broker, requests, Request("default", "nobody", 0, 0, 0))
+    return built
+
+
+def ask(broker: EmbeddedBroker, topic: str, *wanted: Request | bytes) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for each in wanted:
+        key, value = ("s1", each) if isinstance(each, bytes) else (each.source, each.value())
+        producer.produce(topic, value, key.encode())
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def listens(producer: SequencedProducer) -> None:
+    """Its place in the topic of requests is taken, so no request from now on is before it."""
+    kept = producer._kept
+    assert kept is not None
+    wait_until(lambda: kept.place_of(0) is not None, TIMEOUT_S, "the first look at the topic")
+
+
+def after(producer: SequencedProducer, requests: int) -> None:
+    status = producer.resend
+    assert status is not None
+    wait_until(
+        lambda: status.resent + status.unknown > 0 and status.requests >= requests,
+        TIMEOUT_S,
+        "answers",
+    )
+    producer.flush()
+
+
+def as_sent(messages: list[Message]) -> list[tuple[object, ...]]:
+    return [(m.key(), headers_of(m), m.value()) for m in messages]
+
+
+def test_what_is_asked_for_comes_again_as_it_was(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, requests: str
+) -> None:
+    with build(first_epoch=7) as producer:
+        listens(producer)
+        for seq in range(5):
+            producer.send(b"%d" % seq, type="A", ts_ns=1_000 + seq)
+        producer.heartbeat(ts_ns=2_000)
+        producer.flush()
+        ask(embedded_broker, requests, Request("default", "s1", 7, 1, 2))
+        ask(embedded_broker, requests, Request("default", "s1", 7, 5, 5))
+        after(producer, 2)
+        assert producer.next_seq == 6
+        found = read_messages(embedded_broker.bootstrap, topic, 9)
+    first, again = as_sent(found[:6]), as_sent(found[6:])
+    assert again == [first[1], first[2], first[5]]
+    assert [event_of(message).seq for message in found[6:]] == [1, 2, 5]
+
+
+def test_what_is_not_kept_is_counted_and_told(
+    build: Build,
+    embedded_broker: EmbeddedBroker,
+    requests: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "inorder.producers"), build(first_epoch=7) as producer:
+        listens(producer)
+        producer.send(b"x")
+        ask(
+            embedded_broker,
+            requests,
+            b"no JSON",
+            b'{"stream": "default", "source": "s1", "epoch": 7, "first": 2, "last": 1}',
+            Request("other", "s1", 7, 0, 0),
+            Request("default", "s2", 7, 0, 0),
+            Request("default", "s1", 7, 0, 9),
+        )
+        after(producer, 1)
+        status = producer.resend
+        assert status is not None
+        assert (status.requests, status.resent, status.unknown) == (1, 1, 9)
+        assert status.unreadable == 2
+    assert "is no request: first is above last" in caplog.text
+    assert "1 of the numbers 0 to 9 were sent again; of the others nothing is kept" in caplog.text
+
+
+def test_requests_of_the_time_between_two_lives_are_answered_once(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, requests: str
+) -> None:
+    with build(first_epoch=7) as producer:
+        listens(producer)
+        producer.send(b"x")
+    ask(embedded_broker, requests, Request("default", "s1", 7, 0, 0))
+    with build(first_epoch=8) as producer:
+        after(producer, 1)
+    with build(first_epoch=9) as producer:
+        listens(producer)
+        time.sleep(0.5)
+        assert producer.resend is not None
+        assert producer.resend.requests == 0
+    assert len(read_messages(embedded_broker.bootstrap, topic, 2)) == 2
+
+
+def test_a_broker_that_is_away_does_not_reach_who_publishes(tmp_path: Path) -> None:
+    began_s = time.monotonic()
+    resend = Resend("requests", tmp_path / "kept")
+    producer = SequencedProducer("127.0.0.1:1", "raw", "s1", resend=resend)
+    producer.send(b"x")
+    with pytest.raises(Exception, match="not delivered"):
+        producer.close(0.5)
+    assert time.monotonic() - began_s < TIMEOUT_S
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (None, "empty document"),
+        (b"[1]", "a JSON object with stream, source, epoch, first, last was expected"),
+        (b'{"stream": "d", "source": "s", "epoch": 1, "first": "2", "last": 3}', "first is not an"),
+    ],
+)
+def test_what_is_no_request(value: bytes | None, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        request_of(value)
