@@ -48,6 +48,7 @@ from agents.state.stores.open import open_store
 from agents.state.stores.store import Store, StoreName
 from agents.watch.http import Health, HttpServer
 from agents.watch.metrics import Metrics
+from agents.watch.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
@@ -155,6 +156,7 @@ class StageProcess:
             ready=self._ready,
             explain=lambda _: self._handler.explain(),
             about=lambda: {"core": CORE, "codec": str(codec.AT_WORK)},
+            event=self._located,
         )
 
     async def run(self) -> None:
@@ -256,6 +258,9 @@ class StageProcess:
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
         return Health(not reasons, reasons)
+
+    async def _located(self, asked: Question) -> list[dict[str, Any]]:
+        return self._handler.locate(asked)
 
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         return (*(() if self._topics is None else self._topics.faults), *verdict.reasons)

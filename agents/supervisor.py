@@ -13,7 +13,8 @@ supervisor was awake counts.
 
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
-`/metrics` with the families of all, `/explain` with what all hold, `/` with a page of it. How
+`/metrics` with the families of all, `/explain` with what all hold, `/event` with what all know of
+one event, `/` with a page of it. How
 they are is asked again and again, every `ASK_PAUSE_S` while one of them is not ready or somebody
 has lately wanted to know, else every `CALM_PAUSE_S`; the rest when somebody wants to know. That a
 process ended is known at once.
@@ -41,6 +42,8 @@ from agents.exits import Exit
 from agents.watch.http import Health, HttpServer
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
+from agents.watch.question import Question
+from agents.watch.whereabouts import verdict
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +125,7 @@ class Supervisor:
             prepare=self._ask_for_all,
             page=Page(self._look),
             token=token,
+            event=self._located,
         )
 
     async def run(self) -> int:
@@ -247,6 +251,32 @@ class Supervisor:
                 explained = await response.json()
             async with session.get(f"http://{child.address}/metrics") as response:
                 return Told(explained, await response.text())
+        except (TimeoutError, aiohttp.ClientError):
+            return None
+
+    async def _located(self, asked: Question) -> dict[str, Any]:
+        """What all stages know of one event, and those that do not answer."""
+        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            answers = await asyncio.gather(
+                *(self._facts_of(session, child, asked) for child in self._children)
+            )
+        silent = [
+            f"stage {child.stage}"
+            for child, facts in zip(self._children, answers, strict=True)
+            if facts is None
+        ]
+        return verdict(asked, [fact for facts in answers for fact in facts or ()], silent)
+
+    async def _facts_of(
+        self, session: aiohttp.ClientSession, child: Child, asked: Question
+    ) -> list[Any] | None:
+        if not child.runs or child.address is None:
+            return None
+        try:
+            url = f"http://{child.address}/event"
+            async with session.get(url, params=asked.query()) as response:
+                return list(await response.json()) if response.ok else None
         except (TimeoutError, aiohttp.ClientError):
             return None
 

@@ -1,13 +1,16 @@
 """`inorder explain`: why is this event held, which source blocks the merge?
 
-Asks a running worker and says it in words; `--json` gives what the worker answered. Partitions of
-which there is nothing to say are counted. Where clocks are unsure, the last lines say what to do.
+Asks a running worker and says it in words; `--json` gives what the worker answered. With `--seq` it
+tells of one event: where it is, what it waits for, why it is late (agents.watch.whereabouts).
+Partitions of which there is nothing to say are counted. Where clocks are unsure, the last lines say
+what to do.
 """
 
 from __future__ import annotations
 
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any, Final
 
@@ -37,10 +40,26 @@ REMEDIES: Final = {
 @click.command("explain")
 @click.argument("worker", metavar="HOST:PORT")
 @click.option("--source", help="Only what concerns this source.")
+@click.option("--seq", type=int, help="The event of --source that bears this number.")
+@click.option("--epoch", type=int, help="With --seq: of this epoch (default: the newest).")
+@click.option("--stream", help="With --seq: of this stream (default: any).")
 @json_option("EXPLAIN")
-def command(worker: str, source: str | None, as_json: bool) -> None:
-    """Say what the worker at HOST:PORT holds, since when, and what it waits for."""
-    answer = asked(worker)
+def command(
+    worker: str,
+    source: str | None,
+    seq: int | None,
+    epoch: int | None,
+    stream: str | None,
+    as_json: bool,
+) -> None:
+    """Say what the worker at HOST:PORT holds, since when, and what it waits for; with --source and
+    --seq, where that event is."""
+    if seq is not None:
+        _tell_event(worker, source, seq, epoch, stream, as_json)
+        return
+    if epoch is not None or stream is not None:
+        raise Refused("--epoch and --stream go with --seq: they narrow down which event is meant")
+    answer: list[dict[str, Any]] = asked(worker, "/explain")
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
@@ -48,14 +67,33 @@ def command(worker: str, source: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-def asked(worker: str) -> list[dict[str, Any]]:
+def _tell_event(
+    worker: str,
+    source: str | None,
+    seq: int,
+    epoch: int | None,
+    stream: str | None,
+    as_json: bool,
+) -> None:
+    if source is None:
+        raise Refused("--seq alone names no event; write --source beside it")
+    given = {"source": source, "seq": str(seq), "epoch": epoch, "stream": stream}
+    query = urllib.parse.urlencode({n: word for n, word in given.items() if word is not None})
+    answer: dict[str, Any] = asked(worker, f"/event?{query}")
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    for line in answer["said"]:
+        click.echo(line)
+
+
+def asked(worker: str, path: str) -> Any:
     token = http_token()
     headers = {} if token is None else {"Authorization": f"{BEARER}{token}"}
-    request = urllib.request.Request(f"http://{worker}/explain", headers=headers)
+    request = urllib.request.Request(f"http://{worker}{path}", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            answer: list[dict[str, Any]] = json.load(response)
-            return answer
+            return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
             raise Refused(

@@ -20,9 +20,11 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
 from agents.stage.partition import Partition, Surroundings
 from agents.watch.metrics import Metrics
+from agents.watch.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.streams_apart import StreamsApart
 from agents.watch.watchdog import Verdict, Watchdog
+from agents.watch.whereabouts import knows
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +189,16 @@ class StageHandler:
             for _, partition in sorted(self._partitions.items())
             if partition.is_open
         ]
+
+    def locate(self, asked: Question) -> list[dict[str, Any]]:
+        """What each partition here that knows of the event says of it."""
+        names = self._arrangement.operator_names
+        found = [
+            {"stage": self._arrangement.stage.name, "operators": names, **partition.locate(asked)}
+            for _, partition in sorted(self._partitions.items())
+            if partition.is_open
+        ]
+        return [each for each in found if knows(each)]
 
 
 def _tell_failed(failed: Iterable[tuple[str, str] | None]) -> None:

@@ -60,6 +60,7 @@ from agents.state.stores.seal import StateTally
 from agents.state.stores.store import Store
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
+from agents.watch.question import Question
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA
 from topology.model.outcome import Step
@@ -451,6 +452,18 @@ class Partition:
             "overtaken": self.clock.overtaken,
             **self.stage.explain(),
             "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
+        }
+
+    def locate(self, asked: Question) -> dict[str, Any]:
+        """What is known here of one event (agents.watch.whereabouts)."""
+        stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
+        return {
+            "topic": self.source.topic,
+            "partition": self.source.partition,
+            "now": self.clock.now_ns,
+            "lag": self.lag,
+            **self.stage.locate_in(stream, source, epoch, seq),
+            "decided": self._metrics.decisions.about(stream, source, epoch, seq),
         }
 
     def observe(self) -> None:

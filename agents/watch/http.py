@@ -8,6 +8,8 @@
 |            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
 | `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
+| `/event`   | JSON of one event: where it is and why (`agents.watch.question`); 400 says |
+|            | what to ask                                                               |
 | `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
 
 Reading only. It runs in the caller's event loop, so that it cannot say a worker is
@@ -33,6 +35,7 @@ from prometheus_client.exposition import choose_encoder
 
 from agents.watch.guard import guard
 from agents.watch.page.serving import Page
+from agents.watch.question import NoQuestion, Question, question
 
 LOOPBACK: Final = "127.0.0.1"
 FREE_PORT: Final = 0
@@ -57,6 +60,8 @@ class Health:
 Explain = Callable[[Mapping[str, str]], Any]
 """From the query to what orjson can write."""
 
+Locate = Callable[[Question], Awaitable[Any]]
+
 
 class HttpServer:
     """Serves from `start` to `stop`. The callables run in the loop and must be quick; `prepare`, if
@@ -75,11 +80,13 @@ class HttpServer:
         page: Page | None = None,
         token: str | None = None,
         about: Callable[[], Mapping[str, Any]] = dict,
+        event: Locate | None = None,
     ) -> None:
         self._prepare = prepare
         self._token = token
         self._registry = registry
         self._explain = explain
+        self._locate = event
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
@@ -89,6 +96,7 @@ class HttpServer:
             web.get("/health", _guarded(_both(live, ready, about))),
             web.get("/metrics", _guarded(self._metrics)),
             web.get("/explain", _guarded(self._explained)),
+            *(() if event is None else (web.get("/event", _guarded(self._located)),)),
             *(() if page is None else page.routes()),
         )
 
@@ -130,6 +138,14 @@ class HttpServer:
         if self._prepare is not None:
             await self._prepare()
         return _json(self._explain(dict(request.query)))
+
+    async def _located(self, request: web.Request) -> web.Response:
+        assert self._locate is not None
+        try:
+            asked = question(request.query)
+        except NoQuestion as wrong:
+            return _json({"error": str(wrong)}, status=400)
+        return _json(await self._locate(asked))
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]

@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agents.watch.operator_metrics import OperatorMetrics
 from agents.watch.wait_histogram import WaitHistogram
-from topology.model.event import DATA
+from topology.model.event import DATA, Event
 from topology.model.operator import Figures
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Finding, Overflow
@@ -181,21 +181,22 @@ class PlaceMetrics:
         self._metrics.held.remove(*self._place)
         self._metrics.operators.forget(self._place)
 
-    def observe(self, step: Step) -> None:
-        """Count what one step let go and reported. O(released)."""
+    def observe(self, step: Step) -> list[Event]:
+        """Count what one step let go and reported; the events that went on late. O(released)."""
         waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
-        late = [e.late for e in step.released if e.late and e.kind == DATA]
+        late = [e for e in step.released if e.late and e.kind == DATA]
         if len(waits_ns) < len(step.released):
             for event in step.released:
                 if event.kind != DATA:
                     self._count(self._metrics.control, event.kind)
-        for cause in late:
-            self._count(self._metrics.late, cause)
+        for event in late:
+            self._count(self._metrics.late, event.late)
         if waits_ns:
             self._waits.observe(waits_ns)
             self._emitted.inc(len(waits_ns) - len(late))
         for report in step.reports:
             self._report(report)
+        return late
 
     def _report(self, report: Report) -> None:
         metrics = self._metrics

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from agents.watch.decisions import Decisions
 from agents.watch.metrics import Metrics, PlaceMetrics
 from agents.watch.operator_metrics import together
 from agents.watch.two_producers import TwoProducers
@@ -46,6 +47,7 @@ class PartitionMetrics:
         self._labels = (stage, str(partition))
         self._streams = list(streams)
         self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
+        self.decisions = Decisions()
         self.spoken: set[str] = set()  # streams whose events have come
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
@@ -67,8 +69,9 @@ class PartitionMetrics:
         if not (step.released or step.reports):
             return
         self._two_producers.saw(step.reports)
+        self.decisions.saw(step.reports)
         if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
-            self._place(self._streams[0]).observe(step)
+            self.decisions.passed(self._place(self._streams[0]).observe(step))
             return
         parts: dict[str, Step] = {}
         for event in step.released:
@@ -76,7 +79,7 @@ class PartitionMetrics:
         for report in step.reports:
             parts.setdefault(stream_of(report), Step(0)).reports.append(report)
         for stream, part in parts.items():
-            self._place(stream).observe(part)
+            self.decisions.passed(self._place(stream).observe(part))
 
     def stands(self, streams: Mapping[str, StreamFigures], lag: int, shell: ShellTotals) -> None:
         """How the partition stands now: its streams, and how many records are not read."""

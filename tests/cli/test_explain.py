@@ -147,11 +147,16 @@ def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
+EVENT = "/event?source=s+1&seq=17&epoch=2"
+ANSWER = {"where": "held", "said": ["default: s 1/2/17: held", "  waits"], "found": []}
+
+
 class Worker(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/explain" else 404)
+        answers: dict[str, Any] = {"/explain": [REORDER, MERGE], EVENT: ANSWER}
+        self.send_response(200 if self.path in answers else 404)
         self.end_headers()
-        self.wfile.write(json.dumps([REORDER, MERGE]).encode())
+        self.wfile.write(json.dumps(answers.get(self.path)).encode())
 
     def log_message(self, *_: object) -> None:
         """Silence."""
@@ -172,6 +177,26 @@ def test_a_worker_is_asked(worker: str) -> None:
     assert (answer.code, answer.out.splitlines()) == (0, WORDS)
     answer = inorder("explain", worker, "--json")
     assert json.loads(answer.out) == [REORDER, MERGE]
+
+
+def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
+    asked = ("explain", worker, "--source", "s 1", "--seq", "17", "--epoch", "2")
+    answer = inorder(*asked)
+    assert (answer.code, answer.out.splitlines()) == (0, ANSWER["said"])
+    assert json.loads(inorder(*asked, "--json").out) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--seq", "17"), "--seq alone names no event; write --source beside it"),
+        (("--source", "s", "--epoch", "2"), "--epoch and --stream go with --seq"),
+    ],
+)
+def test_options_that_name_no_event(options: tuple[str, ...], words: str) -> None:
+    answer = inorder("explain", "127.0.0.1:1", *options)
+    assert answer.code == 2
+    assert words in answer.err
 
 
 def test_where_no_worker_answers_there_is_one_line() -> None:

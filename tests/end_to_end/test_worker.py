@@ -82,6 +82,14 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
             r"held back by hole: its events wait behind a hole$",
         )
         assert "held back" not in lines_of(worker, "--source", "slow")
+        of_event = lines_of(worker, "--source", "hole", "--seq", "2")
+        assert "default: hole/0/2: held by reorder" in of_event
+        assert "behind number 1, awaited for" in of_event
+        assert "has not come; awaited" in lines_of(worker, "--source", "hole", "--seq", "1")
+        quick = lines_of(worker, "--source", "quick", "--seq", "0")
+        assert "default: quick/0/0: held by merge" in quick
+        assert "  waits for hole: its events wait behind a hole" in quick
+        assert "nobody who was asked has heard" in lines_of(worker, "--source", "x", "--seq", "1")
         tell(("hole", 1, 3), ("quick", 1, 1000), ("other", 0, 500), ("other", 2, 2000))
         wait_for_words(
             worker,

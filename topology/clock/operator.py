@@ -289,6 +289,11 @@ class Clock(Operator):
         worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_TOLD]
         return {**self.figures(), "clocks": [clock.explain() for clock in worst]}
 
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
+        """The clock of the source: no event stays here."""
+        clock = self._sources.get(source)
+        return None if clock is None else clock.explain()
+
     # -- state -------------------------------------------------------------------------------------
 
     def close(self) -> None:

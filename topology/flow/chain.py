@@ -118,6 +118,23 @@ class Chain(StepByStep):
             if (explained := node.operator.explain()) is not None
         }
 
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any]:
+        """What each operator knows of one event; none: nobody has heard of its source."""
+        found = {}
+        for node in self.nodes:
+            answer = node.operator.locate(source, epoch, seq)
+            if answer is not None:
+                found[node.name] = answer
+        return found
+
+    def counts_of(self, source: str) -> Figures:
+        """Those of the first operator that counts by source."""
+        for node in self.nodes:
+            counts = node.operator.counts_of(source)
+            if counts:
+                return counts
+        return {}
+
     def figures(self) -> Figures:
         """Those of all operators that have some, as `<operator>_<figure>`."""
         return {

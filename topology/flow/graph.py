@@ -152,6 +152,12 @@ class Graph:
             "joins": [junction.node.operator.explain() for junction in self.junctions],
         }
 
+    def locate(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
+        """What the operators know of one event, by stream; None: of all streams."""
+        asked = self.chains if stream is None else {stream} & self.chains.keys()
+        found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
+        return {name: answers for name, answers in found.items() if answers}
+
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next."""
         for chain in self.chains.values():

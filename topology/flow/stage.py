@@ -206,6 +206,30 @@ class Stage(StepByStep):
         alignment = None if self.alignment is None else self.alignment.explain()
         return {"alignment": alignment, **self._graph.explain()}
 
+    def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
+        """Where one event is (topology.model.whereabouts): what the operators say by stream, and
+        since when it waits for a word from which lanes. O(events that wait for lanes)."""
+        aligned = None
+        if self.alignment is not None:
+            for event in self.alignment.held():
+                if (event.source, event.seq) == (source, seq) and epoch in {NO_EPOCH, event.epoch}:
+                    aligned = {
+                        "stream": event.stream,
+                        "epoch": event.epoch,
+                        "since": event.at_ns,
+                        "lanes": self.alignment.waiting_for(),
+                    }
+                    break
+        return {
+            "alignment": aligned,
+            "streams": self._graph.locate(stream, source, epoch, seq),
+        }
+
+    def counts_in(self, stream: str, source: str) -> Figures:
+        """What has come of one source; none: it has not been heard here."""
+        chain = self.chains.get(stream)
+        return {} if chain is None else chain.counts_of(source)
+
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next, or is no
         longer held by one that had let it pass."""

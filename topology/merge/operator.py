@@ -417,6 +417,12 @@ class Merge(StepByStep):
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._status.explain()}
 
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
+        return self._status.locate(source, epoch, seq)
+
+    def counts_of(self, source: str) -> Figures:
+        return self._status.counts_of(source)
+
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:

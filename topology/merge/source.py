@@ -188,6 +188,13 @@ class SourceProgress:
                 return missing.holds(event.ref_time_ns)
         return False
 
+    def missing_around(self, number: int) -> list[int] | None:
+        """The numbers of the epoch in force that never came, around this one; None: it came."""
+        for missing in self._missing:
+            if missing.epoch == self.epoch and missing.first <= number <= missing.last:
+                return [missing.first, missing.last]
+        return None
+
     def expired(self, before_ns: int) -> bool:
         """Numbers are missing that were lost before that time: past correcting."""
         return bool(self._missing) and self._missing[0].after_ns < before_ns

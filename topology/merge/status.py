@@ -13,7 +13,9 @@ from topology.merge.queues import Queues
 from topology.merge.source import NO_REF
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
+from topology.model.event import NO_EPOCH
 from topology.model.operator import Figures
+from topology.model.whereabouts import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 
 
 class MergeStatus:
@@ -68,4 +70,48 @@ class MergeStatus:
             "wandering": sorted(source for source, progress in sources if progress.wandered),
             "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
             "waits_for": self._bounds.waits_for(heads[0][0]) if heads else [],
+        }
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
+        """Where an event is (topology.model.whereabouts). O(events of the source that wait), and
+        O(sources) for one that does."""
+        progress = self._known.table.get(source)
+        if progress is None:
+            return None
+        wanted = progress.epoch if epoch == NO_EPOCH else epoch
+        told: dict[str, Any] = {
+            "epoch": wanted,
+            "newest_epoch": progress.epoch,
+            "newest": progress.seq,
+        }
+        for event in progress.queue:
+            if event.seq == seq and event.epoch == wanted:
+                return {
+                    **told,
+                    "where": HELD,
+                    "arrival": event.arrival_ns,
+                    "since": event.at_ns,
+                    "ref_time": event.ref_time_ns,
+                    "error": event.error_ns,
+                    "waits_for": self._bounds.waits_for(event.ref_time_ns),
+                }
+        floor_ns = self._passage.floor_ns
+        told["watermark"] = None if floor_ns == NO_REF else floor_ns
+        if (wanted, seq) > (progress.epoch, progress.seq):
+            return {**told, "where": NOT_COME}
+        if wanted < progress.epoch:
+            return {**told, "where": OLD_EPOCH}
+        missing = progress.missing_around(seq)
+        if missing is not None:
+            return {**told, "where": LOST, "missing": missing}
+        return {**told, "where": PASSED}
+
+    def counts_of(self, source: str) -> Figures:
+        progress = self._known.table.get(source)
+        if progress is None:
+            return {}
+        return {
+            "received": progress.received,
+            "late": progress.late,
+            "duplicate": progress.duplicate,
         }

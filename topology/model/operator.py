@@ -31,6 +31,8 @@ No part of the state:
   `Figure` what each means and which are totals.
 * `explain()` says in nested plain values what waits, for what and until when. It may
   take as long as there are sources.
+* `locate()` says where one event is (topology.model.whereabouts), `counts_of()` what has come of
+  one source; neither takes as long as there are sources.
 
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
 change nothing; snapshot and restore at any point change nothing; `on_time` before
@@ -125,6 +127,15 @@ class Operator:
     def explain(self) -> dict[str, Plain] | None:
         """None: the operator never has anything to explain."""
         return None
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        """None: the operator knows nothing of this source, or of single events. NO_EPOCH asks for
+        the epoch in force."""
+        return None
+
+    def counts_of(self, source: str) -> Figures:
+        """What has come of one source and become of it since it was first heard; none: unknown."""
+        return {}
 
     def close(self) -> None:
         """Let go of what is shared with others; the operator is not used after."""

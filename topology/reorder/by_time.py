@@ -42,6 +42,7 @@ from typing import Any, Final
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
+from topology.model.whereabouts import NOT_COME, PASSED
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import TableSettings
 from topology.reorder.shell import Shell
@@ -204,6 +205,14 @@ class ReorderByTime(Shell[TimedBuffer]):
                 return
             self._mark(fullest)
             fullest.push_out(self._now_ns, step)
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        """By the numbers that events bear once they have left; before that they have none."""
+        buffer = self._table.get(source)
+        if buffer is None:
+            return None
+        where = PASSED if seq < buffer.next_number else NOT_COME
+        return {"where": where, "epoch": 0, "next": buffer.next_number, "waiting": buffer.held}
 
     def _over(self) -> Callable[[TimedBuffer], tuple[int, str]] | None:
         """By what all together hold too much; None: there is room."""

@@ -77,6 +77,11 @@ class LostRanges:
         self._evict(now_ns)
         return found
 
+    def find(self, number: int) -> Lost | None:
+        """The range `number` is in; nothing is changed."""
+        i = bisect_right(self._ranges, number, key=first_of) - 1
+        return self._ranges[i] if i >= 0 and number <= self._ranges[i].last else None
+
     def _evict(self, now_ns: int) -> None:
         ranges = self._ranges
         n = 0

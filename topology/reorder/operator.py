@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
-from topology.model.operator import Changes, Plain, State
+from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.fullest import Fullest
@@ -38,6 +38,7 @@ from topology.reorder.sequence import UNKNOWN, Hole
 from topology.reorder.settings import NumberSettings, Rule, Shared, SourceSettings
 from topology.reorder.shell import Shell
 from topology.reorder.source import NumberedBuffer
+from topology.reorder.whereabouts import located
 
 POOL: Final = "pool"
 BUFFER: Final = "lane/"
@@ -220,6 +221,23 @@ class Reorder(Shell[NumberedBuffer]):
             self._shared.overflows += 1
             most.overflow(now_ns, step)
             self._arm(most)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        buffer = self._table.get(source)
+        return None if buffer is None else located(buffer, epoch, seq)
+
+    def counts_of(self, source: str) -> Figures:
+        buffer = self._table.get(source)
+        if buffer is None:
+            return {}
+        return {
+            "received": buffer.received,
+            "late": buffer.late,
+            "duplicate": buffer.duplicate,
+            "dead": buffer.dead,
+        }
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -124,6 +124,14 @@ function drawStreams(streams, now) {
 const LANES = { hole: "behind a hole", start: "held at its start", suspect: "a jump that may be a mistake" };
 const CLOCKS = { synced: "good", unsynced: "", stale: "wait", suspect: "wait", broken: "bad" };
 
+// A click on the row asks about the first event that waits there.
+function asks(each, made) {
+  made.dataset.source = each.source;
+  made.dataset.stream = each.stream;
+  if (each.missing) made.dataset.seq = String(each.missing[1] + 1);
+  return made;
+}
+
 function drawSources(sources) {
   const wanted = byId("filter").value.trim().toLowerCase();
   const named = (each) => !wanted || each.source.toLowerCase().includes(wanted);
@@ -135,17 +143,17 @@ function drawSources(sources) {
     : ["", ["", "n"], ["", "n"]];
   const rows = waiting.map((each) => {
     const missing = each.missing ? `number ${each.missing[0]}` + (each.missing[1] > each.missing[0] ? ` to ${each.missing[1]}` : "") : "";
-    return row([
+    return asks(each, row([
       each.source, each.stream, [LANES[each.reason] ?? each.reason ?? "waits", "wait"],
       [whole.format(each.held), "n"], missing,
       [each.since ? duration(each.now - each.since) : "–", "n"],
       [each.deadline ? duration(each.deadline - each.now) : "–", "n"],
       ...clock(clocks.get(`${each.stream}/${each.source}`)),
-    ]);
+    ]));
   });
   for (const each of sources.clocks) {
     if (!named(each) || seen.has(`${each.stream}/${each.source}`)) continue;
-    rows.push(row([each.source, each.stream, ["in order", "good"], ["0", "n"], "", ["", "n"], ["", "n"], ...clock(each)]));
+    rows.push(asks(each, row([each.source, each.stream, ["in order", "good"], ["0", "n"], "", ["", "n"], ["", "n"], ...clock(each)])));
   }
   fill("sources", rows.slice(0, 200), wanted ? "no source of that name waits or is unsure" : "no source waits, none is unsure");
   byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} wait`;
@@ -194,6 +202,42 @@ function draw(view) {
 }
 
 byId("filter").addEventListener("input", () => latest && drawSources(latest.sources));
+
+const WHERE = { held: "wait", between: "wait", awaited: "wait", late: "bad", dead: "bad", lost: "bad", emitted: "good" };
+
+async function explain(form) {
+  const asked = new URLSearchParams([...new FormData(form)].filter(([, word]) => word.trim()));
+  const at = byId("event-answer");
+  at.replaceChildren(element("p", "asking …"));
+  try {
+    const response = await fetch(`/event?${asked}`);
+    const answer = await response.json();
+    if (!response.ok) throw new Error(answer.error);
+    const lines = answer.said.map((line) => element("li", line.trim(), line.startsWith(" ") ? "more" : ""));
+    const list = element("ul");
+    list.append(...lines);
+    at.replaceChildren(element("p", answer.where.replace("_", " "), WHERE[answer.where] ?? ""), list);
+  } catch (error) {
+    at.replaceChildren(element("p", error.message, "bad"));
+  }
+}
+
+byId("event").addEventListener("submit", (submitted) => {
+  submitted.preventDefault();
+  explain(submitted.target);
+});
+
+// A source that waits is one click away from the first event that waits in it.
+byId("sources").addEventListener("click", (clicked) => {
+  const made = clicked.target.closest("tr");
+  if (!made?.dataset.source) return;
+  const form = byId("event").elements;
+  form.source.value = made.dataset.source;
+  form.stream.value = made.dataset.stream;
+  form.epoch.value = "";
+  form.seq.value = made.dataset.seq ?? "";
+  if (form.seq.value) explain(byId("event"));
+});
 
 const stream = new EventSource("/events");
 stream.onmessage = (message) => draw(JSON.parse(message.data));

@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from agents.watch.http import Health, HttpServer, HttpUnavailable, address
+from agents.watch.http import Health, HttpServer, HttpUnavailable, Locate, address
+from agents.watch.question import Question
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
 Answer = tuple[int, str, Any]
@@ -26,6 +27,7 @@ def served(
     explain: Callable[[Mapping[str, str]], Any] = dict,
     registry: CollectorRegistry | None = None,
     about: Callable[[], Mapping[str, Any]] = dict,
+    event: Locate | None = None,
 ) -> Any:
     """What `ask` returns while the server is up."""
 
@@ -36,6 +38,7 @@ def served(
             ready=ready,
             explain=explain,
             about=about,
+            event=event,
         )
         host, port = await server.start()
         assert host == "127.0.0.1"
@@ -137,6 +140,21 @@ def test_nothing_can_be_written() -> None:
             return response.status
 
     assert served(post) == 405
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "told"),
+    [
+        ("?source=s&seq=17", 200, {"asked": ["s", 17]}),
+        ("?source=s", 400, {"error": "seq: '' is no number; write it in digits, as seq=17"}),
+    ],
+)
+def test_an_event_is_asked_for(query: str, status: int, told: Any) -> None:
+    async def locate(asked: Question) -> Any:
+        return {"asked": [asked.source, asked.seq]}
+
+    assert served(get("/event" + query), event=locate) == (status, "application/json", told)
+    assert served(get("/event" + query))[0] == 404
 
 
 def test_a_port_in_use_is_named() -> None:

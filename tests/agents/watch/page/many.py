@@ -64,3 +64,18 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
 
 def healthy() -> dict[str, Any]:
     return {path: {"ok": True, "reasons": []} for path in ("live", "ready")}
+
+
+def located_in(answer: dict[str, Any]) -> dict[str, Any]:
+    """What a partition with REORDER alone says of an event."""
+    return {
+        "stage": "reorder",
+        "operators": ["reorder", "clock"],
+        "topic": "before-reorder",
+        "partition": 0,
+        "now": NOW_NS,
+        "lag": 0,
+        "alignment": None,
+        "streams": {"default": {"reorder": answer}},
+        "decided": [],
+    }

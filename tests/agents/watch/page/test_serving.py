@@ -20,8 +20,10 @@ from agents.watch.http import Health, HttpServer
 from agents.watch.page import serving
 from agents.watch.page.serving import FILES, Page
 from agents.watch.page.view import View, view
+from agents.watch.question import Question
+from agents.watch.whereabouts import verdict
 from cli.local.poll import wait_until
-from tests.agents.watch.page.many import METRICS, healthy, partitions
+from tests.agents.watch.page.many import METRICS, healthy, located_in, partitions
 from tests.services import require
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -50,6 +52,11 @@ def looked() -> Callable[[], Awaitable[View]]:
     return look
 
 
+async def located(asked: Question) -> Any:
+    where = {"where": "not_come", "epoch": 0, "highest": 3}
+    return verdict(asked, [located_in(where)])
+
+
 def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
     fine = Health(ok=True)
     return HttpServer(
@@ -58,6 +65,7 @@ def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
         ready=lambda: fine,
         explain=dict,
         page=Page(look),
+        event=located,
     )
 
 
@@ -201,6 +209,15 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
             driver.find_element(By.ID, "filter").send_keys("press-9999")
             (only,) = driver.find_elements(By.CSS_SELECTOR, "#sources tbody tr")
             assert only.text.startswith("press-9999 default in order")
+
+            only.click()
+            form = driver.find_element(By.ID, "event")
+            assert form.find_element(By.NAME, "source").get_attribute("value") == "press-9999"
+            form.find_element(By.NAME, "seq").send_keys("17")
+            form.find_element(By.TAG_NAME, "button").click()
+            wait_until(lambda: text("#event-answer ul") != "", DRAWN_TIMEOUT_S, "the answer")
+            assert text("#event-answer p") == "not come"
+            assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
             logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
             assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
         finally:

@@ -1,0 +1,104 @@
+"""The last events of a partition that did not go the plain way, kept for whoever asks about one.
+
+An event in order leaves no trace here; one that was late, a copy, dead, or given up is noted with
+the reason, the last `KEPT` of a partition. What is older stands in the topics alone: `events.late`,
+`events.gaps`, `events.dead`. No payload is kept.
+
+Cost: O(reports), none for what is in order. Memory: `KEPT` notes, below 2 MB a partition.
+
+Proved by: tests/agents/watch/test_decisions.py
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+
+KEPT: Final = 4_096
+TOLD: Final = 20
+"""Notes on one event, the newest."""
+
+GONE_ON: Final = "late"
+TURNED_AWAY: Final = "late_apart"
+COPY: Final = "duplicate"
+DIFFERS: Final = "conflict"
+DEAD: Final = "dead"
+GIVEN_UP: Final = "gap"
+
+
+class Decision(NamedTuple):
+    """`what` is one of the words above. Numbers `first` to `last`; `by_ns`: how late, 0 unknown."""
+
+    what: str
+    stream: str | None
+    source: str | None
+    epoch: int
+    first: int
+    last: int
+    reason: str
+    at_ns: int
+    arrival_ns: int
+    offset: int
+    by_ns: int = 0
+
+
+class Decisions:
+    """Those of one partition."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept: deque[Decision] = deque(maxlen=kept)
+
+    def saw(self, reports: Sequence[Report]) -> None:
+        if reports:
+            self._kept.extend(map(_decision, reports[-(self._kept.maxlen or 0) :]))
+
+    def passed(self, late: Iterable[Event]) -> None:
+        """These went on, marked late."""
+        self._kept.extend(_of_event(GONE_ON, e, e.late, e.at_ns) for e in late)
+
+    def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:
+        """What is kept of one event, oldest first. No stream: any; NO_EPOCH: any."""
+        found = [
+            decision._asdict()
+            for decision in self._kept
+            if decision.source == source
+            and decision.first <= seq <= decision.last
+            and epoch in {NO_EPOCH, decision.epoch}
+            and stream in {None, decision.stream}
+        ]
+        return found[-TOLD:]
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self._kept)
+
+
+def _decision(report: Report) -> Decision:
+    match report:
+        case Gap():
+            return Decision(
+                *(GIVEN_UP, report.stream, report.source, report.epoch, report.first, report.last),
+                *(report.reason, report.at_ns, report.known_at_ns, -1),
+            )
+        case Malformed():
+            number = -1 if report.seq is None else report.seq
+            epoch = NO_EPOCH if report.epoch is None else report.epoch
+            return Decision(
+                *(DEAD, report.stream, report.source, epoch, number, number),
+                *(report.reason, report.at_ns, report.at_ns, report.offset),
+            )
+        case Late():
+            return _of_event(TURNED_AWAY, report.event, report.reason, report.at_ns, report.by_ns)
+        case Duplicate():
+            what = DIFFERS if report.conflict else COPY
+            return _of_event(what, report.event, "", report.at_ns)
+
+
+def _of_event(what: str, event: Event, reason: str, at_ns: int, by_ns: int = 0) -> Decision:
+    return Decision(
+        *(what, event.stream, event.source, event.epoch, event.seq, event.seq),
+        *(reason, at_ns, event.arrival_ns, event.offset, by_ns),
+    )

@@ -1,0 +1,157 @@
+"""Laws and examples: what a stage says of single events is what has become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.laws.streams import raw
+from topology.config import parse
+from topology.flow.registry import places_of
+from topology.flow.stage import Stage
+from topology.model.event import DATA, Event
+from topology.model.outcome import Gap, Step
+from topology.model.whereabouts import (
+    AWAITED,
+    BEFORE_START,
+    FORGOTTEN,
+    HELD,
+    LOST,
+    NOT_COME,
+    OLD_EPOCH,
+    PASSED,
+)
+
+OPERATORS = ("reorder", "clock", "merge")
+TOPOLOGY = """\
+streams:
+  default:
+    reorder: {rule: fixed, max_wait: 50ms}
+    clock: {unsynced: trust}
+    merge: {max_wait: 50ms, idle_after: 100ms}
+topics: {partitions: 1}
+"""
+BY_TIME = """\
+streams: {default: {reorder: {rule: time, max_wait: 50ms}, clock: {unsynced: trust}}}
+topics: {partitions: 1}
+"""
+MS = 1_000_000
+
+
+def stage_of(topology: str = TOPOLOGY) -> Stage:
+    return Stage(parse(topology), OPERATORS)
+
+
+def said(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
+    """What each operator where events stay says of the event."""
+    streams = stage.locate_in("default", source, epoch, seq)["streams"]
+    found = streams.get("default", {})
+    return {name: answer["where"] for name, answer in found.items() if "where" in answer}
+
+
+def event(source: str, seq: int, ms: int, *, epoch: int = 0, arrival_ms: int = 0) -> Event:
+    made = Event("default", source, epoch, seq, ms * MS, (arrival_ms or ms) * MS)
+    made.offset = seq
+    return made
+
+
+def put(stage: Stage, events: Iterable[Event]) -> Step:
+    events = sorted(events, key=lambda each: each.arrival_ns)
+    return stage.on_batch(events, events[-1].arrival_ns)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_said_is_what_became_of_each(seed: int) -> None:
+    stage = stage_of()
+    places = places_of(parse(TOPOLOGY), list(OPERATORS))
+    left: set[tuple[str, int, int]] = set()
+    came: set[tuple[str, int, int]] = set()
+    gaps: list[Gap] = []
+    told = dict.fromkeys((HELD, PASSED, LOST), 0)
+    for one in raw(seed, n=120):
+        step = stage.on_batch([one], one.at_ns)
+        came.add((one.source, one.epoch, one.seq))
+        left |= {(e.source, e.epoch, e.seq) for e in step.released if e.kind == DATA and not e.late}
+        gaps += [report for report in step.reports if isinstance(report, Gap)]
+        for waits in stage.waiting():
+            if waits.kind == DATA:
+                where = said(stage, waits.source, waits.epoch, waits.seq)
+                assert where["merge" if waits.held_by == places["merge"] else "reorder"] == HELD
+                told[HELD] += 1
+    for source, epoch, seq in left:
+        assert said(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
+        told[PASSED] += 1
+    for gap in gaps:
+        for seq in range(gap.first, min(gap.last, gap.first + 50) + 1):
+            if (gap.source, gap.epoch, seq) not in came:
+                gone = said(stage, gap.source, gap.epoch, seq)["reorder"]
+                assert gone in {LOST, FORGOTTEN, OLD_EPOCH}
+                told[LOST] += 1
+    assert told[HELD], "the stream held nothing"
+    assert told[PASSED], "nothing left"
+
+
+def test_behind_a_hole() -> None:
+    stage = stage_of()
+    put(stage, [event("s", 0, 1_000), event("s", 3, 1_003), event("s", 4, 1_004)])
+    answer = stage.locate_in(None, "s", -1, 4)["streams"]["default"]["reorder"]
+    assert (answer["where"], answer["reason"], answer["missing"]) == (HELD, "hole", [1, 2])
+    assert answer["until"] == (1_003 + 50) * MS
+    assert said(stage, "s", 0, 2)["reorder"] == AWAITED
+    assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
+    assert said(stage, "s", 1, 0)["reorder"] == NOT_COME
+    assert said(stage, "nobody", 0, 0) == {}
+    stage.on_time((1_003 + 51) * MS)
+    answer = stage.locate_in(None, "s", 0, 2)["streams"]["default"]["reorder"]
+    assert (answer["where"], answer["missing"]) == (LOST, [1, 2])
+
+
+def test_before_a_start_and_in_another_epoch() -> None:
+    stage = stage_of()
+    put(stage, [event("s", 7, 1_000)])
+    answer = stage.locate_in(None, "s", 0, 7)["streams"]["default"]["reorder"]
+    assert (answer["where"], answer["reason"]) == (HELD, "start")
+    stage.on_time(1_100 * MS)
+    assert said(stage, "s", 0, 6)["reorder"] == BEFORE_START
+    put(stage, [event("s", 9, 1_200), event("s", 0, 1_201, epoch=2)])
+    answer = stage.locate_in(None, "s", 2, 0)["streams"]["default"]["reorder"]
+    assert (answer["where"], answer["reason"], answer["epoch_in_force"]) == (HELD, "epoch", 0)
+    stage.on_time(1_400 * MS)
+    assert said(stage, "s", 1, 0)["reorder"] == OLD_EPOCH
+    assert said(stage, "s", 0, 8)["reorder"] == LOST
+    assert said(stage, "s", 0, 50)["reorder"] == OLD_EPOCH
+
+
+def test_a_number_that_jumped_waits_to_be_confirmed() -> None:
+    stage = stage_of(
+        TOPOLOGY.replace("max_wait: 50ms}\n    clock", "max_wait: 50ms, max_jump: 9}\n    clock")
+    )
+    put(stage, [event("s", 0, 1_000), event("s", 500, 1_001)])
+    answer = stage.locate_in(None, "s", 0, 500)["streams"]["default"]["reorder"]
+    assert (answer["where"], answer["reason"]) == (HELD, "jump")
+
+
+def test_whom_merge_waits_for() -> None:
+    stage = stage_of()
+    put(stage, [event("a", 0, 1_000), event("b", 0, 1_000), event("a", 1, 1_001)])
+    put(stage, [event("a", 2, 1_010)])
+    answer = stage.locate_in(None, "a", 0, 2)["streams"]["default"]["merge"]
+    assert answer["where"] == HELD
+    assert [feed["source"] for feed in answer["waits_for"]] == ["b"]
+
+
+def test_by_time_events_have_numbers_once_they_have_left() -> None:
+    stage = stage_of(BY_TIME)
+    put(stage, [event("s", number, 1_000 + number) for number in range(5)])
+    stage.on_time(1_500 * MS)
+    assert said(stage, "s", 0, 3)["reorder"] == PASSED
+    assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
+
+
+def test_what_has_come_of_a_source() -> None:
+    stage = stage_of()
+    put(stage, [event("s", 0, 1_000), event("s", 0, 1_000), event("s", 2, 1_002)])
+    counts = stage.counts_in("default", "s")
+    assert (counts["received"], counts["duplicate"], counts["late"]) == (3, 1, 0)
+    assert stage.counts_in("default", "nobody") == stage.counts_in("no stream", "s") == {}
