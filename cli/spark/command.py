@@ -229,7 +229,8 @@ def backfill(
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
     _require_spark()
-    from cli.spark.backfill.run import Wanted, run, setting_of
+    from cli.spark.backfill.run import Wanted, run
+    from cli.spark.backfill.setting import setting_of
     from cli.spark.spelled import settings_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.resuming import Resumed

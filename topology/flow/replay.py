@@ -31,10 +31,11 @@ from topology.wire.line_reader import Content
 
 
 class Saved(NamedTuple):
-    """Where a replay stood. `held`: copies of the events that operators keep, in the order of their
-    lines, one for each that does; `words`: what has been heard about clocks and is still of use."""
+    """Where a replay stood. `now_ns`: None before the first input, when words alone have come.
+    `held`: copies of the events that operators keep, in the order of their lines, one for each that
+    does; `words`: what has been heard about clocks and is still of use."""
 
-    now_ns: int
+    now_ns: int | None
     state: State
     held: list[Event]
     words: list[Sample | Declared]
@@ -88,18 +89,20 @@ class Replay:
         return self._stage.waiting()
 
     def saved(self) -> Saved | None:
-        """All that a fresh one needs to go on from here. None before the first input."""
+        """All that a fresh one needs to go on from here. None before anything has come."""
+        words = self._table.words()
         if self.now_ns is None:
-            return None
+            return Saved(None, {}, [], words) if words else None
         held = sorted(self._stage.held_apart(), key=offset_of)
-        return Saved(self.now_ns, self._stage.snapshot(), held, self._table.words())
+        return Saved(self.now_ns, self._stage.snapshot(), held, words)
 
     def restore(self, saved: Saved) -> None:
         """Go on from there; for one that has taken nothing yet."""
         for word in saved.words:
             self._table.add(word)
-        self._stage.restore(saved.state, saved.held)
-        self.now_ns = saved.now_ns
+        if saved.now_ns is not None:
+            self._stage.restore(saved.state, saved.held)
+            self.now_ns = saved.now_ns
 
     def figures(self) -> list[Figures]:
         """The counts of each of the streams, in the order of the topology."""

@@ -25,7 +25,8 @@ from agents.dump import clock_line, record_line
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from cli.recording.file import InputError
-from cli.spark.backfill.work import Setting, in_batches, topology_of
+from cli.spark.backfill.setting import Setting, topology_of
+from cli.spark.backfill.work import in_batches
 from inorder.contract import UNIT_NS
 from spark_analytics import archive
 from spark_analytics.backfill import log_order

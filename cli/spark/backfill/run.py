@@ -7,7 +7,6 @@ import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -22,18 +21,19 @@ from cli.spark.backfill.archived import (
     refuse_holes,
 )
 from cli.spark.backfill.pieces import NOTHING, files_of, pieces_of
+from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import (
     PARCELS,
     PARCELS_AT_ONCE,
     TOLD,
     OrderGroups,
     ReadPieces,
-    Setting,
 )
 from cli.spark.shipping import shipped
 from cli.summary import Summary
 from spark_analytics.backfill import log_order
-from spark_analytics.backfill.groups import Groups, slots
+from spark_analytics.backfill.dealing import slots
+from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import Place
@@ -49,15 +49,6 @@ OWNER: Final = "inorder spark backfill"
 SHAPE: Final = Shape(("stream", "position"), ("stream",), order=("stream", "position"))
 MOST_TASKS: Final = 1_000
 """That order; what are more groups share them."""
-
-
-def setting_of(path: str, topology: Topology) -> Setting:
-    """What tasks are told of the topology file at `path`."""
-    functions = topology.functions
-    if not functions:
-        return Setting(Path(path).read_text(encoding="utf-8"))
-    own = Path(path).parent / functions
-    return Setting(Path(path).read_text(encoding="utf-8"), own.read_text(), functions)
 
 
 class Wanted(NamedTuple):
@@ -140,11 +131,6 @@ def _publish(
     else:
         form: Format = wanted.form
         place.publish_by(lambda: _write_lake(spark, form, place.staged, wanted.out), account)
-
-
-def digest(setting: Setting) -> str:
-    """What a state is good for."""
-    return sha256("\0".join(setting).encode()).hexdigest()
 
 
 def _inputs(

@@ -13,12 +13,9 @@ from __future__ import annotations
 import marshal
 import os
 import pickle
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import chain, groupby
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -27,14 +24,14 @@ from cli.account import left, passed
 from cli.recording.file import InputError
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME
 from cli.spark.backfill.pieces import Piece, PieceRows
+from cli.spark.backfill.setting import Setting, topology_of
 from cli.summary import Summary
-from cli.user_functions.load import bring
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
 from spark_analytics.backfill.part import Part
 from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, packed, unpacked
-from topology.config import Topology, parse
+from topology.config import Topology
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
@@ -51,23 +48,6 @@ SUMMARY: Final = "summary"
 UNREADABLE: Final = "unreadable"
 PARCELS_AT_ONCE: Final = 64
 """Rows of a batch of Arrow's, either way."""
-
-
-class Setting(NamedTuple):
-    """The topology file's text, and that of the file of functions that it names, as its path from
-    there (both empty: none)."""
-
-    topology: str
-    functions: str = ""
-    functions_path: str = ""
-
-
-@cache
-def topology_of(setting: Setting) -> Topology:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "functions.py"
-        file.write_text(setting.functions)
-        return parse(setting.topology, lambda _: bring(file))
 
 
 class ReadPieces(NamedTuple):

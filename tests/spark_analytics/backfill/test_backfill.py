@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.spark.backfill import pieces, run
-from spark_analytics.backfill.groups import slots
+from spark_analytics.backfill.dealing import slots
 from spark_analytics.tables.lake import open_lake
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams

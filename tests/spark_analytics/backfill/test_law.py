@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli.spark.backfill.work import OrderGroups, Setting
+from cli.spark.backfill.setting import Setting
+from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill.place import Place
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.told import backfilled, replayed, tabled, tasks_run

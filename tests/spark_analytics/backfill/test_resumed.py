@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
-from cli.spark.backfill.run import Told, digest, new_files
-from cli.spark.backfill.work import OrderGroups, Setting
+from cli.spark.backfill.run import Told, new_files
+from cli.spark.backfill.setting import Setting, digest
+from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill.place import Place, PlaceRefused
 from spark_analytics.backfill.resuming import Known, Resumed, begun
 from tests.cli.invoking import inorder
@@ -106,6 +107,22 @@ def test_what_a_killed_run_had_moved_in_is_taken_away(tmp_path: Path) -> None:
     assert tabled(out) == before
     assert not (out / "_state" / "coming.json").exists()
     run(setting, part, out, 2, last=True)
+
+
+def test_words_about_clocks_alone_are_not_forgotten(tmp_path: Path) -> None:
+    """A first run may hold no event at all, and what it heard counts for those of the next."""
+    (tmp_path / "t.yaml").write_text("streams: {s: {clock: {unsynced: reject}}}\n")
+    setting = Setting((tmp_path / "t.yaml").read_text())
+    word = json.dumps({"clock": "a", "at": 0, "offset": 7, "error": 2})
+    event = json.dumps({"source": "a", "seq": 0, "ts": 5, "arrival": 9})
+    for number, text in enumerate((word, event), start=1):
+        part = tmp_path / f"{number}.jsonl"
+        part.write_text(f"{text}\n")
+        run(setting, part, tmp_path / "out", number, last=number == 2)
+    (tmp_path / "whole.jsonl").write_text(f"{word}\n{event}\n")
+    wanted = replayed(tmp_path / "t.yaml", tmp_path / "whole.jsonl")[0]
+    assert tabled(tmp_path / "out") == wanted
+    assert len(wanted["s", "event"]) == 1
 
 
 def test_what_was_flushed_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from pyarrow import parquet
 from cli.spark.backfill.pieces import NOTHING, pieces_of
 from cli.spark.backfill.run import Told as RunTold
 from cli.spark.backfill.run import folded
-from cli.spark.backfill.work import OrderGroups, ReadPieces, Setting, topology_of
+from cli.spark.backfill.setting import Setting, topology_of
+from cli.spark.backfill.work import OrderGroups, ReadPieces
 from cli.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
@@ -23,6 +24,9 @@ from tests.cli.invoking import inorder
 
 Told = dict[tuple[str | None, str], list[str]]
 """Lines by stream and kind, in their order."""
+
+Batches = Sequence[Any]
+"""Rows as Arrow holds them."""
 
 
 def replayed(topology: Path, events: Path) -> tuple[Told, dict[str, Any]]:
@@ -66,6 +70,14 @@ def tasks_run(
     setting: Setting, inputs: Sequence[Path], order: OrderGroups, piece_bytes: int
 ) -> RunTold:
     """What the tasks say that read and that order."""
+    (batches,) = parcels_of(setting, inputs, piece_bytes)
+    return folded(rows_of(order(iter(batches))))
+
+
+def parcels_of(
+    setting: Setting, inputs: Sequence[Path], piece_bytes: int, tasks: int = 1
+) -> list[Batches]:
+    """What is read, as each of the tasks that order gets it."""
     pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
     slots = [0] * len(Groups(topology_of(setting)))
     read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
@@ -73,19 +85,19 @@ def tasks_run(
         (row for batch in read for row in batch.to_pylist()),
         key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
     )
-    return folded(_rows(order(_batches(rows))))
+    return [_batches([row for row in rows if row["group"] % tasks == at]) for at in range(tasks)]
 
 
 def _numbers(count: int) -> Any:
     return pa.record_batch({"id": pa.array(range(count), pa.int64())})
 
 
-def _batches(rows: Sequence[dict[str, Any]]) -> Iterator[Any]:
-    for at in range(0, len(rows), 3):
-        yield pa.RecordBatch.from_pylist(list(rows[at : at + 3]))
+def _batches(rows: Sequence[dict[str, Any]]) -> Batches:
+    starts = range(0, len(rows), 3)
+    return [pa.RecordBatch.from_pylist(list(rows[at : at + 3])) for at in starts]
 
 
-def _rows(batches: Iterator[Any]) -> Iterator[Any]:
+def rows_of(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         yield from (Row(**row) for row in batch.to_pylist())
 

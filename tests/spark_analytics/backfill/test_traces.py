@@ -1,0 +1,172 @@
+"""Law: a backfill says what a replay says, byte for byte, on every real trace: in one, two and
+seven tasks, killed amid their work, cut by day (or what a trace has of it) and gone on with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cli.program import PROGRAM
+from cli.spark.backfill import pieces
+from cli.spark.backfill.run import Told, folded
+from cli.spark.backfill.setting import Setting, digest
+from cli.spark.backfill.work import OrderGroups
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import Resumed, begun
+from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill.recorded import (
+    TRACES,
+    days,
+    lines_of,
+    side_by_side,
+    topology,
+    written,
+)
+from tests.spark_analytics.backfill.told import Batches, parcels_of, replayed, rows_of, tabled
+
+FEW = 250
+PIECE_BYTES = 20_000
+TASKS = (1, 2, 7)
+
+
+class Killed(Exception):
+    """A task that is no more."""
+
+
+def dies_after(batches: Batches, taken: int) -> Iterator[object]:
+    yield from islice(batches, taken)
+    raise Killed
+
+
+def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> Told:
+    """What tasks tell that died once, when half was done, and were tried again."""
+    rows: list[object] = []
+    for batches in parcels_of(order.setting, parts, PIECE_BYTES, tasks):
+        with pytest.raises(Killed):
+            list(order(dies_after(batches, len(batches) // 2)))
+        rows += rows_of(order(iter(batches)))
+    return folded(rows)
+
+
+def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
+    """Each day a run; the last one flushes."""
+    (folder / "t.yaml").write_text(topology([name]))
+    setting = Setting((folder / "t.yaml").read_text())
+    cut = days(lines_of(name)[:most])
+    out = folder / "out"
+    for run, lines in enumerate(cut, start=1):
+        day = written(folder / "day.jsonl", lines)
+        resumed = Resumed(str(out)) if run > 1 else None
+        place = Place(str(out), adds=run > 1)
+        order = OrderGroups(setting, place.staged, to_end=run == len(cut))
+        if resumed is not None:
+            order = order._replace(begin=resumed.begin, states=resumed.states())
+        told = tasks_killed(order, [day], tasks)
+        now = {"run": run, "topology": digest(setting), "begin": told.end, "states": told.states}
+        if resumed is not None:
+            resumed.add(place, told.files, now if run < len(cut) else None, {})
+        else:
+            place.complete(told.files)
+            if run < len(cut):
+                begun(place, now)
+            place.publish({})
+        place.give_up()
+    whole = written(folder / "whole.jsonl", (line for lines in cut for line in lines))
+    wanted, _ = replayed(folder / "t.yaml", whole)
+    assert tabled(out) == wanted
+    assert {kind for _, kind in wanted} >= {"event", "window"}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+    cut_by_day(name, FEW, TASKS[len(name) % 3], tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("name", TRACES)
+def test_a_whole_trace_cut_by_day(name: str, tmp_path: Path) -> None:
+    cut_by_day(name, None, TASKS[len(name) % 3], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All traces side by side."""
+    folder = tmp_path_factory.mktemp("traces")
+    lines = list(side_by_side(list(TRACES), FEW // 2))
+    (folder / "t.yaml").write_text(topology(list(TRACES)))
+    written(folder / "whole.jsonl", lines)
+    return folder
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tasks", TASKS)
+def test_all_traces_side_by_side(
+    tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 200_000)
+    asked = ("--topology", world / "t.yaml", "--in", world / "whole.jsonl")
+    out = tmp_path / "out"
+    answer = inorder("spark", "backfill", *asked, "--out", out, "--tasks", str(tasks))
+    assert answer.code == 0, answer.err
+    wanted, _ = replayed(world / "t.yaml", world / "whole.jsonl")
+    assert tabled(out) == wanted
+    kinds = {kind for _, kind in wanted}
+    assert kinds >= {"event", "gap", "duplicate", "window", "match"}
+
+
+KILLS = """\
+import os, signal, pathlib
+
+def meets(number):
+    mark = pathlib.Path({mark!r}) / str(os.getpid())
+    if number == {number} and len(list(mark.parent.iterdir())) < {kills}:
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+functions = {{"meets": meets}}
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("tasks", TASKS)
+def test_whole_traces_side_by_side_in_tasks_that_are_killed(tasks: int, tmp_path: Path) -> None:
+    """kill -9 of the Python processes amid their groups; Spark tries the tasks again."""
+    names = [name for name in TRACES if name != "lorawan"]  # a third of all lines, of one station
+    lines = list(side_by_side(names, 12_000))
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    # A replay kills nothing: it runs before, with the marks that say enough have died.
+    (tmp_path / "own.py").write_text(KILLS.format(mark=str(marks), number=1_500, kills=3))
+    pattern = "PATTERN SEQ(T0 a) WHERE meets(a.n) WITHIN 1 s RETURN a.n AS n"
+    text = f"functions: own.py\n{topology(names)}"
+    for name in ("umts_d1", "quakes", "mesh_tdma"):
+        text += f'  k_{name}: {{stream: {name}, pattern: "{pattern}"}}\n'
+    (tmp_path / "t.yaml").write_text(text)
+    whole = written(tmp_path / "whole.jsonl", lines)
+    out = tmp_path / "out"
+    words = ["spark", "backfill", "--topology", tmp_path / "t.yaml", "--in", whole, "--out", out]
+    done = subprocess.run(
+        [*PROGRAM, *map(str, words), "--tasks", str(tasks), "--master", "local[2,8]", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(marks.iterdir())) == 3
+    wanted, account = replayed(tmp_path / "t.yaml", whole)
+    assert tabled(out) == wanted
+    assert json.loads(done.stderr.splitlines()[-1])["in"] == account["in"]
