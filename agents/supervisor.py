@@ -31,7 +31,9 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from socket import gethostname
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import aiohttp
 from prometheus_client import CollectorRegistry
@@ -41,7 +43,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.exits import Exit
 from agents.watch.http import Health, HttpServer
 from agents.watch.page.serving import Page
+from agents.watch.page.together import NAME, together
 from agents.watch.page.view import View, view
+from agents.watch.peers import SIGNED, Named, Peers
 from agents.watch.question import Question
 from agents.watch.whereabouts import verdict
 
@@ -53,6 +57,7 @@ RESTART_PAUSE_S: Final = 0.5
 STOP_TIMEOUT_S: Final = 40.0
 """For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
+ANYWHERE: Final = ("0.0.0.0", "::")
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
 CALM_PAUSE_S: Final = 2.0
@@ -93,7 +98,8 @@ class Told(NamedTuple):
 
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
-    `brokers_wait_s`. `token`: asked for by its own server. `run` returns the exit code."""
+    `brokers_wait_s`. `token`: asked for by its own server, and shown to the `peers`, the other
+    workers of the topology. `name`: what its page calls it. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -103,7 +109,12 @@ class Supervisor:
         stuck_after_s: float,
         brokers_wait_s: float = 0.0,
         token: str | None = None,
+        peers: Sequence[Named] = (),
+        name: str | None = None,
     ) -> None:
+        self._me = uuid4().hex
+        self._name = name
+        self._peers = Peers(peers, self._me, token)
         self._stuck_after_s = stuck_after_s
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
         self._children = [Child(stage, command) for stage, command in commands.items()]
@@ -123,7 +134,7 @@ class Supervisor:
             host=host,
             port=port,
             prepare=self._ask_for_all,
-            page=Page(self._look),
+            page=Page(self._look, self._look_here),
             token=token,
             event=self._located,
         )
@@ -133,6 +144,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         host, port = await self._http.start()
+        self._name = self._name or f"{gethostname() if host in ANYWHERE else host}:{port}"
         log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
         asking = asyncio.create_task(self._ask_all())
         keepers = [asyncio.create_task(self._keep(child)) for child in self._children]
@@ -255,18 +267,30 @@ class Supervisor:
             return None
 
     async def _located(self, asked: Question) -> dict[str, Any]:
-        """What all stages know of one event, and those that do not answer."""
+        """What all stages and, unless it is to answer alone, all workers know of one event."""
+        peers = [] if asked.alone else await self._peers.ask("/event", asked.query())
+        facts, silent = await self._facts(asked)
+        for peer in peers:
+            if peer.said is None:
+                silent.append(f"worker {peer.who} {peer.fault}")
+            else:
+                facts += peer.said["found"]
+                silent += [f"{who} of {peer.who}" for who in peer.said["silent"]]
+        return {SIGNED: self._me, "silent": silent, **verdict(asked, facts, silent)}
+
+    async def _facts(self, asked: Question) -> tuple[list[Any], list[str]]:
+        """What the stages here know of the event, and those that do not answer."""
         timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             answers = await asyncio.gather(
                 *(self._facts_of(session, child, asked) for child in self._children)
             )
         silent = [
-            f"stage {child.stage}"
+            f"stage {child.stage} does not answer"
             for child, facts in zip(self._children, answers, strict=True)
             if facts is None
         ]
-        return verdict(asked, [fact for facts in answers for fact in facts or ()], silent)
+        return [fact for facts in answers for fact in facts or ()], silent
 
     async def _facts_of(
         self, session: aiohttp.ClientSession, child: Child, asked: Question
@@ -327,9 +351,16 @@ class Supervisor:
         return [partition for told in self._told for partition in told.explained]
 
     async def _look(self) -> View:
+        here, peers = await asyncio.gather(self._look_here(), self._peers.ask("/view"))
+        others = [peer.said for peer in peers if peer.said is not None]
+        silent = {peer.who: peer.fault for peer in peers if peer.said is None}
+        return together([here, *map(dict, others)], silent)
+
+    async def _look_here(self) -> View:
         await self._ask_for_all()
         health = {path: asdict(self._answer(path)) for path in ("live", "ready")}
-        return view(health, self._explained(), self._metrics_texts())
+        seen = view(health, self._explained(), self._metrics_texts())
+        return {SIGNED: self._me, NAME: self._name, **seen}
 
     def _metrics_texts(self) -> list[str]:
         return [told.metrics for told in self._told]

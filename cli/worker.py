@@ -17,6 +17,7 @@ from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import works
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
+from agents.watch.peers import PeersRefused, peers_in
 from cli.http_token import http_token
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
@@ -58,6 +59,14 @@ NS_PER_S = 1_000_000_000
     help="Where local copies of the state are kept (state: rocksdb).",
 )
 @http_option
+@click.option(
+    "--peers",
+    envvar="INORDER_PEERS",
+    metavar="URL,…",
+    default="",
+    help="The other workers of the topology, for one page over all: http://HOST:PORT each, or"
+    " dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
+)
 @redis_option
 @kafka_option
 @brokers_wait_option
@@ -72,6 +81,7 @@ def command(
     names: tuple[str, ...],
     state_dir: Path,
     http: str,
+    peers: str,
     redis: str | None,
     kafka_path: str | None,
     brokers_wait_s: float,
@@ -87,6 +97,10 @@ def command(
     stages = chosen(topology, names)
     host, port = listening("--http", http)
     token = http_token()
+    try:
+        others = peers_in(peers)
+    except PeersRefused as error:
+        raise Refused(f"--peers: {error}") from error
     if security(kafka_path) != PLAINTEXT and brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     with _brokers(brokers) as servers:
@@ -99,7 +113,9 @@ def command(
             os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
         try:
             stuck_after_s = topology.stuck_after_ns / NS_PER_S
-            supervisor = Supervisor(commands, host, port, stuck_after_s, brokers_wait_s, token)
+            supervisor = Supervisor(
+                *(commands, host, port, stuck_after_s, brokers_wait_s, token, others, instance)
+            )
             code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error

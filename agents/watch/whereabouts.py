@@ -84,12 +84,12 @@ def knows(fact: Fact) -> bool:
 
 
 def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
-    """`silent`: stages and workers that did not answer. `where` is that of the stream that knows
-    most, `said` the sentences for all."""
+    """`silent`: stages and workers that did not answer, and why. `where` is that of the stream
+    that knows most, `said` the sentences for all."""
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
     answers = [_of_stream(asked, stream, facts) for stream in streams]
-    missing = [f"{who} does not answer: what it knows is missing here" for who in silent]
+    missing = [f"{who}: what it knows is missing here" for who in silent]
     if not answers:
         nobody = f"nobody who was asked has heard of source {asked.source}"
         hint = "look whether its name and stream are right, and whether its partition is owned here"

@@ -20,11 +20,14 @@ import pytest
 from agents import supervisor as supervising
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
+from agents.watch.peers import peers_in
+from agents.watch.question import question
 from cli.local.ports import free_ports
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))
 PATIENCE_S = 30.0
 STUCK_AFTER_S = 0.5
+TOKEN = "0123456789abcdef"
 Ask = Callable[[str], Awaitable[tuple[int, Any]]]
 
 
@@ -130,6 +133,34 @@ def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
         trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
         await asyncio.sleep(0.3)
         assert trouble._pause_s() == supervising.ASK_PAUSE_S
+
+    asyncio.run(scenario())
+
+
+def test_the_page_of_one_tells_of_all_and_of_the_one_that_is_gone() -> None:
+    async def scenario() -> None:
+        ports = free_ports(2)
+        named = peers_in(",".join(f"http://127.0.0.1:{port}" for port in ports))
+        workers = [
+            Supervisor({}, "127.0.0.1", port, 60.0, token=TOKEN, peers=named, name=f"w{number}")
+            for number, port in enumerate(ports)
+        ]
+        asked = question({"source": "s", "seq": "1"})
+        for worker in workers:
+            await worker._http.start()
+        try:
+            assert [each["name"] for each in (await workers[0]._look())["workers"]] == ["w0", "w1"]
+            assert (await workers[0]._located(asked))["silent"] == []
+            await workers[1]._http.stop()
+            seen = await workers[0]._look()
+            assert [each["name"] for each in seen["workers"]] == ["w0", str(named[1])]
+            assert not seen["health"]["ready"]["ok"]
+            assert workers[0]._answer("ready").ok, "a worker's own health hangs on no other"
+            said = (await workers[0]._located(asked))["said"]
+            assert any(f"worker {named[1]} does not answer" in line for line in said)
+        finally:
+            for worker in workers:
+                await worker._http.stop()
 
     asyncio.run(scenario())
 

@@ -68,6 +68,18 @@ function drawHealth(health) {
   at.className = live && ready ? "good" : live ? "wait" : "bad";
 }
 
+function drawWorkers(workers) {
+  byId("workers-section").hidden = workers.length < 2;
+  fill("workers", workers.map((each) => {
+    if (each.fault) return row([each.name, ["does not answer", "bad"], each.fault]);
+    const reasons = [...each.live.reasons, ...each.ready.reasons].join("; ");
+    return row([each.name, each.live.ok && each.ready.ok ? ["ready", "good"] : ["not ready", "wait"], reasons]);
+  }), "none");
+}
+
+// Counts of other workers than before are no rates.
+const answered = (view) => view.workers.filter((each) => !each.fault).map((each) => each.name).join(" ");
+
 function drawStages(stages, old, seconds) {
   byId("flow").replaceChildren(...stages.map((stage) => {
     const then = old?.find((each) => each.stage === stage.stage);
@@ -188,9 +200,11 @@ function drawReasons(reasons) {
 
 function draw(view) {
   const now = performance.now();
-  const seconds = before ? (now - before.at) / 1000 : 0;
+  const same = before && answered(before.view) === answered(view);
+  const seconds = same ? (now - before.at) / 1000 : 0;
   latest = view;
   drawHealth(view.health);
+  drawWorkers(view.workers);
   drawStages(view.stages, before?.view.stages, seconds);
   drawStreams(view.streams, now);
   drawSources(view.sources);

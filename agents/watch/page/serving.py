@@ -3,9 +3,14 @@
 | path       | answer                                                           |
 |------------|------------------------------------------------------------------|
 | `/`        | the page; `/page.css` and `/page.js` belong to it                |
-| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second   |
+| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second,  |
+|            | of all workers (`agents.watch.page.together`)                    |
+| `/view`    | JSON, a view of this worker alone, for the page of another one   |
 
-Nothing is asked of the stages while nobody looks, and once a second for all who do. At most
+Server-sent events and no polling: a view is worked out once for all who look, a page that falls
+behind is noticed by its connection, the browser itself connects anew, and a proxy passes it on as
+it passes any answer. Nothing is asked of the stages while nobody looks, and once a second for all
+who do. At most
 `MAX_VIEWERS` look at once; another one is told so, with 503. The page loads nothing from elsewhere,
 and a header forbids it to.
 
@@ -41,19 +46,41 @@ HEADERS: Final = {
 }
 
 
-class Page:
-    """`look` gives what there is to see now; it is asked by one viewer at a time."""
+Look = Callable[[], Awaitable[View]]
 
-    def __init__(self, look: Callable[[], Awaitable[View]]) -> None:
+
+class Glance:
+    """One view for all who ask within half a second of it; `look` is asked by one at a time."""
+
+    def __init__(self, look: Look) -> None:
         self._look = look
-        self._viewers = 0
         self._asking = asyncio.Lock()
         self._seen = b""
         self._seen_s = float("-inf")
 
+    async def __call__(self) -> bytes:
+        async with self._asking:
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._seen_s >= EVERY_S / 2:
+                self._seen = orjson.dumps(await self._look(), option=orjson.OPT_NON_STR_KEYS)
+                self._seen_s = now_s
+            return self._seen
+
+
+class Page:
+    """`look` gives what there is to see now, of all workers; `look_here` of this one alone."""
+
+    def __init__(self, look: Look, look_here: Look) -> None:
+        self._view = Glance(look)
+        self._view_here = Glance(look_here)
+        self._viewers = 0
+
     def routes(self) -> list[web.RouteDef]:
         files = [web.get(path, _file(*file)) for path, file in FILES.items()]
-        return [*files, web.get("/events", self._events)]
+        return [*files, web.get("/events", self._events), web.get("/view", self._here)]
+
+    async def _here(self, _: web.Request) -> web.Response:
+        return web.Response(body=await self._view_here(), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._viewers >= MAX_VIEWERS:
@@ -70,15 +97,6 @@ class Page:
             return response  # the page was closed
         finally:
             self._viewers -= 1
-
-    async def _view(self) -> bytes:
-        """One view for all who ask within a second of it."""
-        async with self._asking:
-            now_s = asyncio.get_running_loop().time()
-            if now_s - self._seen_s >= EVERY_S / 2:
-                self._seen = orjson.dumps(await self._look(), option=orjson.OPT_NON_STR_KEYS)
-                self._seen_s = now_s
-            return self._seen
 
 
 def _file(name: str, kind: str) -> Callable[[web.Request], Awaitable[web.Response]]:

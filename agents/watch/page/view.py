@@ -128,10 +128,8 @@ def _sources(partitions: Explained) -> View:
                 clocks += [{**place, **each} for each in clock["clocks"]]
                 for state in ("synced", "stale", "unsynced", "suspect", "broken"):
                     totals[state] = totals.get(state, 0) + clock[state]
-    waiting.sort(
-        key=lambda each: ((each.get("since") or each["now"]) - each["now"], each["source"])
-    )
-    clocks.sort(key=lambda each: (-(each["error_ns"] or 0), each["source"]))
+    waiting.sort(key=first_to_tell)
+    clocks.sort(key=least_sure)
     return {
         "known": known,
         "waiting_in_all": len(waiting),
@@ -139,6 +137,15 @@ def _sources(partitions: Explained) -> View:
         "clocks": clocks[:MAX_SOURCES],
         "states": totals,
     }
+
+
+def first_to_tell(each: Mapping[str, Any]) -> tuple[int, str]:
+    """The longest that waits."""
+    return (each.get("since") or each["now"]) - each["now"], each["source"]
+
+
+def least_sure(each: Mapping[str, Any]) -> tuple[int, str]:
+    return -(each["error_ns"] or 0), each["source"]
 
 
 QUALITY: Final = ("promised_ppm", "achieved_ppm", "wait_mean_ns")

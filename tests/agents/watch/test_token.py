@@ -17,7 +17,7 @@ from agents.watch.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
 
 TOKEN = "0123456789abcdef"
 TIMEOUT = aiohttp.ClientTimeout(total=10)
-GUARDED = ("/", "/page.js", "/page.css", "/events", "/explain", "/metrics", "/health")
+GUARDED = ("/", "/page.js", "/page.css", "/events", "/view", "/explain", "/metrics", "/health")
 
 
 async def nothing() -> View:
@@ -34,7 +34,7 @@ def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
             live=lambda: fine,
             ready=lambda: fine,
             explain=dict,
-            page=Page(nothing),
+            page=Page(nothing, nothing),
             token=TOKEN,
         )
         host, port = await server.start()

@@ -158,9 +158,12 @@ def test_copies_and_the_clock_stand_beside_it() -> None:
 
 
 def test_who_does_not_answer_is_named() -> None:
-    found = verdict(ASKED, [fact("reorder", reorder=at("passed"))], ["stage merge"])
+    found = verdict(ASKED, [fact("reorder", reorder=at("passed"))], ["stage merge does not answer"])
     assert found["said"][-1] == "stage merge does not answer: what it knows is missing here"
-    assert "stage merge does not answer" in verdict(ASKED, [], ["stage merge"])["said"][-1]
+    assert (
+        "stage merge does not answer"
+        in verdict(ASKED, [], ["stage merge does not answer"])["said"][-1]
+    )
 
 
 def test_a_source_of_several_streams_is_told_for_each() -> None:

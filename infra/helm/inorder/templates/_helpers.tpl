@@ -15,6 +15,11 @@ app.kubernetes.io/name: inorder
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The pods that ask each other for their page. */}}
+{{- define "inorder.peers" -}}
+{app.kubernetes.io/name: inorder, app.kubernetes.io/instance: {{ .Release.Name }}, inorder/peer: "true"}
+{{- end }}
+
 {{- define "inorder.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
@@ -30,6 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
 {{- range $name, $said := .Values.workers }}
 {{- $scaling := (mergeOverwrite (deepCopy $.Values.workerDefaults) $said).autoscaling }}
+{{- if eq $name "peers" }}{{ fail "workers.peers: the name is that of the service of all pods; take another" }}{{ end }}
 {{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: by cpu or by lag, not by both" $name) }}{{ end }}
 {{- end }}
 {{- end }}

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from agents.watch.http import Health, HttpServer
 from agents.watch.page import serving
 from agents.watch.page.serving import FILES, Page
+from agents.watch.page.together import together
 from agents.watch.page.view import View, view
 from agents.watch.question import Question
 from agents.watch.whereabouts import verdict
@@ -47,7 +48,8 @@ def looked() -> Callable[[], Awaitable[View]]:
     async def look() -> View:
         nonlocal read
         read += 300
-        return view(healthy(), partitions(SOURCES, WAITING), [METRICS.format(read=read)])
+        seen = view(healthy(), partitions(SOURCES, WAITING), [METRICS.format(read=read)])
+        return together([{"name": "here", **seen}], {"http://10.0.0.9:8080": "does not answer"})
 
     return look
 
@@ -64,7 +66,7 @@ def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
         live=lambda: fine,
         ready=lambda: fine,
         explain=dict,
-        page=Page(look),
+        page=Page(look, look),
         event=located,
     )
 
@@ -112,7 +114,7 @@ def test_files_need_nothing_from_elsewhere() -> None:
 def test_an_event_is_a_view() -> None:
     seen = asked(first_event)
     assert seen["sources"]["known"] == SOURCES
-    assert seen["health"]["ready"]["ok"]
+    assert seen["health"]["live"]["ok"]
 
 
 def test_those_who_look_share_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +200,12 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
             print(f"first view after {first_s:.2f} s, the last drawn in {took_ms} ms")
             assert took_ms < DRAWN_WITHIN_MS
 
-            assert text("#health") == "ready"
+            silent = "http://10.0.0.9:8080: does not answer"
+            assert text("#health") == f"not ready: {silent}"
+            assert text("#workers tbody").splitlines() == [
+                "here ready",
+                "http://10.0.0.9:8080 does not answer does not answer",
+            ]
             assert text("#sources-count") == "10,000 known, 4,000 wait"
             rows = driver.find_elements(By.CSS_SELECTOR, "#sources tbody tr")
             assert len(rows) == 200

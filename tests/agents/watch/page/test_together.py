@@ -1,0 +1,58 @@
+"""Examples: the views of several workers as one, and one that does not answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agents.watch.page.together import together
+from agents.watch.page.view import MAX_SOURCES, view
+from tests.agents.watch.page.many import METRICS, healthy, partitions
+
+
+def seen(name: str, sources: int, waiting: int, read: int, **health: Any) -> dict[str, Any]:
+    found = view({**healthy(), **health}, partitions(sources, waiting), [METRICS.format(read=read)])
+    return {"worker": name * 2, "name": name, **found}
+
+
+def test_one_worker_stands_as_it_is() -> None:
+    alone = seen("a", 5, 2, 40)
+    found = together([alone], {})
+    for part in ("health", "stages", "streams", "sources", "queries", "reasons"):
+        assert found[part] == alone[part], part
+    assert found["workers"] == [{"name": "a", **healthy()}]
+
+
+def test_counts_are_added_and_what_waits_is_sorted_anew() -> None:
+    one, other = seen("a", 5, 2, 40), seen("b", 3, 1, 2)
+    other["sources"]["waiting"][0]["since"] -= 1
+    other["queries"][0]["achieved_ppm"] = 1
+    found = together([one, other], {})
+    (reorder, merge, _) = found["stages"]
+    assert (reorder["stage"], reorder["in"], merge["topic"]) == ("reorder", 42, "before-merge")
+    sources = found["sources"]
+    assert (sources["known"], sources["waiting_in_all"]) == (8, 3)
+    assert sources["waiting"][0]["since"] == other["sources"]["waiting"][0]["since"]
+    assert [each["source"] for each in sources["clocks"]][:1] == ["press-4"]
+    assert sources["states"]["synced"] == 8
+    assert found["reasons"]["late"] == {"passed": 14}
+    (query,) = found["queries"]
+    assert (query["told"], query["achieved_ppm"]) == ({"emit": 30, "update": 4}, 1)
+    assert len(found["streams"]) == 2
+
+
+def test_who_is_not_ready_and_who_does_not_answer_are_named() -> None:
+    unready = {"ready": {"ok": False, "reasons": ["merge: restoring"]}}
+    found = together([seen("a", 1, 0, 1), seen("b", 1, 0, 1, **unready)], {"http://c:1": "is gone"})
+    assert found["health"]["live"] == {"ok": True, "reasons": []}
+    ready = found["health"]["ready"]
+    assert ready == {"ok": False, "reasons": ["b: merge: restoring", "http://c:1: is gone"]}
+    assert found["workers"][2] == {"name": "http://c:1", "fault": "is gone"}
+    assert found["sources"]["known"] == 2, "the others' answers stand"
+
+
+def test_it_is_bounded_for_any_number_of_workers() -> None:
+    found = together([seen(f"w{n}", 1_000, 500, 1) for n in range(20)], {})
+    assert len(found["sources"]["waiting"]) == len(found["sources"]["clocks"]) == MAX_SOURCES
+    assert found["sources"]["known"] == 20_000
+    assert len(json.dumps(found)) < 200_000
