@@ -20,7 +20,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +79,7 @@ class ProcessSettings:
     """What the command line says. Brokers that are absent are waited for `brokers_wait_s`.
     `parent`: leave when this process is gone; `announce` is told where the HTTP server
     listens. `instance`: the worker's name, under which a stage gets its place back while the
-    group's session (`session_s`) lasts."""
+    group's session (`session_s`) lasts. `masters`: the master keys of signed streams."""
 
     servers: str
     state_dir: Path
@@ -89,6 +89,7 @@ class ProcessSettings:
     announce: Callable[[str], None] | None = None
     instance: str | None = None
     session_s: float = SESSION_TIMEOUT_S
+    masters: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
@@ -96,7 +97,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     brokers, partitions = await described(settings, topics_of(topology, stage))
-    arrangement = arrange(topology, stage, partitions)
+    arrangement = arrange(topology, stage, partitions, settings.masters)
     await asyncio.to_thread(refuse_another_cut, brokers, arrangement)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
     process = StageProcess(arrangement, brokers, topic_ids, settings)

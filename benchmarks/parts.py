@@ -41,6 +41,7 @@ from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from inorder.header_writer import HeaderWriter
+from inorder.signing_keys import SigningKey, signing_key
 from topology.config import HeaderConfig, parse
 from topology.model.event import Event
 from topology.model.operator import Changes, Operator
@@ -58,8 +59,11 @@ ATTRIBUTES_AT: Final = 21
 MAX_TIMESTAMP_AT: Final = 35
 TIMESTAMP_TYPE_BIT: Final = 3
 
-TOPOLOGY: Final = "streams: {default: {}}\nstages: [reorder+merge]\ntopics: {partitions: 1}\n"
+TOPOLOGY: Final = "streams: {default: {%s}}\nstages: [reorder+merge]\ntopics: {partitions: 1}\n"
 SOURCE: Final = TopicPartition("events.raw", 0)
+MASTER: Final = bytes(range(32))
+PREFIX: Final = ""
+"""With `--signed` all sources sign by one key; what is checked costs the same for each its own."""
 
 T = TypeVar("T")
 
@@ -99,11 +103,11 @@ class Timed(Operator):
 class Pipeline:
     """The order of work in `agents.stage.partition`, part by part."""
 
-    def __init__(self, watch: Stopwatch) -> None:
-        topology = parse(TOPOLOGY)
+    def __init__(self, watch: Stopwatch, *, signed: bool = False) -> None:
+        topology = parse(TOPOLOGY % ("signed: true" if signed else ""))
         description = topology.stages[0]
         partitions = dict.fromkeys(topics_of(topology, description), 1)
-        arrangement = arrange(topology, description, partitions)
+        arrangement = arrange(topology, description, partitions, (MASTER,))
         self._watch = watch
         self._stage = arrangement.operators(SOURCE)
         self._stage.keep_moved()
@@ -149,26 +153,27 @@ class Pipeline:
         watch.time("checkpoint: build batches", lambda: [each._build() for each in builders])
 
 
-def polls(rows: Sequence[Row], watch: Stopwatch) -> Iterator[list[Any]]:
+def polls(rows: Sequence[Row], watch: Stopwatch, *, signed: bool = False) -> Iterator[list[Any]]:
     """Records as the client decodes them, `MAX_POLL_RECORDS` at a time."""
     for begin in range(0, len(rows), MAX_POLL_RECORDS):
         end = min(begin + MAX_POLL_RECORDS, len(rows))
         log = b"".join(
-            _appended(rows, at, min(at + APPENDED_ROWS, end))
+            _appended(rows, at, min(at + APPENDED_ROWS, end), signed=signed)
             for at in range(begin, end, APPENDED_ROWS)
         )
         yield watch.time("decode", partial(_decoded, log))
 
 
-def _appended(rows: Sequence[Row], begin: int, end: int) -> bytes:
+def _appended(rows: Sequence[Row], begin: int, end: int, *, signed: bool) -> bytes:
     """A record batch as the broker keeps it: with its offset, and its append time."""
-    headers = HeaderWriter(HeaderConfig())
+    key = SigningKey.parse(signing_key(MASTER, "prefix", PREFIX)) if signed else None
+    headers = HeaderWriter(HeaderConfig(), key)
     batch = BatchBuilder(16 << 20, 0)
     value = bytes(VALUE_BYTES)
     first_ns = rows[0].arrival_ns
     for row in rows[begin:end]:
         ts_ns = first_ns + (row.ts_ns - first_ns) // SPEED
-        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
+        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, value=value)
         batch.append(timestamp=0, key=b"default", value=value, headers=contract)
     log = bytearray(batch._build())
     append_ms = (first_ns + (rows[end - 1].arrival_ns - first_ns) // SPEED) // NS_PER_MS
@@ -185,13 +190,13 @@ def _decoded(log: bytes) -> list[Any]:
     return Fetched(records).take(MAX_POLL_RECORDS)
 
 
-def measure(events: int, delayed: float) -> tuple[Stopwatch, int]:
+def measure(events: int, delayed: float, *, signed: bool = False) -> tuple[Stopwatch, int]:
     rows = crowd(events, delayed=delayed).rows
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     watch = Stopwatch()
-    pipeline = Pipeline(watch)
-    for number, records in enumerate(polls(rows, watch), start=1):
+    pipeline = Pipeline(watch, signed=signed)
+    for number, records in enumerate(polls(rows, watch, signed=signed), start=1):
         pipeline.take(records)
         if number % CHECKPOINT_BATCHES == 0:
             pipeline.checkpoint()
@@ -202,14 +207,19 @@ def measure(events: int, delayed: float) -> tuple[Stopwatch, int]:
 @click.option("--full", is_flag=True, help=f"{FULL_EVENTS:,} events instead of fewer.")
 @click.option("--events", type=click.IntRange(1))
 @click.option("--delayed", type=float, multiple=True, default=(0.0, 0.01, 0.12))
+@click.option("--signed", is_flag=True, help="Each record signed, and checked.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
 def command(
-    full: bool, events: int | None, delayed: tuple[float, ...], markdown: Path | None
+    full: bool,
+    events: int | None,
+    delayed: tuple[float, ...],
+    signed: bool,
+    markdown: Path | None,
 ) -> None:
     """CPU per event of each part of the fused stage, without a broker."""
     page = Page(markdown)
     length = events or (FULL_EVENTS if full else QUICK_EVENTS)
-    found = [measure(length, share) for share in delayed]
+    found = [measure(length, share, signed=signed) for share in delayed]
     columns = ("part", *(f"us/event, crowd {share:.0%}" for share in delayed))
     table = Table("the fused stage, part by part", columns)
     for part in found[0][0].seconds:

@@ -15,6 +15,7 @@ from agents.stage.arrangement import input_reader
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
+from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from inorder.contract import UNIT_NS
 from topology.config import Topology
@@ -32,9 +33,10 @@ def command(
     """Print the input topic as it stands now, in order of arrival."""
     topology = load(topology_path)
     name = chosen(topology, topic)
+    masters = master_keys(topology, [name])
     access = security(kafka_path)
     try:
-        count = asyncio.run(_print(topology, name, brokers, access))
+        count = asyncio.run(_print(topology, name, brokers, access, masters))
     except (BrokersUnavailable, DumpStalled) as error:
         raise click.ClickException(str(error)) from error
     except BrokenPipeError:
@@ -53,7 +55,9 @@ def chosen(topology: Topology, topic: str | None) -> str:
     return topic
 
 
-async def _print(topology: Topology, topic: str, servers: str, access: Security) -> int:
+async def _print(
+    topology: Topology, topic: str, servers: str, access: Security, masters: tuple[bytes, ...]
+) -> int:
     brokers = await asyncio.to_thread(reached, servers, access)
     synced = {s.clock.sync for s in topology.streams.values() if s.input == topic} != {"none"}
     topics = [topic, topology.topics.clock] if synced else [topic]
@@ -64,7 +68,7 @@ async def _print(topology: Topology, topic: str, servers: str, access: Security)
     out = sys.stdout.buffer
     count = 0
     with counting("records", sys.stderr) as advance:
-        inlet = input_reader(topology, topic)
+        inlet = input_reader(topology, topic, masters)
         activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
         unit_ns = UNIT_NS[topology.headers_of(topic).ts_unit]
         async for line in dumped(brokers, topic, partitions, inlet, activation_ns, unit_ns):

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "dump": "Print an input topic as lines for `replay`.",
     "explain": "Say what a worker holds, since when, and what it waits for.",
     "init": "Write a first topology file for recorded events or a topic.",
+    "keys": "Make the keys that sources sign with.",
     "match": "Find patterns in recorded events.",
     "produce": "Publish recorded events with the header contract.",
     "query": "Add and remove patterns while workers run.",

@@ -15,6 +15,7 @@ from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recording.file import InputError, Unreadable
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from cli.signing import signing_key
 from cli.topology_file import Refused, brokers_option, load
 from inorder import rfc3339
 from inorder.failure import ProducerError
@@ -59,6 +60,7 @@ def command(
     left_out = LeftOut()
     keying = _keying(topic, topology_path)
     access = security(kafka_path)
+    key = signing_key()
     try:
         # What is absent would be waited for, record by record.
         if not reached(brokers, access).partitions([topic])[topic]:
@@ -72,6 +74,7 @@ def command(
             pace=pace,
             on_malformed=left_out.refused,
             settings=access.librdkafka(),
+            signing_key=key,
             **keying,
         )
         with counting("published", sys.stderr) as advance:

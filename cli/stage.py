@@ -17,10 +17,12 @@ from typing import Any
 import click
 
 from agents.exits import Exit
+from agents.kafka.stage_topics import inputs_of
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from cli.instance import instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up, verbose_option
+from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
 log = logging.getLogger("inorder.stage")
@@ -62,8 +64,9 @@ def command(
     access = security(kafka_path)
     if topology.state == "redis":
         import_module("agents.state.stores.redis")  # whose extra is missed now or never
+    masters = master_keys(topology, inputs_of(topology, stage))
     settings = ProcessSettings(
-        brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s
+        brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s, masters
     )
     try:
         asyncio.run(_run(run_stage(topology, stage, settings)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from agents.kafka.security import PLAINTEXT
-from agents.kafka.stage_topics import works
+from agents.kafka.stage_topics import inputs_of, works
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
 from agents.watch.peers import PeersRefused, peers_in
@@ -25,6 +25,7 @@ from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.program import PROGRAM
 from cli.serving import http_option, listening
+from cli.signing import master_keys
 from cli.topology_file import (
     EMBEDDED,
     Refused,
@@ -95,6 +96,8 @@ def command(
     set_up("worker", quiet=quiet, style=log_style)
     topology = load(topology_path, redis)
     stages = chosen(topology, names)
+    reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
+    master_keys(topology, reads)  # which the stages read for themselves
     host, port = listening("--http", http)
     token = http_token()
     try:

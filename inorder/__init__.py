@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from inorder.records import record_of as record_of
     from inorder.resending import Resend as Resend
     from inorder.sequenced import SequencedProducer as SequencedProducer
+    from inorder.signing_keys import SigningKey as SigningKey
     from inorder.sync import KeyRing as KeyRing
     from inorder.sync import SyncClient as SyncClient
     from inorder.sync import SyncSettings as SyncSettings
@@ -89,6 +90,7 @@ _HOMES = {
     ),
     "inorder.resending": ("Resend",),
     "inorder.sequenced": ("SequencedProducer",),
+    "inorder.signing_keys": ("SigningKey",),
     "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -11,6 +11,7 @@ Who writes events and who puts them in order read it here, so they agree:
 | `ts`       | optional | integer in the unit of the contract, or RFC 3339              |
 | `type`     | optional | UTF-8; absent: empty                                          |
 | `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
+| `sig`      | optional | who sent it, borne out (`inorder.signature`)                  |
 
 Names are those of the preset `plain`. The section `headers:` of a topology file says the same in
 YAML; `HeaderContract` says it in code. Python alone is imported here.
@@ -61,12 +62,20 @@ class HeaderNames(NamedTuple):
     epoch: str
     stream: str
     kind: str
+    sig: str
 
 
 PRESETS: Final[dict[Preset, HeaderNames]] = {
-    "plain": HeaderNames("sourceId", "seqNum", "ts", "type", "epoch", "streamId", "kind"),
+    "plain": HeaderNames("sourceId", "seqNum", "ts", "type", "epoch", "streamId", "kind", "sig"),
     "cloudevents": HeaderNames(
-        "ce_source", "ce_sequence", "ce_time", "ce_type", "ce_epoch", "ce_streamid", "ce_kind"
+        "ce_source",
+        "ce_sequence",
+        "ce_time",
+        "ce_type",
+        "ce_epoch",
+        "ce_streamid",
+        "ce_kind",
+        "ce_sig",
     ),
 }
 
@@ -116,6 +125,7 @@ class HeaderContract:
     epoch: str | None = None
     stream: str | None = None
     kind: str | None = None
+    sig: str | None = None
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract
+from inorder.signing_keys import SigningKey
 
 Headers = list[tuple[str, str | bytes | None]]
 """As confluent-kafka has it; the values written here are bytes."""
@@ -23,7 +24,8 @@ class HeaderWriter:
     Text is written as UTF-8; whether a value must be ASCII is the caller's to ask.
     """
 
-    def __init__(self, contract: Contract) -> None:
+    def __init__(self, contract: Contract, signing_key: SigningKey | None = None) -> None:
+        self._signing_key = signing_key
         self._names = contract.names()
         self._ns_per_unit = UNIT_NS[contract.ts_unit]
         self._is_cloudevent = contract.preset == "cloudevents"
@@ -38,8 +40,10 @@ class HeaderWriter:
         stream: str = DEFAULT_STREAM,
         type: str = "",  # noqa: A002 - the contract calls it so
         kind: str = "",
+        value: bytes | None = None,
     ) -> Headers:
-        """`seq`, `ts_ns` or `epoch` None: the header is left out."""
+        """`seq`, `ts_ns` or `epoch` None: the header is left out. `value` is that of the record,
+        of which the signature speaks too, last of all."""
         names = self._names
         headers: Headers = [(names.source, source.encode())]
         if seq is not None:
@@ -58,6 +62,8 @@ class HeaderWriter:
             headers.append(("ce_specversion", b"1.0"))
             place = uuid4().hex if seq is None else f"{epoch or 0}/{seq}"
             headers.append(("ce_id", f"{source}/{place}".encode()))
+        if self._signing_key is not None:
+            headers.append((names.sig, self._signing_key.signature(names, headers, value)))
         return headers
 
     def _time(self, ts_ns: int) -> bytes:

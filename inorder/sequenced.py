@@ -23,6 +23,8 @@ What is promised:
   between them, need a journal. See `inorder.journal`.
 * Stamps never go back or jump while the producer lives, whatever happens to the wall
   clock (`inorder.anchored_clock`); `ts_ns` gives a stamp of the sender's own.
+* With `signing_key` each record bears the signature of its source (`inorder.signature`), which a
+  stream that is `signed` asks for.
 * With `sync` the offset of those stamps is measured in the background
   (`inorder.sync.client`), and no trouble of that reaches who sends. It holds for the
   producer's own stamps, not for a `ts_ns` of another clock.
@@ -74,6 +76,7 @@ from inorder.header_writer import HeaderWriter
 from inorder.journal import Journal
 from inorder.kept import Kept, Sent
 from inorder.resending import Answering, Resend, ResendStatus
+from inorder.signing_keys import SigningKey
 from inorder.sync.client import CLOSE_TIMEOUT_S, SyncClient
 from inorder.sync.settings import SyncSettings
 
@@ -88,6 +91,7 @@ class SequencedProducer:
     security and the like; those the guarantees rest on are refused with ValueError. `sync`: a
     client of this source, whose clock then stamps, or the settings of one; it is started
     here and ended by `close`. `resend`: keep what is sent, and answer requests for it.
+    `signing_key`: this source's, or of a prefix of its name.
 
     Raises ValueError for names that cannot be headers, JournalError for the journal and for
     what is kept.
@@ -110,12 +114,15 @@ class SequencedProducer:
         clock: ClockNs | None = None,
         sync: SyncClient | SyncSettings | None = None,
         resend: Resend | None = None,
+        signing_key: SigningKey | None = None,
     ) -> None:
         _check_names(source, stream)
+        if signing_key is not None and not signing_key.speaks_for(source):
+            raise ValueError(f"{signing_key!r} does not speak for source {source!r}; give its own")
         self._source = source
         self._stream = stream
         self._key = (source if key_by == "source" else stream).encode()
-        self._writer = HeaderWriter(headers or HeaderContract())
+        self._writer = HeaderWriter(headers or HeaderContract(), signing_key)
         self._sync = _client(sync, source, clock)
         self._clock = self._sync.clock if self._sync else clock or AnchoredClock()
         self._limits = limits or ChannelLimits()
@@ -265,6 +272,7 @@ class SequencedProducer:
             stream=self._stream,
             type=sent.type,
             kind=sent.kind,
+            value=sent.payload,
         )
         coordinates = Coordinates(self._source, sent.epoch, sent.seq)
         self._channel.send(coordinates, self._key, sent.payload, headers)

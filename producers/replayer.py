@@ -24,7 +24,9 @@ from typing import Final, Literal
 
 from inorder.channel import Channel, ChannelLimits, Coordinates, Settings
 from inorder.contract import DEFAULT_STREAM, UNIT_NS, Contract, HeaderContract
+from inorder.failure import RecordRefused
 from inorder.header_writer import HeaderWriter
+from inorder.signing_keys import SigningKey
 from producers.recorded import ClockRow, Malformed, Record, Recorded, record_of
 
 PROGRESS_EVERY_S: Final = 0.2
@@ -72,7 +74,8 @@ class Replayer:
 
     `unnumbered`: streams whose rows need no number; `unnamed`: the stream of rows that name none.
     A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic clock,
-    `wait_s` waits (and by default serves the client).
+    `wait_s` waits (and by default serves the client). With `signing_key` each record is signed;
+    a source that it does not speak for stops the run.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Replayer:
         unnamed: str = DEFAULT_STREAM,
         limits: ChannelLimits | None = None,
         settings: Settings | None = None,
+        signing_key: SigningKey | None = None,
         on_malformed: Callable[[Malformed], None] | None = None,
         on_progress: Callable[[Published], None] | None = None,
         now_s: Callable[[], float] = time.monotonic,
@@ -94,7 +98,8 @@ class Replayer:
     ) -> None:
         self._channel = Channel(brokers, topic, limits=limits, settings=settings)
         headers = headers or HeaderContract()
-        self._writer = HeaderWriter(headers)
+        self._writer = HeaderWriter(headers, signing_key)
+        self._signing_key = signing_key
         self._unit_ns = UNIT_NS[headers.ts_unit]
         self._unnumbered = unnumbered
         self._unnamed = unnamed
@@ -141,6 +146,11 @@ class Replayer:
             self._channel.poll()
         if self._channel.failed:
             self._channel.raise_failures()
+        if self._signing_key is not None and not self._signing_key.speaks_for(record.source):
+            raise RecordRefused(
+                f"{self._signing_key!r} does not speak for source {record.source!r}; give the key"
+                " of a prefix that all sources of the recording have"
+            )
         headers = self._writer.write(
             record.source,
             record.seq,
@@ -149,6 +159,7 @@ class Replayer:
             stream=record.stream,
             type=record.type,
             kind=record.kind,
+            value=record.value,
         )
         key = record.stream if self._key_by_stream else record.source
         number = NO_NUMBER if record.seq is None else record.seq

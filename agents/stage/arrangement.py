@@ -9,7 +9,8 @@ Proved by: tests/agents/stage/test_arrangement.py
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from aiokafka.structs import TopicPartition
 
@@ -42,6 +43,7 @@ from topology.flow.registry import in_chain, places_of
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
+from topology.wire.signed import SignatureCheck
 
 
 class ArrangementError(Exception):
@@ -52,13 +54,15 @@ class ArrangementError(Exception):
 class Arrangement:
     """`partitions`: how many each topic has that the stage reads or writes.
 
-    `lanes`: how many lanes meet behind the topic upstream of this stage's input.
+    `lanes`: how many lanes meet behind the topic upstream of this stage's input. `masters`: the
+    master keys by which signed streams are checked.
     """
 
     topology: Topology
     stage: StageConfig
     partitions: Mapping[str, int]
     lanes: int
+    masters: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def operator_names(self) -> list[str]:
@@ -178,7 +182,7 @@ class Arrangement:
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
-            return input_reader(self.topology, source.topic)
+            return input_reader(self.topology, source.topic, self.masters)
         if self.reads == ORDERED:
             streams = self.streams_of(source.topic).values()
             return OrderedInlet(HeaderReader(next(iter(streams)).headers))
@@ -230,12 +234,23 @@ class Arrangement:
         return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
-def input_reader(topology: Topology, topic: str) -> RawInlet:
-    """Streams that share an input topic share its header contract; those by time need no number."""
+def input_reader(topology: Topology, topic: str, masters: tuple[bytes, ...] = ()) -> RawInlet:
+    """Streams that share an input topic share its header contract; those by time need no number.
+    ArrangementError where one of them is signed and there is no master key to check it by."""
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
     reader = HeaderReader(topology.headers_of(topic), by_time)
-    return RawInlet(reader, topology.topics.max_record_bytes)
+    signed = [name for name, s in streams.items() if s.signed]
+    if signed and not masters:
+        raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
+    check = SignatureCheck(reader.names, signed, masters) if signed else None
+    return RawInlet(reader, topology.topics.max_record_bytes, check)
+
+
+NO_MASTERS: Final = (
+    "name the file of the master keys in INORDER_MASTER_KEYS_FILE (a line of hex each, `openssl"
+    " rand -hex 32`), or write `signed: false`"
+)
 
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
@@ -243,9 +258,14 @@ def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
     return sorted(right.name for right in rights(topology, stage) if right.kind == Kind.TOPIC)
 
 
-def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> Arrangement:
+def arrange(
+    topology: Topology,
+    stage: StageConfig,
+    partitions: Mapping[str, int],
+    masters: tuple[bytes, ...] = (),
+) -> Arrangement:
     """ArrangementError where a changelog does not have its input's partitions, or an input more
-    than the cut of the stages rests on."""
+    than the cut of the stages rests on, or keys are missing."""
     _look_at_cut(topology, stage, partitions)
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)
@@ -258,7 +278,11 @@ def arrange(topology: Topology, stage: StageConfig, partitions: Mapping[str, int
     lanes = 0
     if reads(topology, stage) == SEQUENCED:
         lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
-    return Arrangement(topology, stage, partitions, lanes)
+    arrangement = Arrangement(topology, stage, partitions, lanes, masters)
+    if arrangement.is_first:
+        for topic in arrangement.inputs:
+            input_reader(topology, topic, masters)
+    return arrangement
 
 
 def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> None:

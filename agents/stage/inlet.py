@@ -26,6 +26,7 @@ from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.header_reader import HeaderReader
+from topology.wire.signed import SignatureCheck
 
 Record = Any
 """As `agents.kafka.partition_queue` has it, or a spilled one read back."""
@@ -70,17 +71,30 @@ class Inlet(Protocol):
 
 
 class RawInlet:
-    """Input topics: the header contract of producers, and append time."""
+    """Input topics: the header contract of producers, append time, and with `check` who sent it.
 
-    def __init__(self, reader: HeaderReader, max_record_bytes: int) -> None:
+    What is checked goes through both: the codec's short path, then the check, in log order."""
+
+    def __init__(
+        self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
+    ) -> None:
         self._reader = reader
         self._max_record_bytes = max_record_bytes
+        self._check = check
         form = Form(RAW, reader.names, reader.unit_ns, reader.by_time, max_record_bytes)
         self._events = EventReader(form, self._one)
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         read = Read()
-        self._events.read(records, clock, time.time_ns(), read.events, read.add)
+        if self._check is None:
+            self._events.read(records, clock, time.time_ns(), read.events, read.add)
+            return read
+        passed = self._check.passed
+        items: list[Any] = []
+        self._events.read(records, clock, time.time_ns(), items, items.append)
+        for item in items:
+            record = item.record
+            read.add(passed(item, record.headers, record.value))
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:

@@ -39,7 +39,7 @@ REACH_OUT = [
     ("doctor", "--topology", "{topology}", *BROKERS),
     ("worker", "--topology", "{topology}", *BROKERS, *WAIT, "--stage", "reorder"),
 ]
-ALONE = {"check", "demo", "match", "replay", "spark", "dev", "init"}
+ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
 """These need nobody who could be absent, bring them along, or (spark) are tested in their room."""
 
 

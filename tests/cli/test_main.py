@@ -132,14 +132,14 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> None:
-    """`init`, `query add` and `remove` write what they are asked for, `read` writes JSON alone."""
+    """`init`, `keys`, `query add` and `remove` write what they are asked for, `read` JSON alone."""
     command = main.get_command(click.Context(main), name)
     assert command is not None
     commands = command.commands if isinstance(command, click.Group) else {"": command}
     for part, each in commands.items():
         options = {spelled for option in each.params for spelled in option.opts}
         full = f"{name} {part}".strip()
-        if full not in {"init", "read", "dev", "query add", "query remove", "spark run"}:
+        if full not in {"init", "keys", "read", "dev", "query add", "query remove", "spark run"}:
             assert options & {"--json", "--log"}, full
 
 

@@ -28,6 +28,7 @@ from topology.config.spelling import (
     MAX_INT,
     Count,
     DurationNs,
+    Flag,
     PositiveNs,
     ProbabilityPpm,
     RatePpb,
@@ -265,6 +266,7 @@ class HeaderConfig(Section):
     epoch: _Name | None = None
     stream: _Name | None = None
     kind: _Name | None = None
+    sig: _Name | None = None
 
     def names(self) -> HeaderNames:
         """The names as they stand on the wire, presets filled in."""
@@ -295,6 +297,7 @@ class StreamConfig(Section):
     input: TopicName = "events.raw"
     output: TopicName = "events.ordered"
     keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
+    signed: Flag = False
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()

@@ -61,6 +61,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "output": "The topic of events in order.",
         "keyed_by": "What producers key the input's records by. With `stream` each stream lies in"
         " one partition, and reorder and merge are one stage.",
+        "signed": "Whether each record has to bear the signature of the source that it names"
+        " (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`.",
         "headers": "What the headers of records are called, and the unit of `ts`.",
         "reorder": "Order within one source.",
         "clock": "How the clocks of sources are measured, and how far they are believed.",
@@ -76,6 +78,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "epoch": "The header of the source's incarnation (`epoch`).",
         "stream": "The header of the stream's name (`streamId`).",
         "kind": "The header that marks heartbeats and byes (`kind`).",
+        "sig": "The header of the signature (`sig`), in streams that are `signed`.",
     },
     "ReorderConfig": {
         "rule": "How long a hole is waited for; `time`: sources that number nothing.",

@@ -13,6 +13,7 @@ topic was compacted, they are no loss: `--holes pass`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from agents.dump import clock_line, record_line
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from agents.stage.master_keys import masters_in
 from cli.recording.file import InputError
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.backfill.work import in_batches
@@ -148,8 +150,9 @@ class _Rows:
     def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
         self._topology = topology
         self._taken = taken
+        masters = masters_in(os.environ)  # an executor's own: no key is sent to it
         self._inlets = {
-            stream.input: input_reader(topology, stream.input)
+            stream.input: input_reader(topology, stream.input, masters)
             for stream in topology.streams.values()
         }
         streams = topology.streams.values()

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from cli.recording.file import InputError
+from cli.signing import master_keys
 from cli.spark.backfill.archived import (
     ReadArchive,
     in_order,
@@ -153,6 +154,7 @@ def _inputs(
                 f"{archives[0]} is an archive, {other} is not, and nobody says which lines come"
                 " first; name archives alone, or files alone"
             )
+        master_keys(topology, {stream.input for stream in topology.streams.values()})
         rows = records(spark, archives, topology)
         if not wanted.holes:
             refuse_holes(rows)

@@ -111,6 +111,17 @@ def test_a_changelog_with_too_few_partitions_is_refused() -> None:
         arrange(topology, stage, partitions)
 
 
+def test_a_signed_stream_needs_master_keys_in_the_stage_that_reads_it() -> None:
+    topology = parse("streams: {default: {signed: true}}\nstages: [reorder, merge]")
+    reorder, merge = topology.stages
+    counts = [dict.fromkeys(topics_of(topology, each), 4) for each in (reorder, merge)]
+    with pytest.raises(ArrangementError, match="stream default is signed; name the file"):
+        arrange(topology, reorder, counts[0])
+    arranged = arrange(topology, reorder, counts[0], (bytes(32),))
+    assert "masters" not in repr(arranged)
+    arrange(topology, merge, counts[1])
+
+
 BEFORE = "streams: {default: {}}\n"
 QUERY = "queries:\n  w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}\n"
 

@@ -146,7 +146,7 @@ streams:
     input: football.raw
     output: football.ordered
     headers: {preset: cloudevents, ts_unit: ms, source: who, seq: n, ts: when, type: what,
-              epoch: run, stream: game, kind: word}
+              epoch: run, stream: game, kind: word, sig: seal}
     reorder: {rule: fixed, miss_target: 0.1%, min_wait: 1ms, max_wait: 1.5s, late: side,
               start: zero, infer_restart: false, seq_bits: 16, max_jump: 10, max_held: 11,
               max_held_total: 12, max_held_bytes: 1.5 KiB, max_sources: 13, forget_after: 2d,
@@ -209,7 +209,16 @@ def test_every_key_has_its_meaning() -> None:
         newcomers_ns=0,
     )
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
-    assert tuple(stream.headers.names()) == ("who", "n", "when", "what", "run", "game", "word")
+    assert tuple(stream.headers.names()) == (
+        "who",
+        "n",
+        "when",
+        "what",
+        "run",
+        "game",
+        "word",
+        "seal",
+    )
     assert topology.stages == (
         StageConfig("reorder+merge", ("reorder", "merge")),
         StageConfig("window", ("window",)),

@@ -72,7 +72,7 @@ def test_what_is_left_out_has_its_default() -> None:
 
 
 def test_all_headers_of_both_presets() -> None:
-    values = [b"s1", b"17", b"5", b"A", b"3", b"pitch", b"bye"]
+    values = [b"s1", b"17", b"5", b"A", b"3", b"pitch", b"bye", b"signature"]
     for config in (PLAIN, CLOUD):
         event = good(list(zip(config.names(), values, strict=True)), config)
         assert (event.source, event.seq, event.ts_ns, event.type) == ("s1", 17, 5, "A")

@@ -1,0 +1,69 @@
+"""Examples: keys for sources, and the commands that refuse to begin without the masters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inorder.signing_keys import SigningKey, signing_key
+from tests.cli.invoking import inorder
+
+MASTER = "ab" * 32
+SIGNED = "streams: {default: {input: raw, signed: true}}\n"
+
+
+def test_a_line_for_each_source_and_prefix(tmp_path: Path) -> None:
+    (tmp_path / "masters").write_text(f"{MASTER}\n{'cd' * 32}\n")
+    env = {"INORDER_MASTER_KEYS_FILE": str(tmp_path / "masters")}
+    done = inorder("keys", "press-7", "press 8", "--prefix", "oven-", "--prefix", "", env=env)
+    assert done.code == 0, done.err
+    master = bytes.fromhex(MASTER)  # the first of the file
+    assert done.out.splitlines() == [
+        signing_key(master, "source", "press-7"),
+        signing_key(master, "source", "press 8"),
+        signing_key(master, "prefix", "oven-"),
+        signing_key(master, "prefix", ""),
+    ]
+    assert [SigningKey.parse(line).name for line in done.out.splitlines()][:2] == [
+        "press-7",
+        "press 8",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "says"),
+    [
+        ((), {"INORDER_MASTER_KEYS": MASTER}, "nothing to make a key for"),
+        (("s",), {}, "there is no master key"),
+        (("s",), {"INORDER_MASTER_KEYS": "short"}, "is not hex"),
+        (("",), {"INORDER_MASTER_KEYS": MASTER}, "a source's name is empty"),
+        (("a\nb",), {"INORDER_MASTER_KEYS": MASTER}, "has a line feed in it"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(
+    arguments: tuple[str, ...], env: dict[str, str], says: str
+) -> None:
+    done = inorder("keys", *arguments, env=env)
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+
+
+@pytest.mark.parametrize("command", ["worker", "dump"])
+def test_who_reads_a_signed_stream_needs_the_masters(command: str, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(SIGNED)
+    reaching = ("--topology", tmp_path / "t.yaml", "--brokers", "127.0.0.1:1")
+    done = inorder(command, *reaching)
+    assert done.code == 2
+    assert "stream default is signed; name the file of the master keys in" in done.err
+    done = inorder(command, *reaching, env={"INORDER_MASTER_KEYS": "zz"})
+    assert done.code == 2
+    assert "INORDER_MASTER_KEYS: line 1 is not hex" in done.err
+
+
+def test_who_publishes_with_what_is_no_key_is_refused() -> None:
+    reaching = ("--topic", "raw", "--brokers", "127.0.0.1:1")
+    done = inorder("produce", *reaching, env={"INORDER_SIGNING_KEY": MASTER})
+    assert done.code == 2
+    assert "INORDER_SIGNING_KEY: this is no signing key" in done.err
+    assert MASTER not in done.err

@@ -1,0 +1,144 @@
+"""End to end: whoever may write the input, only a source's own key makes its events.
+
+A stranger is first with every number, and with a huge one, a higher epoch and a bye; what the
+source sends stands in order all the same, and all that the stranger sent is dead; over a kill too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+
+from inorder import SequencedProducer, SigningKey
+from inorder.header_writer import Headers
+from inorder.signing_keys import signing_key
+from tests.cli.invoking import inorder
+from tests.end_to_end.records import new_producer, read_all
+from tests.end_to_end.replaying import dump, replay
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+TIMEOUT_S = 60.0
+MASTER = bytes(range(32))
+COUNT = 40
+SECRET = "what a payload holds"
+
+
+def key(source: str) -> SigningKey:
+    return SigningKey.parse(signing_key(MASTER, "source", source))
+
+
+class Stranger:
+    """May write the topic, and has the key of another source."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._producer = new_producer(setting.bootstrap)
+        self.sent = Counter[str]()
+
+    def claims(self, seq: int, *more: tuple[str, bytes], signs: bool) -> None:
+        names = self._setting.topology.streams["default"].headers.names()
+        headers: Headers = [("sourceId", b"press-7"), ("seqNum", b"%d" % seq), *more]
+        if signs:
+            headers.append(("sig", key("oven-2").signature(names, headers, b"no")))
+        self._producer.produce(self._setting.raw, b"no", b"default", headers=headers)
+        assert self._producer.flush(TIMEOUT_S) == 0
+        self.sent["forged" if signs else "unsigned"] += 1
+
+
+def test_a_stranger_is_not_heard(
+    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masters = tmp_path / "masters"
+    masters.write_text(f"# the newest first\n{'cd' * 32}\n{MASTER.hex()}\n")
+    monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=FUSED,
+        partitions=1,
+        stream="signed: true, keyed_by: stream, reorder: {start: zero, rule: fixed, max_wait: 3s}",
+    )
+    stranger = Stranger(setting)
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    producer = SequencedProducer(
+        setting.bootstrap,
+        setting.raw,
+        "press-7",
+        key_by="stream",
+        first_epoch=3,
+        signing_key=key("press-7"),
+    )
+    with producer, running(worker):
+        emitted = Emitted(setting)
+        stranger.claims(2**40, ("epoch", b"3"), signs=False)
+        stranger.claims(0, ("epoch", b"9"), signs=True)
+        for seq in range(COUNT):
+            stranger.claims(seq, ("epoch", b"3"), signs=seq % 2 == 0)
+            producer.send(orjson.dumps({"n": seq, "s": SECRET}))
+            producer.flush()
+            if seq == COUNT // 2:
+                stranger.claims(seq + 1, ("epoch", b"3"), ("kind", b"bye"), signs=True)
+                emitted.wait_for(seq, TIMEOUT_S)
+                assert worker.kill_stage(0) is not None
+        emitted.wait_for(COUNT + stranger.sent.total(), TIMEOUT_S)
+        emitted.close()
+        assert worker.stop() == 0, worker.log
+    out = [r for r in read_all(setting.bootstrap, setting.ordered) if not r.is_control]
+    assert [(r.name, r.header("late")) for r in out] == [
+        (("press-7", 3, seq), None) for seq in range(COUNT)
+    ]
+    letters = read_all(setting.bootstrap, setting.topology.topics.dead)
+    dead = [orjson.loads(record.value or b"") for record in letters]
+    assert Counter(letter["reason"] for letter in dead) == stranger.sent
+    assert {(letter["source"], letter["seq"]) for letter in dead} == {("press-7", None)}
+    assert SECRET not in worker.log
+    # The signature goes on with the event: whoever reads the ordered topic can check it again.
+    names = setting.topology.streams["default"].headers.names()
+    for record in out:
+        headers = [h for h in record.headers if h[0] in {*names} - {"sig"}]
+        bears = record.header("sig")
+        assert bears is not None
+        assert key("press-7").signature(names, headers, record.value) == bears.encode()
+    lines = tmp_path / "raw.jsonl"
+    assert dump(setting, lines) == COUNT + stranger.sent.total()
+    replayed = replay(setting, lines)
+    assert replayed.summary["dead"] == stranger.sent.total()
+    assert {said[:3] for said, _ in replayed.events} == {record.name for record in out}
+
+
+def test_what_is_published_by_the_command_is_signed(
+    kafka: SharedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INORDER_MASTER_KEYS", MASTER.hex())
+    setting = settle(kafka.bootstrap, tmp_path, partitions=1, stream="signed: true")
+    made = inorder("keys", "--prefix", "press-")
+    lines = [{"source": f"press-{n % 2}", "seq": n // 2, "ts": time.time_ns()} for n in range(6)]
+    there = ("--brokers", setting.bootstrap, "--topic", setting.raw, "--topology", setting.path)
+    stdin = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    env = {"INORDER_SIGNING_KEY": made.out.strip()}
+    done = inorder("produce", *there, stdin=stdin, env=env)
+    assert done.code == 0, done.err
+    (tmp_path / "oven").write_text('{"source": "oven-1", "seq": 0}\n')
+    done = inorder("produce", *there, tmp_path / "oven", env=env)
+    assert done.code == 1
+    assert "SigningKey(prefix 'press-') does not speak for source 'oven-1'" in done.err
+    dumped = dump_lines(setting)
+    assert [(line["source"], line["seq"]) for line in dumped] == [
+        (line["source"], line["seq"]) for line in lines
+    ]
+    assert all(line["type"] == "" for line in dumped)
+
+
+def dump_lines(setting: Setting) -> list[dict[str, object]]:
+    done = inorder("dump", "--topology", setting.path, "--brokers", setting.bootstrap)
+    assert done.code == 0, done.err
+    return [orjson.loads(line) for line in done.out.splitlines()]

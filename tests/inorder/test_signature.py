@@ -1,0 +1,166 @@
+"""Examples and a law: what is signed, by which key, and what a key file says."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inorder import signature
+from inorder.contract import PRESETS, HeaderContract
+from inorder.header_writer import HeaderWriter
+from inorder.signature import Mac, signed_content, signed_names
+from inorder.signing_keys import (
+    MAX_FILE_BYTES,
+    BadSigningKey,
+    SigningKey,
+    content_of,
+    masters_of,
+    signing_key,
+)
+
+NAMES = PRESETS["plain"]
+ORDER = signed_names(NAMES)
+MASTER = bytes(range(32))
+PAYLOAD = b'{"force": 12.5}'
+HEADERS = [
+    ("sourceId", b"press-7"),
+    ("seqNum", b"17"),
+    ("ts", b"1700000000000000000"),
+    ("epoch", b"1700000000"),
+]
+
+
+def test_the_bytes_are_those_of_the_specification() -> None:
+    content = signed_content(ORDER, dict(HEADERS), PAYLOAD)
+    assert content.hex() in "".join((signature.__doc__ or "").split())
+
+
+def test_a_key_and_a_signature_by_the_standard_library_alone() -> None:
+    """What anybody writes who does not have this package."""
+    sizes = b"".join(size.to_bytes(4, signed=True) for size in (-1, 7, 10, 2, 19, -1, -1, 15))
+    said = b'press-71700000000171700000000000000000{"force": 12.5}'
+    written = b"inorder-1" + sizes + said
+    key = hmac.new(MASTER, b"source press-7", hashlib.sha256).digest()
+    tag = hmac.new(key, written, hashlib.sha256).hexdigest()[:32]
+    given_key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
+    assert signing_key(MASTER, "source", "press-7") == f"source {key.hex()} press-7"
+    assert given_key.signature(NAMES, HEADERS, PAYLOAD) == b"hmac-sha256-128:" + tag.encode()
+    key = hmac.new(MASTER, b"prefix press-", hashlib.sha256).digest()
+    tag = hmac.new(key, written, hashlib.sha256).hexdigest()[:32]
+    given_key = SigningKey.parse(signing_key(MASTER, "prefix", "press-"))
+    assert given_key.signature(NAMES, HEADERS, PAYLOAD) == b"hmac-sha256-128:6:" + tag.encode()
+
+
+@given(st.binary(min_size=1, max_size=200), st.binary(max_size=300))
+def test_law_the_mac_is_the_standard_librarys(key: bytes, content: bytes) -> None:
+    assert Mac(key).tag(content) == hmac.digest(key, content, "sha256")[:16]
+
+
+FIELD = st.none() | st.binary(max_size=4) | st.sampled_from([b"1", b"12", b"-", b"1 1\n"])
+RECORD = st.tuples(*[FIELD] * 8)
+
+
+def _content(fields: tuple[bytes | None, ...]) -> bytes:
+    names = (NAMES.stream, NAMES.source, NAMES.epoch, NAMES.seq, NAMES.ts, NAMES.type, NAMES.kind)
+    return signed_content(ORDER, dict(zip(names, fields[:7], strict=True)), fields[7])
+
+
+@given(RECORD, RECORD)
+def test_law_different_records_are_different_bytes(
+    one: tuple[bytes | None, ...], other: tuple[bytes | None, ...]
+) -> None:
+    assert (_content(one) == _content(other)) == (one == other)
+
+
+def test_nothing_moves_from_one_field_to_the_next() -> None:
+    apart = _content((None, b"press-71", None, b"7", None, None, None, b""))
+    assert apart != _content((None, b"press-7", None, b"17", None, None, None, b""))
+    assert apart != _content((None, b"press-71", None, b"7", None, None, None, None))
+
+
+def test_a_producers_headers_are_signed_as_they_are_written() -> None:
+    key = SigningKey.parse(signing_key(MASTER, "source", "s"))
+    for contract in (HeaderContract(), HeaderContract(preset="cloudevents", sig="who")):
+        names = contract.names()
+        plain = HeaderWriter(contract)
+        signing = HeaderWriter(contract, key)
+        said = {"ts_ns": 5, "epoch": 1, "stream": "x", "type": "A", "kind": "bye", "value": b"v"}
+        headers = signing.write("s", 3, **said)  # type: ignore[arg-type]
+        assert [h for h in headers if h[0] != names.sig] == plain.write("s", 3, **said)  # type: ignore[arg-type]
+        assert headers[-1] == (names.sig, key.signature(names, headers[:-1], b"v"))
+
+
+def test_who_a_key_speaks_for() -> None:
+    own = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
+    assert [own.speaks_for(name) for name in ("press-7", "press-", "press-77")] == [
+        True,
+        False,
+        False,
+    ]
+    group = SigningKey.parse(signing_key(MASTER, "prefix", "press-"))
+    assert [group.speaks_for(n) for n in ("press-7", "press-", "Press-7")] == [True, True, False]
+    everybody = SigningKey.parse(signing_key(MASTER, "prefix", ""))
+    assert everybody.speaks_for("anybody")
+    assert repr(own) == "SigningKey(source 'press-7')"
+
+
+HEX = MASTER.hex()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no signing key"),
+        (HEX, "no signing key"),
+        (f"gateway {HEX} a", "no signing key"),
+        (f"source {HEX}", "no signing key"),
+        (f"source {HEX} ", "at most 256 bytes"),
+        (f"source {HEX} {'x' * 257}", "at most 256 bytes"),
+        (f"source {HEX[2:]} a", "32 bytes, this one 31"),
+        (f"source {'g' * 64} a", "is not hex"),
+    ],
+)
+def test_what_is_no_signing_key_is_refused_with_a_word(text: str, says: str) -> None:
+    with pytest.raises(BadSigningKey, match=says) as refused:
+        SigningKey.parse(text)
+    assert HEX not in str(refused.value)
+
+
+def test_a_name_may_have_spaces_in_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(signing_key(MASTER, "source", "press 7") + "\n")
+    assert SigningKey.read(tmp_path / "key").name == "press 7"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "there is no master key"),
+        ("# none\n\n", "there is no master key"),
+        (f"{HEX}\nxyz\n", "line 2 is not hex"),
+        (f"{HEX[:30]}\n", "line 1 has 15 bytes"),
+        (f"{'ab' * 65}\n", "line 1 has 65 bytes"),
+        (f"{HEX}\n{HEX}\n", "line 2 has a master key again"),
+        ("".join(f"{n:032x}\n" for n in range(5)), "5 master keys are too many"),
+    ],
+)
+def test_what_is_no_file_of_masters_is_refused_with_a_word(text: str, says: str) -> None:
+    with pytest.raises(BadSigningKey, match=says) as refused:
+        masters_of(text)
+    assert HEX[:30] not in str(refused.value)
+
+
+def test_masters_stand_with_the_newest_first(tmp_path: Path) -> None:
+    assert masters_of(f"# since May\n{'ab' * 16}\n\n  {HEX}  \n") == (b"\xab" * 16, MASTER)
+    with pytest.raises(BadSigningKey, match="No such file"):
+        content_of(tmp_path / "absent")
+    (tmp_path / "latin").write_bytes(b"\xff")
+    with pytest.raises(BadSigningKey, match="not UTF-8"):
+        content_of(tmp_path / "latin")
+    (tmp_path / "large").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+    with pytest.raises(BadSigningKey, match="larger than"):
+        content_of(tmp_path / "large")
