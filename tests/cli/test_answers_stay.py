@@ -1,7 +1,8 @@
 """Examples: the whole answer of recorded traces, as digests; a change of the house changes no byte.
 
-The digests were made by the code before the rooms were moved. Whoever changes an answer on purpose
-says why in docs/decisions, and writes the new digest that this test prints.
+The digests were made by the code before the rooms were moved; ten of them anew when watermarks came
+to be told while C stands (decision 44). Whoever changes an answer on purpose says why in
+docs/decisions, and writes the new digest that this test prints.
 """
 
 from __future__ import annotations
@@ -100,26 +101,26 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("lorawan_gateways", "patterns"): "825ed472bbe78bfe",
     ("lorawan_gateways", "by time"): "d07240b2a7c48a7e",
     ("lorawan_gateways", "waiting"): "e6fc4816b2d661b5",
-    ("mesh_sensors", "numbered"): "6229a922809393c0",
+    ("mesh_sensors", "numbered"): "5e517c1a8b52c730",
     ("mesh_sensors", "patterns"): "c969037339f52c78",
     ("mesh_sensors", "by time"): "05ae2a8af35433a7",
-    ("mesh_sensors", "waiting"): "b3ef6cf717298a2c",
+    ("mesh_sensors", "waiting"): "62830e16cabb5544",
     ("quic_two_endpoints", "numbered"): "56f0ad6f61fb1488",
     ("quic_two_endpoints", "by time"): "f84037b419a9b70a",
     ("quic_two_endpoints", "waiting"): "303279abfaabd056",
-    ("usgs_quakes", "numbered"): "b095373fe8984feb",
-    ("usgs_quakes", "patterns"): "07729ccda477b8a1",
-    ("usgs_quakes", "by time"): "6ed5f0b278f4e68b",
-    ("usgs_quakes", "waiting"): "e755a2c071d6cf3c",
+    ("usgs_quakes", "numbered"): "63ce21ccd21dacc6",
+    ("usgs_quakes", "patterns"): "12539d456f5fccdd",
+    ("usgs_quakes", "by time"): "017555b4f521557c",
+    ("usgs_quakes", "waiting"): "d065fc78dabd6cf5",
     ("balloon_clocks", "as the thesis"): "5548f8c55ff431c8",
     ("balloon_clocks", "joins"): "a8d99c098a84d585",
     ("jr_umts", "as the thesis"): "efe6241a3ae13101",
     ("kafka_brokers", "as the thesis"): "a5c8e433a1ad45d9",
-    ("lorawan_gateways", "as the thesis"): "8cbc817ae468d8ba",
-    ("mesh_sensors", "as the thesis"): "f8ee247ffcac6d6c",
+    ("lorawan_gateways", "as the thesis"): "bf9c18c519baf346",
+    ("mesh_sensors", "as the thesis"): "e80a621cd0b05860",
     ("quic_two_endpoints", "as the thesis"): "f3171af25d8bf7c7",
-    ("usgs_quakes", "as the thesis"): "a1277bd155ce193c",
-    ("usgs_quakes", "joins"): "495cda691831ebf1",
+    ("usgs_quakes", "as the thesis"): "d9ae70fc63fa5fc7",
+    ("usgs_quakes", "joins"): "669340852358791d",
 }
 
 ASKED = {

@@ -21,5 +21,5 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "moved_ns": Figure("How far it moved one of them at most"),
     "contradicted": Figure("Events that contradicted the clock of their source", is_total=True),
     "jumps": Figure("Jumps of a clock that events have shown", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound", is_total=True),
+    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
 }

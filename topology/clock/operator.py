@@ -41,8 +41,8 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
   distances within a segment are as sure as the clock is, those across are not.
 
 Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
-source, at most `max_sources`; past that the longest idle one is forgotten, counted in
-`forgotten`.
+source, at most `max_sources`; past that the longest idle one is forgotten, and one that was silent
+for `forget_after` when a new one comes, as in REORDER; counted in `forgotten`.
 
 Proved by: tests/topology/clock/test_operator.py, tests/laws/test_laws.py,
 tests/end_to_end/test_clocks.py
@@ -89,10 +89,16 @@ class Clock(Operator):
     delayed."""
 
     def __init__(
-        self, config: ClockSettings, max_sources: int, table: DriftTable | None = None
+        self,
+        config: ClockSettings,
+        max_sources: int,
+        table: DriftTable | None = None,
+        *,
+        forget_after_ns: int = NEVER,
     ) -> None:
         self._config = config
         self._max_sources = max_sources
+        self._forget_after_ns = forget_after_ns
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._sources: dict[str, SourceClock] = {}
         self._longest_idle = LongestIdle()
@@ -251,15 +257,20 @@ class Clock(Operator):
         self._sources[source] = clock
         self._longest_idle.note(source, arrival_ns)
         clock.last_arrival_ns = arrival_ns
+        self._forget(source, arrival_ns - self._forget_after_ns)
         if len(self._sources) > self._max_sources:
-            longest = self._longest_idle.longest(self._sources, source, NEVER)
-            if longest is not None:
-                gone = self._sources.pop(longest)
-                self._table.leave(longest)
-                self._recount(gone, "")
-                self._gone.append(longest)
-                self.forgotten += 1
+            self._forget(source, NEVER)
         return clock
+
+    def _forget(self, newcomer: str, before_ns: int) -> None:
+        """The longest idle source, if it was last heard before that time."""
+        longest = self._longest_idle.longest(self._sources, newcomer, before_ns)
+        if longest is not None:
+            gone = self._sources.pop(longest)
+            self._table.leave(longest)
+            self._recount(gone, "")
+            self._gone.append(longest)
+            self.forgotten += 1
 
     def on_time(self, now_ns: int) -> Step:
         return Step(now_ns)

@@ -70,7 +70,13 @@ def reorder(site: Site) -> Operator:
 
 
 def clock(site: Site) -> Operator:
-    return Clock(site.config.clock, site.config.reorder.max_sources, site.table)
+    reorder = site.config.reorder
+    return Clock(
+        site.config.clock,
+        reorder.max_sources,
+        site.table,
+        forget_after_ns=reorder.forget_after_ns,
+    )
 
 
 def merge(site: Site) -> Operator:
@@ -85,6 +91,7 @@ def _merge(site: Site, place: int) -> Merge:
         late=config.reorder.late,
         position=place,
         max_sources=config.reorder.max_sources,
+        forget_after_ns=config.reorder.forget_after_ns,
         heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
         correct_for_ns=topology.correct_for_ns,
         numbered=config.reorder.numbered,

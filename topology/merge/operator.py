@@ -35,8 +35,8 @@ Decided here, where the specification is silent:
 * An idle source that is heard again below the last released may bring more that is
   late; a bye promises as a heartbeat does, should the source come back.
 
-Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W moved
-without an event, or C moved; and at once when events leave that C no longer reaches.
+Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W or C moved,
+and at once when events leave that C no longer reaches.
 
 Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
 queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
@@ -85,6 +85,7 @@ class Merge(StepByStep):
         late: str = "pass",
         position: int = 1,
         max_sources: int = 200_000,
+        forget_after_ns: int = NEVER,
         heartbeat_ns: int = 200_000_000,
         correct_for_ns: int = 600_000_000_000,
         numbered: bool = True,
@@ -115,7 +116,7 @@ class Merge(StepByStep):
             self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
         expected = tuple(config.expected_sources)
         self._known = KnownSources(
-            self._sources, self._dirty, expected, max_sources, self._miss_ppm
+            self._sources, self._dirty, expected, max_sources, forget_after_ns, self._miss_ppm
         )
 
         self._pause = Pause(self._sources, self._bounds, config)
@@ -293,7 +294,7 @@ class Merge(StepByStep):
             heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
             self._known.begin(self._bounds, source, heard_ns)
         progress = self._known.add(self._bounds, source, at_ns)
-        if self._known.forget(self._bounds, self._watermark, source):
+        if self._known.forget(self._bounds, self._watermark, progress):
             self._instant_open = True
         return progress
 

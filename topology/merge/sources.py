@@ -1,4 +1,5 @@
-"""The sources that MERGE knows: at most `max_sources`, the longest idle one gives way.
+"""The sources that MERGE knows: at most `max_sources`, the longest idle one gives way; one that was
+silent for `forget_after` goes when a new one comes, as in REORDER.
 
 With the first event all that are expected count as heard of, so that none of them is passed over
 before it has spoken; one that does not speak is idle a wait later.
@@ -29,12 +30,14 @@ class KnownSources:
         dirty: list[SourceProgress],
         expected: Sequence[str],
         max_sources: int,
+        forget_after_ns: int,
         miss_ppm: int,
     ) -> None:
         self.table = table
         self.dirty = dirty
         self._expected = expected
         self._max_sources = max_sources
+        self._forget_after_ns = forget_after_ns
         self._miss_ppm = miss_ppm
         self._longest_idle = LongestIdle()
         self._gone: list[str] = []
@@ -54,11 +57,13 @@ class KnownSources:
         self._longest_idle.note(source, at_ns)
         return progress
 
-    def forget(self, bounds: SourceBounds, watermark: Watermark, keep: str) -> bool:
-        """Those beyond the bound; whether there were any."""
+    def forget(self, bounds: SourceBounds, watermark: Watermark, newcomer: SourceProgress) -> bool:
+        """Those beyond the bound, and those silent too long; whether there were any."""
         before = self.forgotten
-        while len(self.table) > self._max_sources:
-            longest = self._longest_idle.longest(self.table, keep, NEVER)
+        silent_since_ns = newcomer.last_arrival_ns - self._forget_after_ns
+        while True:
+            before_ns = NEVER if len(self.table) > self._max_sources else silent_since_ns
+            longest = self._longest_idle.longest(self.table, newcomer.source, before_ns)
             if longest is None:
                 break
             left = self.table.pop(longest)

@@ -6,6 +6,10 @@ D: an event that no other event has passed is not made late by a clock alone. On
 every source is idle does W follow the clock, at the distance of `quiet_after` or of the
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
+W is announced at each beat since which it moved, though events that left may imply as much: with
+it comes E, which nothing else lowers, and queries let go of what is past correcting when they are
+told, also while C stands.
+
 E: the largest error of what waits, and of each live source's newest, told with each
 announcement. W is about reference times; as long as no source becomes less sure, what
 happened before W - E, by true time, has left. A source that is idle is not waited for, so
@@ -104,15 +108,15 @@ class Watermark:
         dirty: list[SourceProgress],
         beats_ns: tuple[int, int] = (0, 0),
     ) -> Event | None:
-        """The control event, if W moved beyond what the last event said, or C moved, or does
-        not reach W any more. `beats_ns`: the first that it tells of, and how often they are."""
+        """The control event, if W moved since the last announcement, or C moved, or does not
+        reach W any more. `beats_ns`: the first that it tells of, and how often they are."""
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
             since_complete_ns = self._complete(self._promise(heads, since_ns), dirty)
         watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
         complete_ns = self._complete(watermark_ns, dirty)
-        moved = watermark_ns > max(self.ns, last_ns)
+        moved = watermark_ns > self.ns
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
         if not moved and not falls_back and complete_ns <= self.complete_ns:

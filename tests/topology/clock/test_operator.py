@@ -104,6 +104,14 @@ def test_the_longest_quiet_source_is_forgotten() -> None:
     assert operator.forgotten == 1
 
 
+def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
+    operator = Clock(ClockConfig(), 10, forget_after_ns=5 * MS)
+    for arrival, source in ((50, "a"), (54, "b"), (56, "b"), (57, "c")):
+        operator.on_batch([event(arrival, arrival, arrival, source)], arrival * MS)
+    assert {key.partition("/")[2] for key in operator.snapshot()} == {"b", "c"}
+    assert operator.forgotten == 1
+
+
 # -- reject ----------------------------------------------------------------------------------------
 
 

@@ -16,13 +16,18 @@ from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_or
 from topology.config.stream import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
+from topology.model.operator import NEVER
 from topology.model.outcome import GAP, Duplicate, Late, Step
 
 SEEDS = 150 * int(os.environ.get("INORDER_SEEDS", "1"))
 
 
 def operator(
-    late: str = "pass", heartbeat: int = 0, max_sources: int = 100, **settings: Any
+    late: str = "pass",
+    heartbeat: int = 0,
+    max_sources: int = 100,
+    forget_after_ns: int = NEVER,
+    **settings: Any,
 ) -> Merge:
     return Merge(
         "default",
@@ -32,6 +37,7 @@ def operator(
         late=late,
         heartbeat_ns=heartbeat * MS,
         max_sources=max_sources,
+        forget_after_ns=forget_after_ns,
         correct_for_ns=1_000 * MS,
     )
 
@@ -415,6 +421,47 @@ def test_the_longest_quiet_source_is_forgotten() -> None:
         "feed/b",
         "feed/c",
     ]
+
+
+def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
+    merge = operator(forget_after_ns=1_000 * MS)
+    merge.on_batch([event(0, "a", 0, 0), event(1, "b", 0, 1)], 1 * MS)
+    merge.on_batch([event(900, "b", 1, 900), event(1_001, "b", 2, 1_001)], 1_001 * MS)
+    assert merge.figures()["sources"] == 2  # nobody new has come
+    merge.on_batch([event(1_002, "c", 0, 1_002)], 1_002 * MS)
+    merge.on_time(1_002 * MS)
+    found = sorted(key for key in merge.snapshot() if key.startswith("feed/"))
+    assert found == ["feed/b", "feed/c"]
+    assert merge.figures()["forgotten"] == 1
+
+
+def test_a_forgotten_source_holds_c_no_longer() -> None:
+    merge = operator(heartbeat=100, forget_after_ns=1_000 * MS)
+    merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
+
+    def complete_ms(at: int, source: str) -> int:
+        step = merge.on_batch([event(at, source, at, at)], at * MS)
+        later = merge.on_time((at + 300) * MS)
+        told_of = [e for e in [*step.released, *later.released] if e.kind == WATERMARK]
+        return told_of[-1].complete_ns // MS
+
+    assert complete_ms(1, "b") == 0
+    assert complete_ms(900, "b") == 0
+    assert complete_ms(1_300, "c") > 0
+
+
+def test_time_is_told_at_each_beat_while_c_stands() -> None:
+    """Events imply W, but nothing else says that E fell, or lets queries forget."""
+    merge = operator(heartbeat=100)
+    merge.on_batch([event(0, "b", 0, 0), event(0, "gone", 0, 0)], 0)
+    merge.on_time(400 * MS)
+    told_of = []
+    for at in range(410, 1_000, 10):
+        step = merge.on_batch([event(at, "b", at // 10, at)], at * MS)
+        told_of += [e for e in step.released if e.kind == WATERMARK]
+    assert {e.complete_ns for e in told_of} == {0}
+    assert [e.at_ns // MS for e in told_of] == [500, 600, 700, 800, 900]
+    assert [e.ref_time_ns for e in told_of] == [e.at_ns for e in told_of]
 
 
 # -- the oracle ------------------------------------------------------------------------------------
