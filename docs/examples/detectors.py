@@ -80,8 +80,18 @@ class TopThree:
             yield {"top": [[each, self.points[each]] for each in top]}
 
 
+# -- the machines of a line that stand: it reads what `stop` tells of each
+
+
+def standing(state, event):
+    machine, stops = event.payload["key"], event.payload["stopped_s"] is None
+    state = state | {machine} if stops else state - {machine}
+    return state, {"standing": sorted(state)}
+
+
 detectors = {
     "stop": Detector(stop_step, Stop(), deadline=stop_due, tick=stop_tick),
+    "standing": Detector(standing, frozenset()),
     "stray": Detector(kalman, Track()),
     "top_three": TopThree,
 }

@@ -1,5 +1,6 @@
 """End to end: what a detector tells through Kafka, ahead of the merge, its workers killed in
-mid-flow, stands at last as an in-order run over the ordered topic would have it."""
+mid-flow, stands at last as an in-order run over the ordered topic would have it; and so does what
+a detector tells that reads others."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.end_to_end.standing import StandingResults
 from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
-from tests.topology.speculate.oracle import truth
+from tests.topology.speculate.chain_oracle import Level, chain_truth
 from topology.speculate.item import Seen
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -55,11 +56,19 @@ class Runs:
             yield Found({"source": self.source, "length": self.length}, id=str(self.since))
 
 
-detectors = {"follows": Detector(step, ("", 0)), "runs": Runs}
+def last(state, event):
+    """What was told of the runs, each time that one follows on another."""
+    if event.type == "runs":
+        return event.payload["length"], None
+    return state, {"of": event.payload["follows"], "seq": event.payload["seq"], "length": state}
+
+
+detectors = {"follows": Detector(step, ("", 0)), "runs": Runs, "last": Detector(last, 0)}
 '''
 QUERIES = """queries:
   follows: {detector: follows, answer: speculate}
   runs: {detector: runs, answer: speculate}
+  last: {detector: last, reads: [runs, follows], answer: speculate}
 """
 
 
@@ -82,10 +91,15 @@ def expected_of(setting: Setting) -> list[Any]:
         if not record.header("kind"):
             source, epoch, seq = record.name
             seen.append(Seen("", record.number("refTs"), None, source, epoch, seq))
+    levels = [
+        Level("follows", detectors["follows"], None),
+        Level("runs", detectors["runs"], None),
+        Level("last", detectors["last"], None, ("runs", "follows"), stream=False, level=2),
+    ]
     return sorted(
         (name, *_content(values))
-        for name, detector in detectors.items()
-        for values in truth(detector, {"": seen}, 1 << 62).values()
+        for name, told in chain_truth(levels, seen).items()
+        for values in told.values()
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,18 @@ from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merge_of, merged
 from tests.laws.told import copies
 from tests.topology.speculate.oracle import Counter
+from topology.flow.chain import Chain
 from topology.model.event import Event
+from topology.model.outcome import Step
+from topology.query.queries import Queries
 from topology.speculate.ahead import Ahead
 from topology.speculate.config import Answer, DetectorConfig
 from topology.speculate.detector import Detector, behaviour_of
 from topology.speculate.item import Seen
 from topology.speculate.operator import Detecting
 from topology.speculate.queries import DetectorQueries, Holding
+from topology.speculate.result_event import Reading
+from topology.window import Output, WindowConfig, Windows
 
 _CONFIG = DetectorConfig(
     "q", "d", correct_for_ns=100 * MS, newcomers_ns=30 * MS, max_events=500, key=("key",)
@@ -54,15 +60,75 @@ def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
     return Ahead(merge_of(), queries, holding) if is_ahead else queries
 
 
-def _case(answer: Answer, *, is_ahead: bool) -> Case:
+def _after(state: str, event: Seen) -> tuple[str, Any]:
+    """What follows on what, of events and of what the two below tell."""
+    return event.source, {"first": state, "then": event.source}
+
+
+def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
+    """One that reads two others, and one above, that reads this one, one of the two, and all."""
+    below = operator_of(answer, is_ahead=is_ahead)
+    queries = below._queries if is_ahead else below
+    detecting = list(queries._detecting)
+    config = replace(_CONFIG, answer=answer, is_ahead=is_ahead, key=None, max_events=400)
+    reads = (Reading("q", "q", 1, is_keyed=True), Reading("other", "other", 1))
+    pairs = replace(config, query="pairs", reads=reads, reads_stream=False)
+    all_of_it = replace(config, query="all", reads=(reads[0], Reading("pairs", "pairs", 2)))
+    detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
+    detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
+    holding = Holding(4)
+    chain = DetectorQueries(detecting, holding)
+    return Ahead(merge_of(), chain, holding) if is_ahead else chain
+
+
+class Reader(Chain):
+    """What different operators find at one instant has no order that a law could hold."""
+
+    def on_batch(self, events: Any, now_ns: int) -> Step:
+        return self._own(super().on_batch(events, now_ns))
+
+    def _pass_time(self, now_ns: int, *, is_end: bool) -> Step:
+        return self._own(super()._pass_time(now_ns, is_end=is_end))
+
+    def _own(self, step: Step) -> Step:
+        step.results = [each for each in step.results if each.query != "w"]
+        return step
+
+
+def behind_windows(answer: Answer) -> Any:
+    """A chain of the flow: windows, and a detector that reads them."""
+    windows = WindowConfig(
+        "w",
+        "tumbling",
+        (Output("n", "count"),),
+        40 * MS,
+        40 * MS,
+        correct_for_ns=100 * MS,
+        newcomers_ns=30 * MS,
+    )
+    config = replace(
+        _CONFIG, answer=answer, key=None, reads=(Reading("w", "w", 0),), reads_stream=False
+    )
+    detecting = [Detecting("default", config, behaviour_of(Detector(_after, "")))]
+    reader = DetectorQueries(detecting, Holding(2))
+    found: list[tuple[str, Any]] = [
+        ("window", Queries([Windows("default", windows)])),
+        ("detector", reader),
+    ]
+    return Reader(found, prefix="default\n")
+
+
+def _case(
+    answer: Answer, *, is_ahead: bool, make: Callable[..., Any] = operator_of, what: str = ""
+) -> Case:
     where = "ahead" if is_ahead else "ordered"
 
     def stream(seed: int) -> list[Event]:
         return copies(accepted(seed)) if is_ahead else merged(seed)
 
     return Case(
-        f"detector, {where}, {answer}",
-        lambda: operator_of(answer, is_ahead=is_ahead),
+        f"detector{what}, {where}, {answer}",
+        lambda: make(answer, is_ahead=is_ahead),
         stream,
         stamped_from=1,
         replays=False,
@@ -77,4 +143,7 @@ DETECTING = [
     _case("final", is_ahead=True),
     _case("early", is_ahead=True),
     _case("speculate", is_ahead=True),
+    _case("early", is_ahead=False, make=chain_of, what="s in a chain"),
+    _case("speculate", is_ahead=True, make=chain_of, what="s in a chain"),
+    _case("early", is_ahead=False, make=lambda a, is_ahead: behind_windows(a), what=" of windows"),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from topology.config.chains import chain_faults, keeps_events
 from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
@@ -27,6 +28,7 @@ def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from window_faults(topology)
     yield from join_faults(topology)
     yield from detector_faults(topology)
+    yield from chain_faults(topology)
 
 
 def header_faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -186,7 +188,7 @@ def detector_faults(topology: TopologyFile) -> Iterator[Fault]:
         if ahead and len(stage.operators) > 1:
             message = f"`answer: speculate` reads sequenced events, and `{stage.name}` does not"
             yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
-        elif others:
+        elif others and (JOIN in others or keeps_events(topology)):
             message = f"`{stage.name}` keeps events for {others[0]}s and for detectors"
             yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
     if ahead and topology.fused and any(DETECTOR in stage.operators for stage in topology.stages):

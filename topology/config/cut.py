@@ -37,6 +37,14 @@ class Cut(NamedTuple):
         """Reorder and merge share a stage: no topic between, each stream in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
+    def joining(self, met: Collection[str]) -> Cut:
+        """All from the first to the last stage with one of these as one."""
+        at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]
+        first, last = at[0], at[-1] + 1
+        together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
+        stages = (*self.stages[:first], StageConfig("+".join(together), together))
+        return Cut((*stages, *self.stages[last:]), self.why, self.rests_on_one)
+
 
 def written(stages: tuple[StageConfig, ...]) -> Cut:
     return Cut(stages, "the topology file names the stages")

@@ -191,7 +191,19 @@ class TopologyFile(Section):
         }
         between = [key for key, topic in reads.items() if topic == "sequenced"]
         rare = [DETECTOR] if self.has_queries(DETECTOR) else []
-        return default_cut(self.streams, self.topics.partitions, between, self.joined_streams, rare)
+        cut = default_cut(self.streams, self.topics.partitions, between, self.joined_streams, rare)
+        return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
+
+    @property
+    def read_operators(self) -> list[str]:
+        """Those besides detectors whose results detectors read, in the order of the chain."""
+        kinds = {
+            self.queries[name].kind
+            for query in self.queries.values()
+            for name in query.reads or ()
+            if name in self.queries
+        }
+        return [name for name in operators() if name in kinds and name != DETECTOR]
 
     @property
     def stages(self) -> tuple[StageConfig, ...]:

@@ -146,13 +146,13 @@ class QualityConfig(Section):
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "window": ("aggregate", "early", "max_windows"),
     "join": ("sides", "outer", "values", "max_events", "max_rows"),
-    "detector": ("max_keys", "max_events"),
+    "detector": ("max_keys", "max_events", "reads"),
 }
 """Fields that mean something to these kinds of query only."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "pattern": ("key", "uncertainty", "correct_for"),
-    "join": ("stream",),
+    "pattern": ("key", "uncertainty", "correct_for", "into"),
+    "join": ("stream", "into"),
     "detector": ("quality", "uncertainty"),
 }
 
@@ -177,6 +177,21 @@ def _share(value: Any, info: ValidationInfo) -> int:
     return share_ppm(value, 1, MILLION, "write a share of a processor, like 50%")
 
 
+def _reads(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not names:
+        raise refused(f"{shown(value)} is no list of queries", "write reads: [hits]")
+    for name in names:
+        if not isinstance(name, str):
+            raise refused(f"{shown(name)} is not the name of a query", "write reads: [hits]")
+    if len({*names}) < len(names):
+        raise refused("names one twice", "name it once")
+    return tuple(names)
+
+
+_NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hits"]]}
+
+
 class SpeculateConfig(Section):
     """What reading ahead may take of a processor (`topology.speculate.budget`)."""
 
@@ -191,8 +206,8 @@ class QueryConfig(Section):
     are told at multiples of it. `max_windows`: open, or kept for corrections
     (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
     `max_events`, `max_keys`: of a detector (topology.speculate.config). `answer`: what is told
-    before it is final. `correct_for`: how long late events change a result; None: as long as the
-    file says."""
+    before it is final. `reads`, `into`: results as events (topology.config.chains).
+    `correct_for`: how long late events change a result; None: as long as the file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     window: (
@@ -206,6 +221,8 @@ class QueryConfig(Section):
     detector: Annotated[str, given(_detector, {"type": "string"})] | None = None
     answer: Annotated[Answer, one_of(Answer)] = "early"
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
+    reads: Annotated[tuple[str, ...], given(_reads, _NAMES)] | None = None
+    into: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
     key: Key | None = None
     aggregate: Annotated[Mapping[str, Aggregate], given(read_aggregates, AGGREGATE)] | None = None
     sides: Sides | None = None

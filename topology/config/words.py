@@ -147,6 +147,10 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "answer": "What is told before it is final: nothing; what is known, with corrections; or a"
         " detector runs ahead of the merge.",
         "speculate": "What running ahead may take.",
+        "reads": "What a detector reads: queries, whose results are events for it, and its stream,"
+        " by name; left out, the stream alone.",
+        "into": "The type of the events that its results are for detectors that read them; left"
+        " out, its name. A pattern says it by INTO.",
         "key": "One result for each value of this path.",
         "aggregate": "Names, and what is computed of each window.",
         "sides": "The sides of a join by name.",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.config import QualityConfig, QueryConfig, StreamConfig, Topology
+from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -250,6 +251,7 @@ def detector_config(
     """`query` is one with a detector."""
     assert query.detector is not None
     granted = query.speculate
+    read = read_by(topology, query)
     return DetectorConfig(
         query=name,
         detector=query.detector,
@@ -257,13 +259,30 @@ def detector_config(
         key=_path(query.key),
         finals=query.finals,
         granted_ppm=500_000 if granted is None else granted.share_ppm,
-        correct_for_ns=topology.corrects_for_ns(query),
+        correct_for_ns=corrects_for_ns(topology, query),
         newcomers_ns=topology.newcomers_ns(stream),
         max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,
         max_events=query.max_events,
         max_keys=query.max_keys,
         is_ahead=is_ahead,
+        reads=readings_of(topology, query),
+        reads_stream=reads_stream(topology, query),
+        lag_ns=lag_of(topology, query),
+        below=tuple(_meaning(topology, stream, each) for each in read),
     )
+
+
+def _meaning(topology: Topology, stream: str, name: str) -> bytes:
+    """Equal for queries whose results are the same."""
+    query = topology.queries[name]
+    if query.detector is not None:
+        return detector_config(topology, stream, name, query, is_ahead=False).fingerprint
+    if query.pattern is not None:
+        # The grammar costs much to import, and most files have no pattern that is read.
+        from topology.pattern.language.unparse import unparse
+
+        return unparse(query.pattern).encode()
+    return repr((query.window, query.aggregate, query.key, query.uncertainty)).encode()
 
 
 def _path(key: str | None) -> tuple[str, ...] | None:

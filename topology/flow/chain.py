@@ -1,8 +1,9 @@
 """Operators one behind the other: the short path of a flow graph, and an operator itself.
 
 What one operator lets go is the batch of the next, at the time up to which the first
-has spoken. Outcomes stand in the order of their instant, then of the chain. What leaves a node
-also goes into its edges, to nodes that have several inputs (`topology.flow.graph`).
+has spoken; what it finds, those behind it may overhear. Outcomes stand in the order of their
+instant, then of the chain. What leaves a node also goes into its edges, to nodes that have several
+inputs (`topology.flow.graph`).
 
 Proved by: tests/topology/flow/test_graph.py, tests/laws/test_figures.py
 """
@@ -63,6 +64,8 @@ class Chain(StepByStep):
             if self.moved is not None and not is_first:
                 self.moved += events
             is_first = False
+            if results:
+                node.operator.overhear(results)
             step = node.operator.on_batch(events, now_ns)
             reports += step.reports
             results += step.results
@@ -91,6 +94,8 @@ class Chain(StepByStep):
             if not is_first:
                 if self.moved is not None:
                     self.moved += released
+                if results:
+                    node.operator.overhear(results)
                 steps.append(node.operator.on_batch(released, now_ns))
             is_first = False
             steps.append(node.operator.on_end(now_ns) if is_end else node.operator.on_time(now_ns))

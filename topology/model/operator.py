@@ -26,6 +26,8 @@ No part of the state:
 * `waiting()` are those held that it has not let pass: the `held` of the balance. An operator
   may keep an event beyond letting it pass, for what may still come; `let_go()` names such
   events that it keeps no longer.
+* `overhear(found)` tells an operator what those before it in its chain have found, ahead of the
+  batch in which it would have come; most do not care.
 * `figures()` says how the operator stands, in O(1): integers by name, a duration or an
   instant ending in `_ns`; one that is not known yet is left out. Its room says in a table of
   `Figure` what each means and which are totals.
@@ -52,6 +54,7 @@ from typing import Any, Final, NamedTuple
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
+from topology.model.result import Finding
 
 TURN: Final = 2_048
 """Events that are only looked at, in one step of `restoring`."""
@@ -113,6 +116,9 @@ class Operator:
         events = list(held)
         self.restore(state, events)
         yield len(events)
+
+    def overhear(self, found: Sequence[Finding]) -> None:
+        """By default nobody listens."""
 
     def waiting(self) -> Iterable[Event]:
         return self.held()

@@ -54,6 +54,8 @@ class Queries(Operator, Generic[Q]):
 
     def __init__(self, queries: Sequence[Q]) -> None:
         self._queries = {query.known_by: query for query in queries}
+        self._runners: list[InstantOperator] = [*self._queries.values()]
+        """What is run: each query by itself, unless some hang together."""
         self._stale: dict[str, None] = {}
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
@@ -66,8 +68,8 @@ class Queries(Operator, Generic[Q]):
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found: list[Finding] = []
-        for query in self._queries.values():
-            found += query.on_batch(events, now_ns).results
+        for each in self._runners:
+            found += each.on_batch(events, now_ns).results
         return found
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
@@ -75,21 +77,21 @@ class Queries(Operator, Generic[Q]):
 
     def on_time(self, now_ns: int) -> Step:
         step = Step(now_ns)
-        for query in self._queries.values():
-            step.results += query.on_time(now_ns).results
+        for each in self._runners:
+            step.results += each.on_time(now_ns).results
         step.results.sort(key=instant_of)
         return step
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)  # of the open instant, each in its turn
         ends: list[Finding] = []
-        for query in self._queries.values():
-            ends += query.on_end(now_ns).results
+        for each in self._runners:
+            ends += each.on_end(now_ns).results
         step.results += sorted(ends, key=instant_of)
         return step
 
     def next_deadline_ns(self) -> int | None:
-        due = [query.next_deadline_ns() for query in self._queries.values()]
+        due = [each.next_deadline_ns() for each in self._runners]
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:

@@ -73,12 +73,15 @@ class Budget(Policy):
         """As `weigh`, where nothing is known of the items."""
         self.weigh(load, ahead_ns, 0, 0)
 
-    def weigh(self, load: Load, ahead_ns: int, items: int, again: int) -> None:
-        """A span is over, in which so many items were read for the first time, and again."""
+    def weigh(
+        self, load: Load, ahead_ns: int, items: int, again: int, *, rests: bool = False
+    ) -> None:
+        """A span is over, in which so many items were read for the first time, and again. `rests`:
+        where there were none the wait falls as if they cost nothing, for they are few."""
         late = self._late
         self._spans += UNIT
-        if load.span_ns > 0 and items > 0:
-            step_ns = load.first_ns // items
+        if load.span_ns > 0 and (items > 0 or rests):
+            step_ns = load.first_ns // max(items, 1)
             kept_ns = self.wait_ns(ahead_ns)
             expected = self._again(kept_ns, items, load.span_ns)
             self._expected += expected - self._expected // FADES

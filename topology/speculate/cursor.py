@@ -41,11 +41,12 @@ _MAX_DEPTH: Final = 32
 
 class ToldOutput:
     """What an item told under an id. `last`: the detector does not change it any more; `is_own`:
-    the id is the item's, so no other item tells it."""
+    the id is the item's, so no other item tells it; `error_ns`: of the time of the item."""
 
     __slots__ = (
         "cause",
         "end_ns",
+        "error_ns",
         "id",
         "is_own",
         "last",
@@ -69,7 +70,9 @@ class ToldOutput:
         last: bool,
         unsure: bool,
         is_own: bool = False,
+        error_ns: int = 0,
     ) -> None:
+        self.error_ns = error_ns
         self.id = id_
         self.cause = cause
         self.number = number
@@ -174,7 +177,7 @@ class Cursor:
         """Read an event; timers before it have fired."""
         seen = entry.seen
         unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
-        unsure = unsure or seen.time_ns < self.high_ns
+        unsure = unsure or seen.unsure or seen.time_ns < self.high_ns
         if seen.time_ns + seen.error_ns > self.high_ns:
             self.high_ns = seen.time_ns + seen.error_ns
         self.last = entry.key
@@ -302,6 +305,7 @@ class Cursor:
             last=found.id is None if found.last is None else bool(found.last),
             unsure=unsure,
             is_own=found.id is None,
+            error_ns=0 if seen is None else seen.error_ns,
         )
 
     def _try_twice(self, seen: Seen) -> None:

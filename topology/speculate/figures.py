@@ -35,5 +35,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "conflicts": Figure("Events seen before with another content", is_total=True),
     "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
     "unreadable": Figure("Payloads that are no JSON", is_total=True),
+    "revised": Figure(
+        "Results of other queries that came, changed or went where it had read", is_total=True
+    ),
     "forgotten": Figure("Results a detector kept open that were forgotten", is_total=True),
 }

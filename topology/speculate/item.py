@@ -46,9 +46,9 @@ def behind(time_ns: int) -> Key:
 
 class Seen:
     """An event as a detector sees it: nothing in it tells when it arrived. The payload is shared
-    with whoever reads it next, so nobody may change it."""
+    with whoever reads it next, so nobody may change it. `unsure`: it is a result that is."""
 
-    __slots__ = ("epoch", "error_ns", "payload", "seq", "source", "time_ns", "type")
+    __slots__ = ("epoch", "error_ns", "payload", "seq", "source", "time_ns", "type", "unsure")
 
     def __init__(
         self,
@@ -59,7 +59,10 @@ class Seen:
         epoch: int = 0,
         seq: int = 0,
         error_ns: int = 0,
+        *,
+        unsure: bool = False,
     ) -> None:
+        self.unsure = unsure
         self.type = type
         self.time_ns = time_ns
         self.payload = payload
@@ -90,12 +93,16 @@ def seen_of(event: Event, payload: Any) -> Seen:
 
 class LogEntry:
     """An event of the log. `after`: the state behind it, frozen, if there is a checkpoint, and
-    then `high_ns` belongs to it (`cursor`)."""
+    then `high_ns` belongs to it (`cursor`). `name`: of a result that is an event (`result_event`),
+    whose key is its own."""
 
-    __slots__ = ("after", "event", "high_ns", "key", "seen")
+    __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
 
-    def __init__(self, seen: Seen, event: Event | None = None) -> None:
-        self.key: Key = seen.key
+    def __init__(
+        self, seen: Seen, event: Event | None = None, key: Key | None = None, name: str = ""
+    ) -> None:
+        self.key: Key = seen.key if key is None else key
+        self.name = name
         self.seen = seen
         self.event = event
         self.after: Any = ABSENT

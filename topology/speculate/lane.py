@@ -31,6 +31,7 @@ from topology.query.results import CurrentResult
 from topology.speculate.cursor import Counts, Cursor, ToldOutput, by_cause
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import ABSENT, FIRST, Key, LogEntry, entry_key
+from topology.speculate.result_event import Edit
 from topology.speculate.values import same
 
 Current = CurrentResult[ToldOutput | None]
@@ -59,7 +60,8 @@ class Base:
 class Lane:
     """`text` and `key`: of the lane. `outs` are those behind C, by cause. `shown`: what was emitted
     of ids that may change (topology.query.results), `pending` those of which something may have
-    changed since. `let_go`: events that were confirmed; who asks, empties it."""
+    changed since. `let_go`: events that were confirmed; who asks, empties it. `edits`: None, or
+    what is told and told no more, for others to read."""
 
     __slots__ = (
         "_behaviour",
@@ -70,6 +72,7 @@ class Lane:
         "base",
         "converges",
         "dirty",
+        "edits",
         "entries",
         "floor",
         "let_go",
@@ -100,6 +103,7 @@ class Lane:
         self.let_go: list[LogEntry] = []
         self.spacing = 1
         self.converges = True
+        self.edits: list[Edit] | None = None
         self._since = 0
 
     def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
@@ -130,6 +134,7 @@ class Lane:
             same(before.payload, seen.payload)
             and before.type == seen.type
             and before.error_ns == seen.error_ns
+            and before.unsure == seen.unsure
         ):
             return COPY
         if not replaces:
@@ -303,6 +308,8 @@ class Lane:
         for output in outs:
             self._of_id.setdefault(output.id, []).append(output)
             touched[output.id] = None
+        if self.edits is not None:
+            self.edits += [Edit(self.text, True, output) for output in outs]  # noqa: FBT003
 
     def _replace(
         self, start: Key, end: Key | None, outs: list[ToldOutput], touched: dict[str, None]
@@ -315,6 +322,9 @@ class Lane:
         for output in self.outs[first:last]:
             self._of_id[output.id].remove(output)
             touched[output.id] = None
+        if self.edits is not None:
+            self.edits += [Edit(self.text, False, each) for each in self.outs[first:last]]  # noqa: FBT003
+            self.edits += [Edit(self.text, True, each) for each in outs]  # noqa: FBT003
         self.outs[first:last] = outs
         for output in outs:
             insort(self._of_id.setdefault(output.id, []), output, key=by_cause)

@@ -13,6 +13,11 @@ far is read, and so told, is the query's `answer`:
 After the last correction all stand alike, and as an in-order run would have it (`unit`): W, what is
 late and what is final are MERGE's in each of them.
 
+A query may read the results of others instead of the stream's events, or besides
+(`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):
+the wait of a chain is that of its slowest member, not the sum. What changed below changes its
+events, and what was read of these is read again; what comes out alike goes no further (`levels`).
+
 All is decided when its instant is over. What the work costs is counted, not measured: an item
 `STEP_NS`, or what the driver has measured on this machine (`items_cost`), a checkpoint
 `SNAPSHOT_NS`: the core has no clock. Only how early is told depends on it. A detector that does
@@ -22,7 +27,7 @@ Bounds: `config`. At `max_events` the room for newcomers is given up first, then
 made final (`given_up`).
 
 Proved by: tests/topology/speculate/test_operator.py, tests/topology/speculate/test_answers.py,
-tests/laws/test_laws.py
+tests/topology/speculate/test_levels.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations
@@ -43,9 +48,20 @@ from topology.query.queries import Query
 from topology.speculate.budget import Budget
 from topology.speculate.config import AHEAD, FINAL, DetectorConfig
 from topology.speculate.detector import Behaviour
-from topology.speculate.item import FIRST, Key, LogEntry, before, behind, key_of, seen_of
+from topology.speculate.item import (
+    BEHIND_ALL,
+    FIRST,
+    Key,
+    LogEntry,
+    before,
+    behind,
+    key_of,
+    seen_of,
+)
 from topology.speculate.lane import COPY, STORED
 from topology.speculate.policy import WHOLE, Load
+from topology.speculate.result_event import ResultEvent, Telling, of_result
+from topology.speculate.result_log import ResultLog
 from topology.speculate.results import DetectorEmitter
 from topology.speculate.unit import LATE, REFUSED, Unit
 
@@ -53,6 +69,8 @@ PASSED: Final = "passed"
 """Beside the accepted events: MERGE has let this one go, in order."""
 REJECTED: Final = "rejected"
 """MERGE does not let it pass."""
+FOUND: Final = "found"
+"""A result of an operator before it in the chain, in `value`."""
 
 SPAN_NS: Final = 100_000_000
 STEP_NS: Final = 4_000
@@ -60,6 +78,7 @@ SNAPSHOT_NS: Final = 400
 
 OWN: Final = "unit"
 LANE: Final = "lane/"
+RESULT: Final = "result/"
 
 
 class Detecting(Query):
@@ -90,7 +109,11 @@ class Detecting(Query):
         self.kept: list[Event] = []
         self.gone: list[Event] = []
         self._expired = self._refused = self._unkeyed = self._unreadable = 0
-        self._copies = self._conflicts = self._given_up = 0
+        self._copies = self._conflicts = self._given_up = self._revised = 0
+        self._limit: Key = BEHIND_ALL
+        self._hold: Key = BEHIND_ALL
+        self._readings = {each.query: each for each in config.reads}
+        self._results = ResultLog()
 
     def items_cost(self, step_ns: int) -> None:
         """What the driver has measured: what an item costs on this machine."""
@@ -113,13 +136,21 @@ class Detecting(Query):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
+        self.end_at(self.last_ns, step)
+        return step
+
+    @property
+    def last_ns(self) -> int:
+        """The newest of all that came; takes as long as there are results among its events."""
+        return max(self._newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
+
+    def end_at(self, last_ns: int, step: Step) -> None:
+        """Nothing comes any more."""
         self._emitter.now_ns = self._now_ns
-        last_ns = max(self._newest_ns, self._frontier.watermark_ns)
         self._frontier.end()
         if last_ns > NOT_YET:
             self._emitter.tell(self._unit.end(last_ns))
         self._finish(step)
-        return step
 
     def _take(self, event: Event, step: Step) -> None:
         if event.kind == DATA:
@@ -132,6 +163,11 @@ class Detecting(Query):
             self._frontier.hear(event)
         elif event.kind == REJECTED:
             self._reject(event)
+        elif event.kind == FOUND:
+            reading = self._readings.get(event.value.query)
+            if reading is not None:
+                self.read_result(of_result(event.value, reading))
+            return
         else:
             return
         self._instant_open = True
@@ -142,7 +178,7 @@ class Detecting(Query):
             self._late_ns = max(self._late_ns, self._newest_ns - ref_ns)
         elif ref_ns <= event.at_ns + self.config.max_ahead_ns:
             self._newest_ns = ref_ns
-        if self._types and event.type not in self._types:
+        if not self.config.reads_stream or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
         if payload is UNREADABLE:
@@ -155,7 +191,12 @@ class Detecting(Query):
         word = self._unit.put(key, LogEntry(seen_of(event, payload), event))
         if word == STORED:
             self.kept.append(event)
-        elif word == LATE:
+        else:
+            self._count(word)
+
+    def _count(self, word: str) -> None:
+        """Why an event is not taken."""
+        if word == LATE:
             self._expired += 1
         elif word == REFUSED:
             self._refused += 1
@@ -173,6 +214,70 @@ class Detecting(Query):
         if key is not None:
             self._unit.remove(key, key_of(event))
 
+    # -- events that are results -------------------------------------------------------------------
+
+    def hear(self, event: Event, now_ns: int, step: Step) -> bool:
+        """As an event of a batch, where others decide when the instant is over. Does it open it?"""
+        self._now_ns = now_ns
+        self._instant_open = False
+        self._take(event, step)
+        return self._instant_open
+
+    def decide(self, now_ns: int, limit: Key, hold: Key, step: Step) -> None:
+        """The instant is over, and what it reads has come so far."""
+        self._now_ns, self._limit, self._hold = now_ns, limit, hold
+        self._decide(step)
+
+    def stand_at(self, now_ns: int, *, is_open: bool) -> None:
+        self._now_ns, self._instant_open = now_ns, is_open
+
+    @property
+    def stood_at(self) -> tuple[int, bool]:
+        return self._now_ns, self._instant_open
+
+    @property
+    def reached(self) -> Key:
+        return self._unit.reached
+
+    @property
+    def holds(self) -> Key:
+        """No telling is to change before."""
+        confirmed = self._unit.confirmed
+        return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
+
+    def watch(self) -> None:
+        """Others read what it tells."""
+        self._unit.watch()
+
+    def take_tellings(self) -> list[Telling]:
+        return self._unit.take_tellings()
+
+    def read_result(self, said: ResultEvent) -> None:
+        """One that stands, or stands no more, in the instant that is open."""
+        self._instant_open = True
+        seen = said.seen
+        if self._types and seen.type not in self._types:
+            return
+        key = self._key_of(seen.payload) if said.stands else None
+        if said.stands and key is None:
+            self._unkeyed += 1
+        if said.key < self._unit.reached:
+            self._revised += 1
+            self._late_ns = max(self._late_ns, self._newest_ns - said.key[0])
+        known = self._results.get(said.name)
+        if known is not None and (known.lane != key or known.entry.key != said.key):
+            self._results.forget(said.name)
+            if not self._unit.remove(known.lane, known.entry.key):
+                self._expired += 1
+        if key is None:
+            return
+        entry = LogEntry(seen, None, said.key, said.name)
+        word = self._unit.put(key, entry, replaces=True)
+        if word == STORED:
+            self._results.keep(said.name, key, entry)
+        else:
+            self._count(word)
+
     # -- reading on --------------------------------------------------------------------------------
 
     def _decide(self, step: Step) -> None:
@@ -189,7 +294,7 @@ class Detecting(Query):
         unit, frontier = self._unit, self._frontier
         if unit.held >= self.config.max_events:
             frontier.crowd()
-        final = before(frontier.final_ns)
+        final = self._final(frontier)
         self._emitter.tell(unit.advance(self._goal(frontier), final))
         if unit.held >= self.config.max_events:
             self._given_up += 1
@@ -197,12 +302,20 @@ class Detecting(Query):
             self._emitter.tell(unit.advance(all_read, all_read))
         if unit.gone:
             self.gone += [entry.event for entry in unit.gone if entry.event is not None]
+            if self.config.reads:
+                self._results.let_go(unit.gone)
             unit.gone.clear()
 
+    def _final(self, frontier: Frontier) -> Key:
+        return min(before(frontier.final_ns - self.config.lag_ns), self._hold)
+
     def _goal(self, frontier: Frontier) -> Key:
+        return min(self._own_goal(frontier), self._limit)
+
+    def _own_goal(self, frontier: Frontier) -> Key:
         answer = self.config.answer
         if answer == FINAL or self._unit.counts.unlike:
-            return before(frontier.final_ns)
+            return self._final(frontier)
         watermark_ns = frontier.watermark_ns
         if answer not in AHEAD or watermark_ns >= self._newest_ns:
             return behind(watermark_ns)
@@ -227,10 +340,15 @@ class Detecting(Query):
         again_ns = again * self._step_ns + snapshots * SNAPSHOT_NS
         watermark_ns = self._frontier.watermark_ns
         ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
-        self._budget.weigh(Load(first_ns, again_ns, span_ns), ahead_ns, first, again)
+        load = Load(first_ns, again_ns, span_ns)
+        self._budget.weigh(load, ahead_ns, first, again, rests=bool(self.config.reads))
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
+
+    def finish(self, step: Step) -> None:
+        """The answer is complete."""
+        self._finish(step)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -256,6 +374,7 @@ class Detecting(Query):
             "conflicts": self._conflicts,
             "unkeyed": self._unkeyed,
             "unreadable": self._unreadable,
+            "revised": self._revised,
             "forgotten": unit.forgotten,
             "wait_ns": self._waits_ns,
             **self._emitter.figures(),
@@ -279,8 +398,12 @@ class Detecting(Query):
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
         elif self.config.answer in AHEAD:
             why = "the newest event, less what going back is expected to cost"
+        reads = [each.query for each in self.config.reads]
+        if reads and self._limit < self._own_goal(self._frontier):
+            why = f"what it reads, {' and '.join(reads)}, has read no further"
         return {
             "answer": self.config.answer,
+            "reads": [*(["the stream"] if self.config.reads_stream else []), *reads],
             "reads_up_to": why,
             "read": None if reached == FIRST else reached[0],
             "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,
@@ -296,10 +419,12 @@ class Detecting(Query):
 
     def snapshot(self) -> State:
         state: State = {LANE + key: value for key, value in self._unit.snapshot().items()}
+        state |= {RESULT + name: value for name, value in self._results.snapshot().items()}
         return state | {OWN: self._own_state()}
 
     def changes(self) -> Changes:
         changes: Changes = {LANE + key: value for key, value in self._unit.changes().items()}
+        changes |= {RESULT + name: value for name, value in self._results.changes().items()}
         return changes | {OWN: self._own_state()}
 
     def _own_state(self) -> Plain:
@@ -330,6 +455,10 @@ class Detecting(Query):
         for name, value in state.items():
             if name.startswith(LANE):
                 self._unit.load(name[len(LANE) :], value)
+        for name, value in state.items():
+            if name.startswith(RESULT):
+                lane, entry = self._results.load(name[len(RESULT) :], value)
+                self._unit.put(lane, entry)
         fresh = {_key(key) for key in own[10]}
         came = []
         for event in held:
@@ -344,6 +473,8 @@ class Detecting(Query):
 
     def _put_again(self, event: Event) -> None:
         if event.kind != DATA or (self._types and event.type not in self._types):
+            return
+        if not self.config.reads_stream:
             return
         payload = self._decode(event.value)
         if payload is UNREADABLE:

@@ -6,12 +6,16 @@ Proved by: tests/topology/speculate/test_operator.py, tests/laws/test_laws.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from topology.model.event import Event
-from topology.model.result import Finding
-from topology.query.queries import KeepingQueries
-from topology.speculate.operator import Detecting
+from topology.model.outcome import Step
+from topology.model.ramp import climb, side_by_side
+from topology.model.result import Finding, Result
+from topology.query.queries import KeepingQueries, instant_of
+from topology.speculate.levels import Levels, levels_of
+from topology.speculate.operator import FOUND, Detecting
 
 
 class Holding:
@@ -55,7 +59,34 @@ class DetectorQueries(KeepingQueries[Detecting]):
     def __init__(self, detecting: Sequence[Detecting], holding: Holding) -> None:
         super().__init__(detecting)
         self._detecting = list(detecting)
+        self._runners = levels_of(detecting)
         self._holding = holding
+        self._listens = {each.query for query in detecting for each in query.config.reads}
+        self._overheard: list[Event] = []
+
+    def overhear(self, found: Sequence[Finding]) -> None:
+        """Windows and matches that a detector reads; each is an event of the instant in which it
+        was found."""
+        for each in found:
+            if each.query in self._listens and isinstance(each, Result):
+                event = Event(each.stream, "", 0, 0, 0, each.at_ns, value=each, kind=FOUND)
+                self._overheard.append(event)
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        """No ramp goes beyond the instant of something that was overheard."""
+        if not self._overheard:
+            return super().on_batch(events, now_ns)
+        step = Step(now_ns, list(events))
+        both = sorted([*events, *self._overheard], key=_at_ns)
+        self._overheard = []
+        for ramps, between in side_by_side(both):
+            for watermarks in climb(ramps, self.is_due) if ramps else ():
+                step.results += self._found(watermarks, watermarks[0].at_ns)
+            if between:
+                step.results += self._found(between, between[-1].at_ns)
+        step.results += self._found((), now_ns)
+        step.results.sort(key=instant_of)
+        return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
         found = super()._found(events, now_ns)
@@ -82,8 +113,18 @@ class DetectorQueries(KeepingQueries[Detecting]):
                 holding.drop(event)
             each.gone.clear()
 
+    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        super().restore(state, held)
+        for each in self._runners:
+            if isinstance(each, Levels):
+                each.restored()
+
     def held(self) -> Iterable[Event]:
         return list(self._holding.events())
 
     def let_go(self) -> list[Event]:
         return self._holding.let_go()
+
+
+def _at_ns(event: Event) -> int:
+    return event.at_ns

@@ -44,6 +44,7 @@ from topology.speculate.cursor import Counts, ToldOutput
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
 from topology.speculate.lane import STORED, Lane
+from topology.speculate.result_event import Edit, Telling, net
 from topology.speculate.values import same
 
 LATE: Final = "late"
@@ -99,6 +100,26 @@ class Unit:
         self._open: Timers[str] = Timers()
         self._changed: dict[str, None] = {}
         self._is_asked = False
+        self._edits: list[Edit] | None = None
+        self._ending: list[Edit] = []
+        self._ended_ns: int = 0
+
+    def watch(self) -> None:
+        """From now on `take_tellings` says what it tells, for others to read; before the first
+        event."""
+        self._edits = []
+
+    def take_tellings(self) -> list[Telling]:
+        """What is told otherwise than when this was last asked. What it tells at the end is told at
+        the last instant of all."""
+        if not self._edits and not self._ending:
+            return []
+        assert self._edits is not None
+        tellings = net(self._edits, None)
+        tellings += net(self._ending, self._ended_ns)
+        self._edits.clear()
+        self._ending = []
+        return tellings
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -139,6 +160,7 @@ class Unit:
     def _new_lane(self, key: str) -> Lane:
         lane = Lane(key, self._behaviour, self._ids_of(key), self.counts)
         lane.spacing, lane.converges = self.spacing, self._converges
+        lane.edits = self._edits
         self.lanes[key] = lane
         return lane
 
@@ -179,7 +201,12 @@ class Unit:
         for lane in self.lanes.values():
             if lane.dirty or lane.next_ns <= goal[0]:
                 lane.pending |= lane.advance(goal, goal)
+        begun = len(self._edits or ())
+        for lane in self.lanes.values():
             lane.pending |= lane.end()
+        if self._edits is not None:
+            self._ending, self._ended_ns = self._edits[begun:], last_ns
+            del self._edits[begun:]
         self.reached = self.confirmed = BEHIND_ALL
         return self._settle(dict(self.lanes))
 
@@ -320,6 +347,8 @@ class Unit:
                     shown.content = lane.current(id_)
             self._arm(key, lane)
         self._changed = {}
+        if self._edits is not None:
+            self._edits.clear()
 
 
 def _order(record: Record) -> tuple[bool, Key, str]:

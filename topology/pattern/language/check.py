@@ -84,9 +84,10 @@ def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
 def _to_come(query: Query, text: str, findings: Findings) -> None:
     """What the language has and the engine has not."""
     if query.into:
-        message = "INTO does nothing yet: matches are results, no events of other patterns"
+        message = "matches are events for detectors that read the query, and for no other pattern"
         span = clause_span(text, query.span, "into")
-        findings.add("W_NOT_BUILT", span, message, "read them from the results topic")
+        hint = "name the query in `reads` of a detector, or read the results topic"
+        findings.add("W_NOT_BUILT", span, message, hint)
     if query.late == "refetch":
         message = "LATE REFETCH acts as LATE REPORT yet: nothing is fetched again"
         findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message)

@@ -1,0 +1,114 @@
+"""Examples: queries that read each other's results: what a file may say, what is refused, and the
+stages that follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from inorder.engine import Detector, TopologyError, parse
+from topology.config.chains import level_of, readings_of
+from topology.flow.build import detector_config
+
+OWN = {"d": Detector(lambda state, event: (state, None), 0)}
+STREAMS = "streams: {default: {}, other: {}}\n"
+ONE = "streams: {default: {}}\n"
+
+
+def topology(queries: str, more: str = ONE) -> object:
+    lines = "".join(f"  {line.strip()}\n" for line in queries.splitlines() if line.strip())
+    return parse(f"{more}queries:\n{lines}", detectors=OWN)
+
+
+A_READS_B = "a: {detector: d, reads: [b]}"
+WINDOW = "w: {window: tumbling 1s, key: payload.k, aggregate: {n: count()}}"
+
+CASES = [
+    (A_READS_B, "there is no query `b`, and it is not the stream"),
+    (
+        "a: {detector: d, reads: hits}\nhit: {detector: d}",
+        "did you mean `hit`?",
+    ),
+    ("a: {detector: d, reads: []}", "is no list of queries"),
+    ("a: {detector: d, reads: [b, b]}\nb: {detector: d}", "names one twice"),
+    ("a: {detector: d, reads: [a]}", "reads itself: `a` reads `a`"),
+    (
+        f"{A_READS_B}\nb: {{detector: d, reads: [default, c]}}\nc: {{detector: d, reads: [a]}}",
+        "reads itself: `a` reads `b` reads `c` reads `a`",
+    ),
+    (
+        "a: {window: tumbling 1s, aggregate: {n: count()}, reads: [b]}\nb: {detector: d}",
+        "belongs to a detector, not to a window",
+    ),
+    (
+        'a: {detector: d, reads: [p]}\np: {pattern: "PATTERN A a WITHIN 1 s", into: X}',
+        "means nothing to a pattern",
+    ),
+    (
+        "a: {detector: d, reads: [r]}\nr: {join: interval 1s, sides: {x: {type: X}, y: {type: Y}}}",
+        "is a join, whose rows are no events",
+    ),
+    (
+        'a: {detector: d, reads: [p]}\np: {pattern: "PATTERN A a WITHIN 1 s LATE AMEND 1 s"}',
+        "LATE AMEND, which changes what was final",
+    ),
+    (
+        f"a: {{detector: d, reads: [w], answer: speculate}}\n{WINDOW}",
+        "waits for the merge, and detectors run ahead of it",
+    ),
+    (
+        "a: {detector: d, reads: [default]}\ndefault: {detector: d}",
+        "`default` is a stream and a query",
+    ),
+    (
+        'a: {detector: d, reads: [default, p]}\np: {pattern: "PATTERN A a WITHIN 1 s"}',
+        "keeps events for patterns and for detectors",
+    ),
+]
+
+
+@pytest.mark.parametrize(("queries", "wrong"), CASES)
+def test_what_cannot_be_is_refused_with_what_to_write(queries: str, wrong: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        topology(queries)
+    assert wrong in str(refused.value)
+
+
+def test_a_circle_is_told_once() -> None:
+    with pytest.raises(TopologyError) as refused:
+        topology("a: {detector: d, reads: [b]}\nb: {detector: d, reads: [a]}")
+    assert str(refused.value).count("reads itself") == 1
+
+
+def test_what_reads_another_stream_is_refused() -> None:
+    queries = "a: {detector: d, stream: default, reads: [b]}\nb: {detector: d, stream: other}"
+    with pytest.raises(TopologyError) as refused:
+        topology(queries, STREAMS)
+    assert "`b` finds what it finds in stream `other`" in str(refused.value)
+
+
+def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() -> None:
+    queries = f"a: {{detector: d, reads: [w]}}\n{WINDOW}"
+    found: object = topology(queries)
+    names = [stage.name for stage in found.stages]  # type: ignore[attr-defined]
+    assert names[-1] == "window+pattern+join+detector"
+    with pytest.raises(TopologyError) as refused:
+        topology(queries, f"{ONE}stages: [reorder, merge, window, detector]\n")
+    assert "`w` is found in another stage than `detector`" in str(refused.value)
+    topology(queries, f"{ONE}stages: [reorder, merge+window+detector]\n")
+
+
+def test_levels_types_and_patience_follow_from_what_is_read() -> None:
+    found: object = topology(
+        f"{WINDOW}\n"
+        "low: {detector: d, reads: [default, w], into: Low, correct_for: 2s}\n"
+        "high: {detector: d, reads: [low, w], correct_for: 1s}\n"
+    )
+    high = found.queries["high"]  # type: ignore[attr-defined]
+    assert [level_of(found, name) for name in ("w", "low", "high")] == [0, 1, 2]  # type: ignore[arg-type]
+    readings = readings_of(found, high)  # type: ignore[arg-type]
+    assert [(each.query, each.into, each.is_keyed) for each in readings] == [
+        ("low", "Low", False),
+        ("w", "w", True),
+    ]
+    config = detector_config(found, "default", "high", high, is_ahead=False)  # type: ignore[arg-type]
+    assert (config.correct_for_ns, config.reads_stream) == (600 * 10**9, False)

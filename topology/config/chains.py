@@ -1,0 +1,177 @@
+"""CHAINS: detectors that read the results of other queries.
+
+`reads` of a detector names queries, and the stream itself if its events are read, too. What a query
+finds is an event for those that read it (topology.speculate.result_event), of the type `into`, of a
+pattern INTO, or, if it says none, of its name.
+
+Read may be detectors, and windows and patterns that stand in the stage of the detectors, behind the
+merge. Results do not go from stage to stage as events: their corrections would meet the events of
+that stage at no instant that is the same for both. No query reads itself, be it by others.
+
+Proved by: tests/topology/config/test_chains.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from topology.config.file import TopologyFile
+from topology.config.problem import Fault, meant
+from topology.config.query import QueryConfig
+from topology.config.stages import DETECTOR, PATTERN, WINDOW
+from topology.speculate.result_event import Reading
+
+OTHERS = (WINDOW, PATTERN)
+"""Operators besides detectors whose results are read."""
+
+
+def read_by(topology: TopologyFile, query: QueryConfig) -> list[str]:
+    """The queries that it reads."""
+    return [name for name in query.reads or () if name in topology.queries]
+
+
+def reads_stream(topology: TopologyFile, query: QueryConfig) -> bool:
+    return query.reads is None or len(read_by(topology, query)) < len(query.reads)
+
+
+def keeps_events(topology: TopologyFile) -> bool:
+    """Do detectors keep events of a stream, and not results alone?"""
+    return any(
+        query.detector is not None and reads_stream(topology, query)
+        for query in topology.queries.values()
+    )
+
+
+def into_of(name: str, query: QueryConfig) -> str:
+    if query.pattern is not None:
+        return query.pattern.into or name
+    return query.into or name
+
+
+def level_of(topology: TopologyFile, name: str) -> int:
+    """How many detectors lie below it, one above the other; for one without a circle."""
+    query = topology.queries[name]
+    if query.detector is None:
+        return 0
+    return 1 + max((level_of(topology, each) for each in read_by(topology, query)), default=0)
+
+
+def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[Reading, ...]:
+    return tuple(
+        Reading(
+            name,
+            into_of(name, topology.queries[name]),
+            level_of(topology, name),
+            topology.queries[name].key is not None,
+        )
+        for name in read_by(topology, query)
+    )
+
+
+def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
+    """How far behind what is final a match that it reads may yet change: what must not happen
+    behind its last event is waited for."""
+    patterns = (topology.queries[name].pattern for name in read_by(topology, query))
+    return max((each.within_ns for each in patterns if each is not None), default=0)
+
+
+def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
+    """It is no sooner final than what it reads."""
+    read = [topology.queries[name] for name in read_by(topology, query)]
+    return max(
+        [topology.corrects_for_ns(query), *(corrects_for_ns(topology, each) for each in read)]
+    )
+
+
+def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
+    for name, query in topology.queries.items():
+        if query.reads is not None:
+            yield from _reading_faults(topology, name, query)
+    yield from _circles(topology)
+    yield from _place_faults(topology)
+
+
+def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> Iterator[Fault]:
+    path = ("queries", name, "reads")
+    only = next(iter(topology.streams))
+    stream = query.stream or only
+    for read in query.reads or ():
+        other = topology.queries.get(read)
+        if other is None:
+            if read != stream:
+                known = (stream, *(each for each in topology.queries if each != name))
+                message = f"there is no query `{read}`, and it is not the stream"
+                yield Fault(path, message, meant(read, known))
+            continue
+        if read in topology.streams:
+            message = f"`{read}` is a stream and a query"
+            yield Fault(path, message, "give the query a name of its own")
+        if other.join is not None:
+            message = f"`{read}` is a join, whose rows are no events"
+            yield Fault(path, message, "read its sides' streams, or a window, pattern or detector")
+        elif (other.stream or only) != stream:
+            message = f"`{read}` finds what it finds in stream `{other.stream or only}`"
+            yield Fault(path, message, f"read queries of stream `{stream}` alone")
+        if other.pattern is not None and other.pattern.amend_ns:
+            message = f"`{read}` has LATE AMEND, which changes what was final"
+            yield Fault(path, message, "leave LATE AMEND out, and raise the file's correct_for")
+
+
+def _circles(topology: TopologyFile) -> Iterator[Fault]:
+    """Each once, at the query that stands first in the file."""
+    reads: Mapping[str, list[str]] = {
+        name: read_by(topology, query) for name, query in topology.queries.items()
+    }
+    told: set[frozenset[str]] = set()
+    for name in reads:
+        circle = _way_back(reads, name)
+        if circle and frozenset(circle) not in told:
+            told.add(frozenset(circle))
+            way = " reads ".join(f"`{each}`" for each in circle)
+            message = f"reads itself: {way}"
+            yield Fault(("queries", name, "reads"), message, "take one of them out")
+
+
+def _way_back(reads: Mapping[str, list[str]], name: str) -> list[str]:
+    """The shortest from there to there."""
+    ways = [[name]]
+    met: set[str] = set()
+    while ways:
+        longer = []
+        for way in ways:
+            for each in reads[way[-1]]:
+                if each == name:
+                    return [*way, name]
+                if each not in met:
+                    met.add(each)
+                    longer.append([*way, each])
+        ways = longer
+    return []
+
+
+def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
+    """Windows and patterns that are read stand before the detectors, in one stage with them."""
+    for kind in topology.read_operators:
+        if kind not in OTHERS:
+            continue
+        name, read = next(
+            (name, each)
+            for name, query in topology.queries.items()
+            for each in read_by(topology, query)
+            if topology.queries[each].kind == kind
+        )
+        path = ("queries", name, "reads")
+        if topology.detectors_read == "sequenced":
+            message = (
+                f"`{read}` is a {kind}, which waits for the merge, and detectors run ahead of it"
+            )
+            yield Fault(path, message, "write answer: early for all detectors")
+        elif topology.reads_of(kind) != "ordered":
+            message = f"`{read}` does not wait for the merge, and the detectors do"
+            yield Fault((f"{kind}s_read",), message, f"leave {kind}s_read out")
+        else:
+            for stage in topology.stages:
+                if DETECTOR in stage.operators and kind not in stage.operators:
+                    message = f"`{read}` is found in another stage than `{stage.name}`"
+                    remedy = f"join them: {kind}+{stage.name}"
+                    yield Fault(("stages",), message, remedy)
