@@ -7,7 +7,8 @@
 # Port 8080, if --http names it: /live, /ready, /metrics. There is no HEALTHCHECK: what
 # ready means, and what to do about it, is the orchestrator's to ask there.
 # The process is the container's first and ends on SIGTERM after a last checkpoint:
-# give it 30 seconds. /var/lib/inorder holds local copies of state and may be lost.
+# give it 30 seconds. /var/lib/inorder holds local copies of state and may be lost. Beside it only
+# /tmp is written to, so the root may be read-only (infra/compose.yaml, the chart).
 
 # A release names its base images by digest, so that the same source makes the same image: ask
 # `docker buildx imagetools inspect IMAGE` for the digest, and give it as
@@ -20,19 +21,24 @@ FROM ${PYTHON_FULL} AS build
 WORKDIR /src
 
 COPY requirements.lock ./
-RUN python -m venv /opt/inorder \
-    && /opt/inorder/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY infra/image.sh infra/
+RUN infra/image.sh dependencies /opt/inorder
 
 COPY requirements-build.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-build.lock
 
 COPY . .
-RUN INORDER_COMPILE=1 pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /dist \
-        ./inorder . \
-    && /opt/inorder/bin/pip install --no-cache-dir --no-deps /dist/*.whl \
-    && /opt/inorder/bin/pip uninstall --yes pip
+RUN INORDER_COMPILE=1 infra/image.sh build python /dist \
+    && infra/image.sh install /opt/inorder /dist
 
 FROM ${PYTHON_SLIM}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="inorder" \
+      org.opencontainers.image.description="Puts the events of many machines back in order" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --user-group --no-log-init --create-home --home-dir /var/lib/inorder inorder
 COPY --from=build /opt/inorder /opt/inorder
 COPY LICENSE NOTICE /usr/share/doc/inorder/

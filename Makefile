@@ -19,7 +19,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 3
 ARGS ?=
 
-.PHONY: help install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,14 @@ setup: $(DEV) $(SPARK) ## the virtual environment .venv with all that is needed,
 
 demo: $(RUNTIME) ## the whole chain in one process, before your eyes (ARGS=...)
 	@$(BIN)/inorder demo $(ARGS)
+
+up: ## Kafka, Redis, two workers, sync server, Prometheus and Grafana in containers; down ends them
+	@docker info >/dev/null 2>&1 || { echo "make up wants Docker (or what answers as docker) with its engine running; without one: make demo, or inorder dev" >&2; exit 1; }
+	@docker compose -f infra/compose.yaml up --build --detach --wait
+	@echo "the page: http://localhost:8081  Prometheus: http://localhost:9090  Grafana: http://localhost:3000"
+
+down: # what `make up` has started; its volumes stay
+	@docker compose -f infra/compose.yaml down
 
 services: # Java, Maven, Redis, PostgreSQL, Prometheus and Chromium, for the tests that need them
 	@infra/ensure.sh

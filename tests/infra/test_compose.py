@@ -5,20 +5,28 @@ No container engine is needed; hadolint reads the Dockerfile in `make lint`.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from infra import prometheus
 from tests import ROOT
 from tests.infra.command_words import assert_known
+from tests.services import require
 from topology.config import Topology, parse
 
 INFRA = ROOT / "infra"
 COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "inorder")
+STEP_S = 300
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -31,7 +39,7 @@ def topology() -> Topology:
 def test_a_foreign_image_is_pinned_and_checked_for_health(name: str) -> None:
     service = SERVICES[name]
     if service["image"] != "inorder":
-        assert re.fullmatch(r"[a-z/]+:\d[\w.-]+", service["image"])
+        assert re.fullmatch(r"[a-z/]+:v?\d[\w.-]+", service["image"])
     if name != "topics":  # it runs once
         assert service["healthcheck"]["test"][0] == "CMD"
         assert service["healthcheck"]["retries"] > 0
@@ -59,6 +67,96 @@ def test_what_a_service_waits_for_exists(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_commands_and_options_are_those_of_the_command_line(name: str) -> None:
     assert_known(SERVICES[name]["command"])
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_write_nowhere_but_where_they_must_and_have_no_powers(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_open_on_loopback_alone(name: str) -> None:
+    for port in SERVICES[name].get("ports", []):
+        assert port.startswith("127.0.0.1:"), port
+
+
+def test_all_that_tell_of_themselves_are_scraped() -> None:
+    settings = yaml.safe_load((INFRA / "compose" / "prometheus.yml").read_text())
+    (job,) = settings["scrape_configs"]
+    serving = {
+        name
+        for name in OURS
+        if any(str(word).startswith("--http=") for word in SERVICES[name]["command"])
+    }
+    assert set(job["static_configs"][0]["targets"]) == {f"{name}:8080" for name in serving}
+
+
+def test_prometheus_takes_its_settings_and_the_alerts(tmp_path: Path) -> None:
+    require(prometheus.missing())
+    alerts = tmp_path / "alerts.yaml"
+    alerts.write_text((INFRA / "helm" / "inorder" / "files" / "alerts.yaml").read_text())
+    settings = (INFRA / "compose" / "prometheus.yml").read_text()
+    file = tmp_path / "prometheus.yml"
+    file.write_text(settings.replace("/etc/prometheus/alerts.yaml", str(alerts)))
+    done = subprocess.run(
+        ["promtool", "check", "config", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_grafana_finds_its_data_and_the_dashboard() -> None:
+    grafana = INFRA / "compose" / "grafana"
+    (source,) = yaml.safe_load((grafana / "datasources" / "prometheus.yaml").read_text())[
+        "datasources"
+    ]
+    assert source["url"].split("/")[2].split(":")[0] in SERVICES
+    (provider,) = yaml.safe_load((grafana / "dashboards" / "inorder.yaml").read_text())["providers"]
+    mounted = [volume.split(":")[1] for volume in SERVICES["grafana"]["volumes"]]
+    assert f"{provider['options']['path']}/inorder.json" in mounted
+
+
+@pytest.mark.slow
+def test_the_steps_of_the_image_outside_of_a_container(tmp_path: Path) -> None:
+    """The Dockerfile's own script; the core stays in Python, as compiling it takes minutes."""
+    tree = tmp_path / "tree"
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in names.stdout.splitlines():
+        if not name.startswith("tests/") and (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+
+    def step(*words: object) -> None:
+        subprocess.run(
+            [str(tree / "infra" / "image.sh"), *map(str, words)],
+            env={**os.environ, "INORDER_COMPILE": "0", "PYTHON": sys.executable},
+            timeout=STEP_S,
+            check=True,
+        )
+
+    home = tmp_path / "home"
+    step("dependencies", home)
+    step("build", sys.executable, tmp_path / "wheels")
+    step("install", home, tmp_path / "wheels")
+    python = home / "bin" / "python"
+    said = subprocess.run(
+        [str(home / "bin" / "inorder"), "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=STEP_S,
+        check=True,
+    )
+    assert "0.1.0" in said.stdout
+    assert subprocess.run([str(python), "-m", "pip"], capture_output=True, check=False).returncode
 
 
 def test_there_are_two_workers_behind_ports_of_their_own() -> None:

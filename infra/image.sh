@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The steps by which the image is made, each also to be run outside of a container.
+#   infra/image.sh dependencies HOME    a virtual environment HOME with what requirements.lock names
+#   infra/image.sh build PYTHON FOLDER  both wheels into FOLDER; the core compiled if INORDER_COMPILE=1
+#   infra/image.sh install HOME FOLDER  these into HOME, and pip out of it
+set -euo pipefail
+cd "$(dirname "$0")/.."
+pip=(-m pip --disable-pip-version-check --quiet)
+
+case ${1:-} in
+    dependencies)
+        [[ -x $2/bin/python ]] || "${PYTHON:-python}" -m venv "$2"
+        "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes -r requirements.lock
+        ;;
+    build)
+        "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .
+        ;;
+    install)
+        "$2/bin/python" "${pip[@]}" install --no-cache-dir --no-deps "$3"/*.whl
+        "$2/bin/python" "${pip[@]}" uninstall --yes pip
+        ;;
+    *)
+        grep '^#  ' "$0" >&2
+        exit 2
+        ;;
+esac
