@@ -154,8 +154,10 @@ LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
 lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	@$(LOCK) pyproject.toml --extra sinks --extra files --output-file requirements.lock
 	@$(LOCK) --group build --output-file requirements-build.lock
-	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --group build --constraint requirements.lock \
-	    --constraint requirements-build.lock --output-file requirements-dev.lock
+	@$(LOCK) pyproject.toml --extra otlp --constraint requirements.lock --output-file requirements-otlp.lock
+	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --extra otlp --group build \
+	    --constraint requirements.lock --constraint requirements-build.lock --constraint requirements-otlp.lock \
+	    --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
 	@$(LOCK) --group docs --constraint requirements.lock \
@@ -164,7 +166,7 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
 	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
-	    requirements-spark.lock
+	    requirements-otlp.lock requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -50,6 +50,7 @@ from agents.watch.http import Health, HttpServer
 from agents.watch.metrics import Metrics
 from agents.watch.question import Question
 from agents.watch.stage_log import StageLog
+from agents.watch.traces.tracing import TraceSettings, Tracing
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
@@ -90,6 +91,7 @@ class ProcessSettings:
     instance: str | None = None
     session_s: float = SESSION_TIMEOUT_S
     masters: tuple[bytes, ...] = field(default=(), repr=False)
+    traces: TraceSettings | None = None
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
@@ -138,8 +140,10 @@ class StageProcess:
         self._feed = self._clock_feed(metrics, topic_ids)
         live = topology.live_queries and PATTERN in arrangement.operator_names
         self._queries = QueryFeed(brokers, topology) if live else None
+        self._tracing = self._new_tracing(settings)
         surroundings = Surroundings(
-            brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids
+            *(brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids),
+            self._tracing,
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -205,13 +209,18 @@ class StageProcess:
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
-            if self._feed is not None:
-                await self._feed.stop()
-            if self._queries is not None:
-                await self._queries.stop()
-            await self._http.stop()
+            await self._close()
         if self._stuck is not None:
             raise self._stuck
+
+    async def _close(self) -> None:
+        if self._feed is not None:
+            await self._feed.stop()
+        if self._queries is not None:
+            await self._queries.stop()
+        await self._http.stop()
+        if self._tracing is not None:
+            await self._tracing.close()
 
     @property
     def _instance(self) -> str | None:
@@ -265,6 +274,23 @@ class StageProcess:
 
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         return (*(() if self._topics is None else self._topics.faults), *verdict.reasons)
+
+    def _new_tracing(self, settings: ProcessSettings) -> Tracing | None:
+        if settings.traces is None:
+            return None
+        arrangement, metrics = self._arrangement, self._metrics
+        stage = arrangement.stage.name
+
+        def counted(outcome: str, traces: int) -> None:
+            metrics.traces.labels(stage, outcome).inc(traces)
+
+        about = {
+            "service.namespace": arrangement.topology.application,
+            "service.instance.id": settings.instance or str(os.getpid()),
+            "inorder.stage": stage,
+        }
+        names = arrangement.operator_names
+        return Tracing(settings.traces, arrangement.topology, names, about, counted)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology = self._arrangement.topology

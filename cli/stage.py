@@ -19,9 +19,11 @@ import click
 from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
+from agents.watch.traces.tracing import TraceSettings
 from cli.instance import instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up, verbose_option
+from cli.otlp import otlp_options
 from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
@@ -39,6 +41,7 @@ log = logging.getLogger("inorder.stage")
 @brokers_wait_option
 @instance_option
 @session_option
+@otlp_options
 @log_option
 @quiet_option
 @verbose_option
@@ -53,6 +56,8 @@ def command(
     brokers_wait_s: float,
     instance: str | None,
     session_s: float,
+    otlp: str | None,
+    otlp_one_in: int,
     log_style: str,
     quiet: bool,
     verbose: bool,
@@ -66,7 +71,9 @@ def command(
         import_module("agents.state.stores.redis")  # whose extra is missed now or never
     masters = master_keys(topology, inputs_of(topology, stage))
     settings = ProcessSettings(
-        brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s, masters
+        *(brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s),
+        masters,
+        None if otlp is None else TraceSettings(otlp, otlp_one_in),
     )
     try:
         asyncio.run(_run(run_stage(topology, stage, settings)))

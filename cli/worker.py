@@ -23,6 +23,7 @@ from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
+from cli.otlp import USUAL, checked, otlp_options
 from cli.program import PROGRAM
 from cli.serving import http_option, listening
 from cli.signing import master_keys
@@ -73,6 +74,7 @@ NS_PER_S = 1_000_000_000
 @brokers_wait_option
 @instance_option
 @session_option
+@otlp_options
 @log_option
 @quiet_option
 @verbose_option
@@ -88,6 +90,8 @@ def command(
     brokers_wait_s: float,
     instance: str | None,
     session_s: float,
+    otlp: str | None,
+    otlp_one_in: int,
     log_style: str,
     quiet: bool,
     verbose: bool,
@@ -109,7 +113,7 @@ def command(
     with _brokers(brokers) as servers:
         command_line = StageCommand(
             *(topology_path, servers, state_dir, kafka_path, brokers_wait_s, instance),
-            *(session_s, log_style, quiet, verbose),
+            *(session_s, log_style, quiet, verbose, checked(otlp), otlp_one_in),
         )
         commands = {stage: command_line.of(stage) for stage in stages}
         if redis is not None:
@@ -154,6 +158,8 @@ class StageCommand:
     log_style: str = TEXT
     quiet: bool = False
     verbose: bool = False
+    otlp: str | None = None
+    otlp_one_in: int = USUAL
 
     def of(self, stage: str) -> list[str]:
         return [
@@ -163,6 +169,8 @@ class StageCommand:
             *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),
             *(["--kafka", self.kafka_path] if self.kafka_path is not None else []),
             *("--instance", self.instance or NONE, "--session", f"{self.session_s:.9f}s"),
+            *(["--otlp", self.otlp] if self.otlp is not None else []),
+            *("--otlp-one-in", str(self.otlp_one_in)),
             *("--log", self.log_style),
             *(["--quiet"] if self.quiet else []),
             *(["--verbose"] if self.verbose else []),

@@ -1,7 +1,8 @@
-"""The list in NOTICE of what the image holds, from requirements.lock: `python -m infra.notice`.
+"""The list in NOTICE of what the image holds, from its locks: `python -m infra.notice`.
 
-Every package that the lock pins and this environment has, with the licence that its metadata
-names; those that are for another platform only are named without. `make lock` runs it.
+Every package that requirements.lock and requirements-otlp.lock pin and this environment has, with
+the licence that its metadata names; those that are for another platform only are named without.
+`make lock` runs it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+LOCKS: Final = ("requirements.lock", "requirements-otlp.lock")
 BEGIN: Final = "Python packages in the image:\n"
 ELSEWHERE: Final = "see its own files"
 LONGEST: Final = 60
@@ -26,8 +28,9 @@ def main() -> None:
 
 
 def pinned() -> list[str]:
-    """The packages of requirements.lock."""
-    return re.findall(r"^([a-z0-9][a-z0-9.-]*)==", (ROOT / "requirements.lock").read_text(), re.M)
+    """The packages of the image's locks."""
+    text = "".join((ROOT / name).read_text() for name in LOCKS)
+    return sorted(set(re.findall(r"^([a-z0-9][a-z0-9.-]*)==", text, re.M)))
 
 
 def licence(name: str) -> str:

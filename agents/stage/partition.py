@@ -61,6 +61,7 @@ from agents.state.stores.store import Store
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.question import Question
+from agents.watch.traces.tracing import Tracing
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA
 from topology.model.outcome import Step
@@ -92,6 +93,7 @@ class Surroundings:
     clock_feed: ClockFeed | None = None
     query_feed: QueryFeed | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    tracing: Tracing | None = None
 
 
 class Partition:
@@ -107,6 +109,10 @@ class Partition:
         self.stage = arrangement.operators(source, table)
         self._price = ItemPrice(self.stage.reading_ahead())
         self.stage.keep_moved()
+        tracing = surroundings.tracing
+        self._traces = None if tracing is None else tracing.of_partition()
+        if self._traces is not None:
+            self.stage.show(self._traces.budget)
         self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.brokers.is_embedded)
         self.next_offset: int | None = None
         self.high_watermark = 0
@@ -356,6 +362,8 @@ class Partition:
         self._held.let_go(step.released, step.reports, before=before)
         self._held.let_go(self.stage.take_moved(), before=before)
         self._metrics.said(step)
+        if self._traces is not None:
+            self._traces.found(step.results)
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -388,6 +396,8 @@ class Partition:
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)
+        if self._traces is not None:
+            self._traces.cut()
         return Checkpoint(self._outbox.take(), encoded, self.source, next_offset)
 
     async def _commit(self, checkpoint: Checkpoint) -> None:
@@ -401,6 +411,8 @@ class Partition:
         self._log_end = position
         self._metrics.committed(time.monotonic() - started)
         self.through.note(checkpoint.next_offset)
+        if self._traces is not None:
+            self._traces.committed()
         self._copying.note(checkpoint.changes, position)
 
     async def _arrived(self) -> None:

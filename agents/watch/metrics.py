@@ -111,6 +111,7 @@ class Metrics:
         self.store_errors = self._counter(
             "state_store_errors", "Failures of the local copy", "stage", "reason"
         )
+        self.traces = self._counter("traces", "Events traced, and left out", "stage", "outcome")
         self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
         self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
 

@@ -74,4 +74,22 @@ def test_a_stage_is_told_all_but_secrets(tmp_path: Path) -> None:
     assert command[command.index("--kafka") + 1] == "kafka.properties"
     assert float(command[command.index("--brokers-wait") + 1].removesuffix("s")) == 1.5
     without = StageCommand("t.yaml", "b:9092", tmp_path, None, 300.0, verbose=False).of("merge")
-    assert "--kafka" not in without
+    assert {"--kafka", "--otlp"}.isdisjoint(without)
+    url = "http://c:4318/v1/traces"
+    traced = StageCommand("t.yaml", "b:9092", tmp_path, None, 1.0, otlp=url, otlp_one_in=7)
+    command = traced.of("merge")
+    assert command[command.index("--otlp") + 1] == url
+    assert command[command.index("--otlp-one-in") + 1] == "7"
+
+
+def test_a_collector_that_is_none_is_refused(topology: Path) -> None:
+    answer = inorder(*WORKER, "--topology", topology, "--otlp", "http://me:secret@c:4318")
+    assert answer.code == 2
+    assert "--otlp: c: no password in the URL" in answer.err
+    assert "secret" not in answer.err
+
+
+def test_peers_that_name_nobody_are_refused(topology: Path) -> None:
+    answer = inorder(*WORKER, "--topology", topology, "--peers", "w:8080")
+    assert answer.code == 2
+    assert "--peers: 'w:8080' names no worker; write http://HOST:PORT" in answer.err

@@ -18,6 +18,7 @@ from topology.flow.node import Node, changes_of, restoring_nodes, snapshot_of
 from topology.model.event import Event
 from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
 from topology.model.outcome import Report, Step
+from topology.model.probe import Probe
 from topology.model.result import Finding
 
 
@@ -42,6 +43,7 @@ class Chain(StepByStep):
         self.moved: list[Event] | None = None
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
+        self.probe: Probe | None = None
 
     def operator(self, name: str) -> Operator:
         """The operator of that name, for its figures; KeyError if there is none."""
@@ -59,6 +61,9 @@ class Chain(StepByStep):
         results: list[Finding] = []
         for edge in self.edges:
             edge.put(events, now_ns)
+        probe = self.probe
+        if probe is not None:
+            probe.entered(events)
         is_first = True
         for node in self.nodes:
             if self.moved is not None and not is_first:
@@ -70,6 +75,8 @@ class Chain(StepByStep):
             reports += step.reports
             results += step.results
             events, now_ns = step.released, step.now_ns
+            if probe is not None:
+                probe.left(node.name, events)
             for edge in node.edges:
                 edge.put(events, now_ns)
         reports.sort(key=instant)
@@ -105,6 +112,8 @@ class Chain(StepByStep):
                 results += step.results
                 released += step.released
                 now_ns = step.now_ns
+            if self.probe is not None:
+                self.probe.left(node.name, released)
             for edge in node.edges:
                 edge.put(released, now_ns)
         reports.sort(key=instant)

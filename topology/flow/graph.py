@@ -29,6 +29,7 @@ from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, sna
 from topology.model.event import Event, twin
 from topology.model.operator import Changes, Figures, Operator, Plain, State
 from topology.model.outcome import Step
+from topology.model.probe import Probe
 
 
 class Junction:
@@ -162,6 +163,11 @@ class Graph:
         """From now on `take_moved` says what passed from one operator to the next."""
         for chain in self.chains.values():
             chain.moved = []
+
+    def show(self, probe: Probe) -> None:
+        """From now on it sees the events of all chains between their operators."""
+        for chain in self.chains.values():
+            chain.probe = probe
 
     def take_moved(self) -> list[Event]:
         moved: list[Event] = []

@@ -34,6 +34,7 @@ from topology.flow.registry import graph_of
 from topology.model.event import DEAD, NO_EPOCH, Event
 from topology.model.operator import Changes, Figures, Plain, State, StepByStep
 from topology.model.outcome import Malformed, Report, Step, dead_letter
+from topology.model.probe import Probe
 from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
@@ -235,6 +236,10 @@ class Stage(StepByStep):
         longer held by one that had let it pass."""
         self._keeps_moved = True
         self._graph.keep_moved()
+
+    def show(self, probe: Probe) -> None:
+        """From now on it sees events between the operators."""
+        self._graph.show(probe)
 
     def take_moved(self) -> list[Event]:
         moved, self._moved = self._moved, []
