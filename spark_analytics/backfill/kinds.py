@@ -51,6 +51,10 @@ class Column(NamedTuple):
     key: str
     read: Callable[[Any], Any] | None = None
 
+    @property
+    def is_nested(self) -> bool:
+        return self.read is _json
+
 
 def _json(value: Any) -> str | None:
     return None if value is None else line_json(value).decode()

@@ -87,12 +87,16 @@ class Packer:
 
     def rest(self, lines: int) -> Iterator[Parcel]:
         """After the last row; so many numbers are taken."""
-        for group, left in enumerate(self._lines):
-            if left:
-                yield self._parcel(group)
+        yield from self.left()
         told = marshal.dumps(tuple(self._reader.ended(lines)))
         for group in range(len(self._groups)):
             yield Parcel(group, self._piece, 0, told)
+
+    def left(self) -> Iterator[Parcel]:
+        """What is packed by now."""
+        for group, left in enumerate(self._lines):
+            if left:
+                yield self._parcel(group)
 
     def unreadable(self, why: str) -> Iterator[Parcel]:
         for group in range(len(self._groups)):
@@ -210,3 +214,8 @@ def packed_as_read(content: Content) -> Packed:
     if isinstance(content, Malformed):
         return _dead(content, content.offset, content.seq)
     return _word(content, content.offset)
+
+
+def content_as_read(packed: Packed) -> Content:
+    """What `packed_as_read` has packed."""
+    return content_of(packed, packed[2], packed[1])

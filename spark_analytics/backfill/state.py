@@ -13,7 +13,7 @@ import marshal
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from spark_analytics.backfill.parcels import Packed, content_of, packed_as_read
+from spark_analytics.backfill.parcels import Packed, content_as_read, packed_as_read
 from spark_analytics.backfill.part import Positions
 from topology.flow.replay import Saved
 from topology.model.event import Event
@@ -38,7 +38,7 @@ def packed(state: GroupState) -> bytes:
     saved = state.saved
     told = None
     if saved is not None:
-        held = [_held(event) for event in saved.held]
+        held = [packed_held(event) for event in saved.held]
         words = [packed_as_read(word) for word in saved.words]
         told = (saved.now_ns, saved.state, held, words)
     waiting = [packed_as_read(content) for content in state.waiting]
@@ -56,17 +56,14 @@ def unpacked(content: bytes) -> GroupState:
     saved = None
     if told is not None:
         now_ns, state, held, words = told
-        heard: list[Any] = [_content(word) for word in words]
-        saved = Saved(now_ns, state, [_event(each) for each in held], heard)
+        heard: list[Any] = [content_as_read(word) for word in words]
+        saved = Saved(now_ns, state, [held_event(each) for each in held], heard)
     places = {(stream, table): at for stream, table, at in positions}
-    return GroupState(saved, [_content(each) for each in waiting], places)
+    return GroupState(saved, [content_as_read(each) for each in waiting], places)
 
 
-def _content(told: Packed) -> Content:
-    return content_of(told, told[2], told[1])
-
-
-def _held(event: Event) -> Packed:
+def packed_held(event: Event) -> Packed:
+    """An event that an operator holds, with what operators have written on it."""
     return (
         packed_as_read(event),
         event.at_ns,
@@ -81,8 +78,9 @@ def _held(event: Event) -> Packed:
     )
 
 
-def _event(told: Packed) -> Event:
-    event = _content(told[0])
+def held_event(told: Packed) -> Event:
+    """What `packed_held` has packed."""
+    event = content_as_read(told[0])
     assert isinstance(event, Event)
     event.at_ns, event.ref_time_ns, event.error_ns, event.segment, event.late = told[1:6]
     event.held_by, event.lane, event.complete_ns, event.error_all_ns = told[6:]

@@ -25,7 +25,7 @@ from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import Event
-from topology.model.operator import Figures, State
+from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import Content
 
@@ -88,6 +88,10 @@ class Replay:
         """The events that wait, control events too."""
         return self._stage.waiting()
 
+    def held_apart(self) -> list[Event]:
+        """Copies of the events that operators keep, one for each that does."""
+        return self._stage.held_apart()
+
     def saved(self) -> Saved | None:
         """All that a fresh one needs to go on from here. None before anything has come."""
         words = self._table.words()
@@ -95,6 +99,14 @@ class Replay:
             return Saved(None, {}, [], words) if words else None
         held = sorted(self._stage.held_apart(), key=offset_of)
         return Saved(self.now_ns, self._stage.snapshot(), held, words)
+
+    def changes(self) -> Changes:
+        """What has changed in `Saved.state` since this was last asked; None: the key is gone."""
+        return self._stage.changes()
+
+    def next_deadline_ns(self) -> int | None:
+        """Up to when nothing is said unless something comes."""
+        return self._stage.next_deadline_ns()
 
     def restore(self, saved: Saved) -> None:
         """Go on from there; for one that has taken nothing yet."""

@@ -14,7 +14,7 @@ topic was compacted, they are no loss: `--holes pass`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -144,30 +144,24 @@ class ReadArchive(NamedTuple):
         yield from packer.rest(rows.lines)
 
 
-class _Rows:
-    """Dumped lines; `lines` counts them."""
+class RecordLines:
+    """Records as the lines that `inorder dump` prints."""
 
-    def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
-        self._topology = topology
-        self._taken = taken
+    def __init__(self, topology: Topology) -> None:
+        streams = topology.streams.values()
+        self._clock_topic = topology.topics.clock
         masters = masters_in(os.environ)  # an executor's own: no key is sent to it
         self._inlets = {
-            stream.input: input_reader(topology, stream.input, masters)
-            for stream in topology.streams.values()
+            stream.input: input_reader(topology, stream.input, masters) for stream in streams
         }
-        streams = topology.streams.values()
+        self._units_ns = {
+            stream.input: UNIT_NS[topology.headers_of(stream.input).ts_unit] for stream in streams
+        }
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
-        self.lines = 0
 
-    def __iter__(self) -> Iterator[Row]:
-        for batch in self._taken:
-            for values in batch.to_pylist():
-                line = self._line(values)
-                if line is not None:
-                    self.lines += 1
-                    yield Row(self.lines, orjson.loads(orjson.dumps(line)))
-
-    def _line(self, values: dict[str, Any]) -> JsonObject | None:
+    def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
+        """`values` are `log_order.COLUMNS` and `stamp_ms`; the clock is that of the partition. None
+        for what is no word about a clock."""
         headers = [(each["key"], each["value"]) for each in values["headers"] or ()]
         record = Record(
             values["topic"],
@@ -178,9 +172,26 @@ class _Rows:
             headers,
             values["stamp_ms"],
         )
-        clock = ArrivalClock(0)
-        clock.now_ns = values["arrival_ms"] * NS_PER_MS
-        if record.topic == self._topology.topics.clock:
+        if record.topic == self._clock_topic:
             return clock_line(self._activation_ns, record, clock)
-        unit_ns = UNIT_NS[self._topology.headers_of(record.topic).ts_unit]
-        return record_line(self._inlets[record.topic], unit_ns, record, clock)
+        inlet, unit_ns = self._inlets[record.topic], self._units_ns[record.topic]
+        return record_line(inlet, unit_ns, record, clock)
+
+
+class _Rows:
+    """Dumped lines; `lines` counts them."""
+
+    def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
+        self._taken = taken
+        self._records = RecordLines(topology)
+        self.lines = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._taken:
+            for values in batch.to_pylist():
+                clock = ArrivalClock(0)
+                clock.now_ns = values["arrival_ms"] * NS_PER_MS
+                line = self._records.line(values, clock)
+                if line is not None:
+                    self.lines += 1
+                    yield Row(self.lines, orjson.loads(orjson.dumps(line)))

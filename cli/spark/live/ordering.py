@@ -1,0 +1,169 @@
+"""What the tasks of a live job do that order: the processor of each group, by Spark's state.
+
+Spark calls it with what a batch brought for a group, and where nothing came when the group's timer
+is due. It keeps three things for each group: a head (how much there is, the timer), a snapshot, and
+entries of what has changed since (`spark_analytics.live.state`).
+
+To read the state and make the operators of it takes longer than most batches do. So a Python
+process keeps the groups that it had, and a group found there is gone on with if the state's mark,
+a new one for each batch, is the one that it wrote last: that state, and no other attempt's.
+
+A timer is due when the tick lag has passed since the instant that is waited for. It says what the
+next record would say, and no more.
+
+Proved by: tests/spark_analytics/live/test_live.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from cli.spark.backfill.work import Setting, topology_of
+from cli.spark.live.group import LiveGroup, Parcel, Told
+from cli.spark.live.reading import NAMES
+from spark_analytics.live.lanes import LaneName
+from spark_analytics.live.state import folded, is_due
+from spark_analytics.live.told import nested_of
+from topology.wire.json_lines import line_json
+
+NS_PER_MS: Final = 1_000_000
+ROWS_AT_ONCE: Final = 10_000
+MOST_KEPT: Final = 256
+"""Groups of one Python process."""
+
+NEVER: Final = 0
+_kept: dict[tuple[Setting, int], tuple[bytes, LiveGroup]] = {}
+
+
+class Head(NamedTuple):
+    """`timer_ms`: NEVER where there is none."""
+
+    mark: bytes = b""
+    snapshot_bytes: int = 0
+    entries: int = 0
+    entries_bytes: int = 0
+    timer_ms: int = NEVER
+
+
+HEAD: Final = "mark BINARY, snapshot_bytes LONG, entries INT, entries_bytes LONG, timer_ms LONG"
+CONTENT: Final = "content BINARY"
+
+
+class OrderLive(StatefulProcessor):
+    """`names`: all partitions that are read."""
+
+    def __init__(
+        self, setting: Setting, names: Sequence[LaneName], tick_lag_ms: int, max_waiting: int
+    ) -> None:
+        self._setting = setting
+        self._names = [tuple(name) for name in names]
+        self._tick_lag_ms = tick_lag_ms
+        self._max_waiting = max_waiting
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._head = handle.getValueState("head", HEAD)
+        self._snapshot = handle.getValueState("snapshot", CONTENT)
+        self._entries = handle.getListState("entries", CONTENT)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self, key: Any, rows: Iterator[Any], timerValues: Any  # noqa: N803
+    ) -> Iterator[Any]:
+        taken = [parcel for frame in rows for parcel in _parcels(frame)]
+        return self._told(key[0], taken, timerValues.getCurrentProcessingTimeInMs())
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any  # noqa: N803
+    ) -> Iterator[Any]:
+        return self._told(key[0], (), timerValues.getCurrentProcessingTimeInMs())
+
+    def close(self) -> None:
+        """Groups are kept for the next batch."""
+
+    def _told(self, group: int, taken: Sequence[Parcel], batch_ms: int) -> Iterator[Any]:
+        head = self._read_head()
+        live = self._group(group, head)
+        quiet_ns = (batch_ms - self._tick_lag_ms) * NS_PER_MS
+        told = live.take(taken, quiet_ns) if taken else live.rest(quiet_ns)
+        self._keep(group, live, head, batch_ms)
+        return _frames(told)
+
+    def _read_head(self) -> Head:
+        found = self._head.get()
+        if found is None:
+            return Head()
+        mark, *rest = found
+        return Head(bytes(mark), *rest)
+
+    def _group(self, group: int, head: Head) -> LiveGroup:
+        mark, live = _kept.pop((self._setting, group), (b"", None))
+        if live is not None and mark == head.mark:
+            return live
+        stood = None
+        if head.mark:
+            content = self._snapshot.get()
+            assert content is not None
+            entries = [bytes(each[0]) for each in self._entries.get()] if head.entries else []
+            stood = folded(bytes(content[0]), entries)
+        names = [LaneName(*name) for name in self._names]
+        topology = topology_of(self._setting)
+        return LiveGroup(topology, group, names, stood, self._max_waiting)
+
+    def _keep(self, group: int, live: LiveGroup, head: Head, batch_ms: int) -> None:
+        mark = os.urandom(8)
+        timer_ms = self._timer(live, head, batch_ms)
+        if not head.mark or is_due(head.entries, head.entries_bytes, head.snapshot_bytes):
+            content = live.snapshot()
+            self._snapshot.update((content,))
+            if head.entries:
+                self._entries.clear()
+            head = Head(mark, len(content), 0, 0, timer_ms)
+        else:
+            content = live.entry()
+            self._entries.appendValue((content,))
+            size = head.entries_bytes + len(content)
+            head = Head(mark, head.snapshot_bytes, head.entries + 1, size, timer_ms)
+        self._head.update(tuple(head))
+        if len(_kept) >= MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[self._setting, group] = mark, live
+
+    def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
+        """Set anew; when it is due, later than this batch."""
+        due_ns = live.due_ns()
+        if due_ns is None:
+            timer_ms = NEVER
+        else:
+            due_ms = due_ns // NS_PER_MS + 1 + self._tick_lag_ms
+            timer_ms = max(due_ms, batch_ms + 1)
+        if timer_ms != head.timer_ms:
+            if head.timer_ms > batch_ms:
+                self._handle.deleteTimer(head.timer_ms)
+            if timer_ms != NEVER:
+                self._handle.registerTimer(timer_ms)
+        return timer_ms
+
+
+def _parcels(frame: Any) -> Iterator[Parcel]:
+    columns = [frame[name].tolist() for name in NAMES]
+    for rank, topic, partition, first, number, content in zip(*columns, strict=True):
+        yield Parcel(LaneName(rank, topic, partition), first, number, bytes(content))
+
+
+def _frames(told: Sequence[Told]) -> Iterator[Any]:
+    for at in range(0, len(told), ROWS_AT_ONCE):
+        part = told[at : at + ROWS_AT_ONCE]
+        yield pd.DataFrame(
+            {
+                "table": [each.table for each in part],
+                "stream": [each.line["stream"] for each in part],
+                "position": [each.position for each in part],
+                "line": [line_json(each.line).decode() for each in part],
+                "nested": [nested_of(each.table, each.line) for each in part],
+            }
+        )

@@ -1,0 +1,124 @@
+"""What the tasks of a live job do that read: records become lines, packed for their groups.
+
+A task has a stretch of one partition, or of several one behind the other. Lines are those that
+`inorder dump` prints, each group gets its own, and all get the words about clocks; the parcel with
+number 0 tells all groups what the stretch was (`spark_analytics.live.lanes.Stretch`). An arrival is
+what it is within the stretch: what stands before it, the groups know.
+
+Proved by: tests/spark_analytics/live/test_live_law.py
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+
+from agents.stage.arrival import ArrivalClock
+from cli.spark.backfill.archived import RecordLines
+from cli.spark.backfill.work import PARCELS_AT_ONCE, Setting, topology_of
+from cli.spark.live.group import Parcel
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.parcels import Packer
+from spark_analytics.live.lanes import BEFORE_EVERYTHING_NS, CLOCK, RAW, LaneName
+from topology.config import Topology
+from topology.wire.line_reader import Row, reading_of
+
+PARCELS: Final = (
+    "group INT, rank INT, topic STRING, partition INT, first LONG, number LONG, content BINARY"
+)
+NAMES: Final = ("rank", "topic", "partition", "first", "number", "content")
+LOG: Final = itemgetter("topic", "partition")
+
+Record = Mapping[str, Any]
+
+
+class ReadRecords(NamedTuple):
+    """Called by Spark with batches of Arrow's: rows are `log_order.COLUMNS` and `stamp_ms`."""
+
+    setting: Setting
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        topology = topology_of(self.setting)
+        rows = chain.from_iterable(batch.to_pylist() for batch in taken)
+        held: list[tuple[int, Parcel]] = []
+        for _, records in groupby(rows, key=LOG):
+            for each in parcels_of(topology, records):
+                held.append(each)
+                if len(held) >= PARCELS_AT_ONCE:
+                    yield _arrow(held)
+                    held = []
+        if held:
+            yield _arrow(held)
+
+
+def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[int, Parcel]]:
+    """Those of one stretch, with their groups; its records in the order of their offsets."""
+    first = next(records)
+    rank = CLOCK if first["topic"] == topology.topics.clock else RAW
+    name = LaneName(rank, first["topic"], first["partition"])
+    groups = Groups(topology)
+    packer = Packer(0, groups, reading_of(topology))
+    lines = _Lines(topology, chain([first], records), counts_runs=rank == RAW)
+    for part in (packer.pack(lines), packer.left()):
+        for group, _, number, content in part:
+            yield group, Parcel(name, first["offset"], number, content)
+    stretch = marshal.dumps((lines.count, lines.clock.now_ns, lines.runs))
+    for group in range(len(groups)):
+        yield group, Parcel(name, first["offset"], 0, stretch)
+
+
+class _Lines:
+    """Dumped lines of a stretch. `runs`: an arrival and how many lines have it, and so on."""
+
+    def __init__(
+        self, topology: Topology, records: Iterable[Record], *, counts_runs: bool
+    ) -> None:
+        self._lines = RecordLines(topology)
+        self._records = records
+        self._counts_runs = counts_runs
+        self.clock = ArrivalClock(0)
+        self.count = 0
+        self.runs: list[int] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        last_ns = BEFORE_EVERYTHING_NS
+        runs = self.runs
+        for record in self._records:
+            line = self._lines.line(record, self.clock)
+            if line is None:
+                continue
+            self.count += 1
+            if self._counts_runs:
+                arrival_ns = line["arrival"]
+                if arrival_ns != last_ns:
+                    last_ns = arrival_ns
+                    runs += (arrival_ns, 0)
+                runs[-1] += 1
+            yield Row(self.count, orjson.loads(orjson.dumps(line)))
+
+
+def _arrow(parcels: Sequence[tuple[int, Parcel]]) -> Any:
+    rows = [
+        {"group": group, **dict(zip(NAMES, (*each.name, *each[1:]), strict=True))}
+        for group, each in parcels
+    ]
+    return pa.RecordBatch.from_pylist(rows, _SCHEMA)
+
+
+_SCHEMA: Final = pa.schema(
+    {
+        "group": pa.int32(),
+        "rank": pa.int32(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "first": pa.int64(),
+        "number": pa.int64(),
+        "content": pa.binary(),
+    }
+)

@@ -1,0 +1,8 @@
+"""The core on Spark's streams: groups of streams as in a backfill, and a state that goes on.
+
+| module     | what it holds                                                              |
+|------------|----------------------------------------------------------------------------|
+| `lanes`    | partitions as they are read: how far time may go, and each line's number   |
+| `state`    | where a group stands, as bytes: a snapshot, and what has changed since     |
+| `told`     | the tables of a batch, with the columns of a backfill's                    |
+"""

@@ -1,0 +1,129 @@
+"""Logs of Kafka full of trouble, by a seed, and what the core says of them in one go."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from cli.spark.backfill.archived import RecordLines
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.records import Record
+from topology.config import HeaderConfig, Topology
+from topology.flow.batches import batches
+from topology.flow.instants import whole_instants
+from topology.flow.replay import Replay
+from topology.model.outcome import Step
+from topology.wire.json_lines import line_json, step_lines
+from topology.wire.line_reader import LineReader, Row, reading_of
+
+NAMES = HeaderConfig().names()
+CLOCKS = "heard"
+RAW = "raw"
+
+Told = dict[tuple[str | None, str], list[str]]
+"""Lines by stream and kind, in their order."""
+
+Log = dict[tuple[str, int], list[Record]]
+"""Records by topic and partition."""
+
+
+def topology(rng: Random) -> str:
+    """Pauses of the log are left out: whether MERGE finds one may depend on a restore."""
+    raw = f"{{input: {RAW}, merge: {{outage_wait: 0s}}, clock:"
+    text = streams.topology(rng).replace("{clock:", raw)
+    synced = text.replace("{unsynced: estimate}", "{unsynced: estimate, sync: udp}")
+    return f"{synced}topics: {{clock: {CLOCKS}, partitions: 2}}\n"
+
+
+def log(rng: Random, folder: Path, lines: int = 250, partitions: int = 2) -> Log:
+    """What a recording of the same kind says, as producers write it; times step back now and then,
+    as those of a new leader do."""
+    path = streams.recording(rng, folder / "recording.jsonl", lines)
+    found: Log = {(CLOCKS, 0): [], **{(RAW, at): [] for at in range(partitions)}}
+    of_stream = {stream: rng.randrange(partitions) for stream in "abcd"}
+    scattered = rng.random() < 0.5
+    ms = streams.START // NS_PER_MS
+    for text in path.read_text().splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if not isinstance(line, dict):
+            continue
+        arrival_ns = line.get("arrival", line.get("t4"))
+        if type(arrival_ns) is int:
+            ms = max(ms, arrival_ns // NS_PER_MS)
+        stamp_ms = ms - (5 if rng.random() < 0.03 else 0)
+        at = rng.randrange(partitions) if scattered else of_stream.get(line.get("stream"), 0)
+        topic = CLOCKS if "clock" in line else RAW
+        records = found[topic, 0 if topic == CLOCKS else at]
+        offset = len(records) + (3 if rng.random() < 0.01 else 0)
+        if records:
+            offset = max(offset, records[-1].offset + 1)
+        records.append(record(line, offset, stamp_ms, 0 if topic == CLOCKS else at, topic))
+    return found
+
+
+def record(line: dict[str, Any], offset: int, ms: int, partition: int, topic: str) -> Record:
+    if topic == CLOCKS:
+        said = {key: value for key, value in line.items() if key != "clock"}
+        value = b"{}" if offset % 20 == 7 else json.dumps(said).encode()  # some are no words
+        return Record(line["clock"].encode(), value, [], offset, ms, partition, topic)
+    names = {"source": NAMES.source, "seq": NAMES.seq, "ts": NAMES.ts}
+    names |= {"stream": NAMES.stream, "type": NAMES.type}
+    headers: list[tuple[str, bytes | None]] = [
+        (name, str(line[key]).encode()) for key, name in names.items() if key in line
+    ]
+    value = json.dumps(line["payload"]).encode()
+    return Record(b"k", value, headers, offset, ms, partition, topic)
+
+
+def values_of(each: Record) -> dict[str, Any]:
+    """As Spark gives it to a task that reads."""
+    headers = [{"key": name, "value": value} for name, value in each.headers]
+    place = {"topic": each.topic, "partition": each.partition, "offset": each.offset}
+    return {**place, "key": each.key, "value": each.value, "headers": headers} | {
+        "stamp_ms": each.stamp_ms
+    }
+
+
+def dumped(topology: Topology, found: Log) -> list[dict[str, Any]]:
+    """The lines that `inorder dump` prints of it."""
+    reads = RecordLines(topology)
+    lines: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    for (topic, partition), records in found.items():
+        clock = ArrivalClock(0)
+        for each in records:
+            line = reads.line(values_of(each), clock)
+            if line is not None:
+                order = (line["arrival"], topic != CLOCKS, topic, partition, each.offset)
+                lines.append((order, line))
+    lines.sort(key=lambda each: each[0])
+    return [line for _, line in lines]
+
+
+def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Told:
+    """What follows from them, and from nothing more having come up to then."""
+    reader = LineReader(reading_of(topology))
+    rows = (Row(at, orjson.loads(orjson.dumps(line))) for at, line in enumerate(lines, start=1))
+    replay = Replay(topology)
+
+    def steps() -> Iterator[Step]:
+        for inputs, next_ns in batches(map(reader.read, rows)):
+            step = replay.on_inputs(inputs, next_ns)
+            if step is not None:
+                yield step
+        yield replay.on_others(until_ns)
+
+    told: Told = defaultdict(list)
+    for step in whole_instants(steps(), topology):
+        for line in step_lines(step):
+            told[line["stream"], line["kind"]].append(line_json(line).decode())
+    return dict(told)

@@ -1,0 +1,139 @@
+"""Law: read in whatever batches, stopped, tried again and restored, a live job says what a replay
+of the same log says, byte for byte; of the groups themselves, without Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cli.spark.live.group import LiveGroup, Parcel
+from cli.spark.live.reading import parcels_of
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.live import state
+from spark_analytics.live.lanes import CLOCK, RAW, LaneName
+from tests.spark_analytics.live import logs
+from tests.spark_analytics.live.logs import Log, Told
+from tests.spark_analytics.records import MS, Record
+from topology.config import Topology, parse
+from topology.wire.json_lines import line_json
+
+FEW = range(12)
+MANY = range(1_000, 1_250)
+QUIET_MS = 100_000
+"""Beyond the end of the log: everything is due by then."""
+
+
+@dataclass
+class Store:
+    """What Spark keeps of a group."""
+
+    snapshot: bytes = b""
+    entries: list[bytes] = field(default_factory=list)
+
+    def opened(self, topology: Topology, group: int, names: Sequence[LaneName]) -> LiveGroup:
+        stood = state.folded(self.snapshot, self.entries) if self.snapshot else None
+        return LiveGroup(topology, group, names, stood)
+
+    def keep(self, live: LiveGroup, rng: Random) -> None:
+        if not self.snapshot or rng.random() < 0.2:
+            self.snapshot, self.entries = live.snapshot(), []
+        else:
+            self.entries.append(live.entry())
+
+
+class Job:
+    """A job in this process: reads what the log has by a time, in pieces of any size."""
+
+    def __init__(self, topology: Topology, log: Log, rng: Random) -> None:
+        self._topology = topology
+        self._log = log
+        self._rng = rng
+        self._read = dict.fromkeys(log, 0)
+        self.names = [
+            LaneName(CLOCK if topic == logs.CLOCKS else RAW, topic, partition)
+            for topic, partition in log
+        ]
+        self._stores = [Store() for _ in range(len(Groups(topology)))]
+        self._running: dict[int, LiveGroup] = {}
+        self.told: Told = defaultdict(list)
+
+    def batch(self, now_ms: int) -> None:
+        taken: dict[int, list[Parcel]] = defaultdict(list)
+        for lane, records in self._log.items():
+            for stretch in self._stretches(lane, records, now_ms):
+                for group, parcel in parcels_of(self._topology, map(logs.values_of, stretch)):
+                    taken[group].append(parcel)
+        quiet_ns = (now_ms - 1) * MS
+        for group, store in enumerate(self._stores):
+            live = self._running.pop(group, None)
+            if live is None or self._rng.random() < 0.3:
+                live = store.opened(self._topology, group, self.names)
+            if self._rng.random() < 0.1:  # an attempt that is lost, whatever it has done
+                live.take(taken[group], quiet_ns) if taken else live.rest(quiet_ns)
+                live = store.opened(self._topology, group, self.names)
+            due_ns = live.due_ns()
+            if not taken and (due_ns is None or due_ns >= quiet_ns):
+                continue  # no timer
+            self._rng.shuffle(taken[group])
+            said = live.take(taken[group], quiet_ns) if taken else live.rest(quiet_ns)
+            store.keep(live, self._rng)
+            self._running[group] = live
+            for each in said:
+                of_kind = self.told[each.line["stream"], each.line["kind"]]
+                assert each.position == len(of_kind)
+                of_kind.append(line_json(each.line).decode())
+
+    def _stretches(
+        self, lane: tuple[str, int], records: Sequence[Record], now_ms: int
+    ) -> list[list[Record]]:
+        begin = end = self._read[lane]
+        while end < len(records) and records[end].stamp_ms <= now_ms:
+            end += 1
+        if begin == end:
+            return []
+        self._read[lane] = end = self._rng.randint(begin + 1, end)
+        cut = self._rng.randint(begin, end)
+        return [list(part) for part in (records[begin:cut], records[cut:end]) if part]
+
+    @property
+    def is_at_end(self) -> bool:
+        return all(self._read[lane] == len(records) for lane, records in self._log.items())
+
+
+def agrees(seed: int, folder: Path) -> set[str]:
+    """The kinds of lines that were said."""
+    rng = Random(seed)
+    topology = parse(logs.topology(rng))
+    log = logs.log(rng, folder, 120, partitions=rng.choice((1, 1, 2, 3)))
+    job = Job(topology, log, rng)
+    now_ms = min(records[0].stamp_ms for records in log.values() if records)
+    longest_ms = rng.choice((1_000, 5_000, 30_000, 10_000_000))
+    while not job.is_at_end:
+        job.batch(now_ms)
+        now_ms += rng.randrange(longest_ms)
+    now_ms += QUIET_MS
+    job.batch(now_ms)
+    wanted = logs.replayed(topology, logs.dumped(topology, log), (now_ms - 1) * MS)
+    assert dict(job.told) == wanted, seed
+    return {kind for _, kind in wanted}
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_live_job_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
+    assert agrees(seed, tmp_path) >= {"event", "gap"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_many_live_jobs_say_what_replays_say(tmp_path: Path) -> None:
+    told: set[str] = set()
+    for seed in MANY:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        told |= agrees(seed, folder)
+    assert told >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
