@@ -11,7 +11,8 @@ lie: its batches begin at 0 again and would mix with theirs.
 
 A query without an interval does what there is and ends. Spark's own trigger for that asks the
 source once for its end; one that tells it wrongly after a kill (Iceberg's) is `chased` instead:
-batch after batch, until a look at the source finds nothing new.
+batch after batch, until a look at the source finds nothing new. One with batches for time alone
+(`Table.rest_s`) ends when nothing has come for so long.
 
 What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
 every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
@@ -41,7 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_analytics.outputs import Output
 from spark_analytics.told import first_line
 from spark_analytics.watching import Watch, settle
-from spark_analytics.work import Table
+from spark_analytics.work import Part, Table
 
 AT_ONCE: Final = "0 seconds"
 POLL_S: Final = 0.1
@@ -73,7 +74,7 @@ def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: in
     if table.parts:
         kept = rows.persist()
         try:
-            for part in table.parts:
+            for part in _with_rows(table, kept, batch):
                 output.write(part.pick(kept), part.name, part.keys, batch)
         finally:
             kept.unpersist()
@@ -84,6 +85,14 @@ def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: in
         table.store(rows, f"{folder}/{table.name}", batch)
     else:
         output.write(rows, table.name, table.keys, batch)
+
+
+def _with_rows(table: Table, kept: DataFrame, batch: int) -> Sequence[Part]:
+    """The parts that have rows in this batch, where the rows tell; the first batch makes all."""
+    if table.named_by is None or batch == 0:
+        return table.parts
+    there = {row[0] for row in kept.select(table.named_by).distinct().collect()}
+    return [part for part in table.parts if part.name in there]
 
 
 def claim(
@@ -146,7 +155,12 @@ class Running:
             write = self._writer(table, output, folder)
             query = _start(table, write, checkpoint, interval)
             self.queries.append(query)
-            if table.chased and not self._goes_on:
+            if self._goes_on:
+                continue
+            if table.rest_s is not None:
+                at_rest = query, self.watch, table.rest_s
+                threading.Thread(target=_end_when_at_rest, args=at_rest, daemon=True).start()
+            elif table.chased:
                 # Waiting is Java's; a query that is stopped or fails lets it go.
                 threading.Thread(target=_end_when_caught_up, args=(query,), daemon=True).start()
 
@@ -166,6 +180,7 @@ class Running:
                 self._require_kept(query.name, settle(query))
             self._guard()
         finally:
+            self.watch.ended = True
             for query in self.queries:
                 query.stop()
             for manager in self._streams:
@@ -219,7 +234,7 @@ def _start(
 ) -> StreamingQuery:
     writer = table.rows.writeStream.queryName(table.name).foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{checkpoint}/{table.name}")
-    if interval is None and not table.chased:
+    if interval is None and not table.chased and table.rest_s is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval or AT_ONCE).start()
 
@@ -227,6 +242,21 @@ def _start(
 def _end_when_caught_up(query: StreamingQuery) -> None:
     with suppress(PySparkException, Py4JError, ConnectionError):  # `wait` tells of it
         query.processAllAvailable()
+        query.stop()
+
+
+def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:
+    """When it has had a batch without rows, so long after the last with some. The listener is
+    asked, not Java; what ends the query otherwise is told there, too."""
+    rows, batches, since_s = -1, 0, time.monotonic()
+    while not watch.ended:
+        found = watch.figures[query.name]
+        if found.rows != rows:
+            rows, batches, since_s = found.rows, found.batches, time.monotonic()
+        elif found.batches + found.idle > batches and time.monotonic() - since_s > rest_s:
+            break
+        time.sleep(POLL_S)
+    with suppress(PySparkException, Py4JError, ConnectionError):
         query.stop()
 
 

@@ -8,7 +8,7 @@ of the old: who runs queries compares the topics' ids (`asked` has their names).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -43,10 +43,15 @@ class KafkaTopics:
     asked: set[str] = field(default_factory=set, compare=False)
 
     def records(self, topic: str) -> DataFrame:
-        self.asked.add(topic)
+        return self.together([topic])
+
+    def together(self, topics: Sequence[str]) -> DataFrame:
+        """The records of several topics, of which a batch takes shares that go with what each
+        partition still has."""
+        self.asked.update(topics)
         options = {
             "kafka.bootstrap.servers": self.brokers,
-            "subscribe": topic,
+            "subscribe": ",".join(topics),
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed",
             "startingOffsets": "earliest",

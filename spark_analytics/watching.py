@@ -37,6 +37,9 @@ class Figures:
     last batch began, where it says so. `late` and `bad` of queries that observe them."""
 
     batches: int = 0
+    idle: int = 0
+    """How often Spark said that it had nothing to do; about every ten seconds."""
+
     rows: int = 0
     batch_s: float = 0.0
     """How long the last batch took, in seconds."""
@@ -77,6 +80,8 @@ class Watch(StreamingQueryListener):
         self._names = names
         self.figures: dict[str, Figures] = {name: Figures() for name in names}
         self.changed = threading.Event()
+        self.ended = False
+        """One of them has."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing: `figures` has it from the beginning."""
@@ -91,9 +96,11 @@ class Watch(StreamingQueryListener):
             self.changed.set()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing: an idle query has no batch."""
+        for name in self._names:
+            self.figures[name] = replace(self.figures[name], idle=self.figures[name].idle + 1)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        self.ended = True
         self.changed.set()
 
 

@@ -35,7 +35,9 @@ class Table:
     stream before it is written, and to all of it where it is bounded. `store` writes in a way of
     its own (archive): (rows, path, batch). `newer` is as a part's; with `parts` these are written,
     and the table is not. `chased`: a query up to the end of its source goes on until it finds
-    nothing new, as the source cannot say beforehand where its end is."""
+    nothing new, as the source cannot say beforehand where its end is. With `rest_s` it has batches
+    also where nothing comes, and is at its end when nothing has come for so long. `named_by`: the
+    column that says which part a row is of."""
 
     name: str
     rows: DataFrame
@@ -45,6 +47,8 @@ class Table:
     newer: str | None = None
     parts: Sequence[Part] = ()
     chased: bool = False
+    rest_s: float | None = None
+    named_by: str | None = None
 
     def written(self) -> list[Part]:
         """The tables that come of it."""

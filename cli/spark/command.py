@@ -6,40 +6,28 @@ Spark is an extra (`make spark-setup`) and needs Java 17.
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from agents.kafka.brokers import BrokersUnavailable
 from cli.account import told_at_end
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, security
-from cli.local.maven import JarsUnavailable
 from cli.spark import jars
+from cli.spark.around import go_on, open_session, require_spark, told_plainly
+from cli.spark.live.command import command as live
+from cli.spark.options import POSTGRES, TO, conf_option, master_option
 from cli.topology_file import Refused, brokers_option, load, topology_option
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from cli.spark.job import Asked
 
 JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
-TO: Final = ("parquet", "iceberg", "delta", "jdbc", "kafka", "console")
 FORMATS: Final = ("parquet", "iceberg", "delta")
 HOLES: Final = ("refuse", "pass")
 LATE: Final = ("apart", "include")
-POSTGRES: Final = "org.postgresql.Driver"
 DEMO: Final = "Analyse the demo's topics live, with plots."
-
-master_option = click.option(
-    "--master", metavar="URL", help="Spark's; without: local, or as spark-submit says."
-)
-conf_option = click.option(
-    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."
-)
 
 
 class Commands(click.Group):
@@ -65,6 +53,9 @@ class Commands(click.Group):
 @click.group("spark", cls=Commands)
 def command() -> None:
     """Run Spark on the ordered topic, the raw one and the results."""
+
+
+command.add_command(live)
 
 
 @command.command("run")
@@ -149,11 +140,11 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
     """Run JOB until SIGTERM; with --batch or --until-caught-up to the end of the topics."""
     topology = load(topology_path)
     access = security(kafka_path)
-    _require_spark()
+    require_spark()
     from cli.spark.job import Asked
 
     asked = Asked(job, topology, brokers, access, **rest)
-    with _told_plainly(job):
+    with told_plainly(job):
         _run(asked)
 
 
@@ -164,15 +155,15 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
 @json_option("SPARK_COMPACT")
 def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bool) -> None:
     """Make one file of the many of each finished hour of an archive."""
-    _require_spark()
+    require_spark()
     from cli.spark.spelled import settings_of
     from spark_analytics import archive as archives
     from spark_analytics.session import new_session
 
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     with (
-        _told_plainly("compact"),
-        _session(lambda: new_session("inorder compact", (), settings)) as spark,
+        told_plainly("compact"),
+        open_session(lambda: new_session("inorder compact", (), settings)) as spark,
     ):
         hours = archives.compact(spark, archive.rstrip("/"))
     if as_json:
@@ -228,7 +219,7 @@ def backfill(
 ) -> None:
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
-    _require_spark()
+    require_spark()
     from cli.spark.backfill.run import Wanted, run
     from cli.spark.backfill.setting import setting_of
     from cli.spark.spelled import settings_of
@@ -244,14 +235,14 @@ def backfill(
         )
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     needed: Sequence[str] = ()
-    with _told_plainly("backfill"):
+    with told_plainly("backfill"):
         if wanted.form != "parquet":
             settings = {**lake_settings(wanted.form), **settings}
             needed = jars.lake_jars(wanted.form)
         resumed = Resumed(wanted.out) if wanted.resume else None
         place = Place(wanted.out, adds=wanted.resume)
         try:
-            with _session(lambda: new_session("inorder backfill", needed, settings)) as spark:
+            with open_session(lambda: new_session("inorder backfill", needed, settings)) as spark:
                 setting = setting_of(topology_path, topology)
                 summary = run(spark, setting, topology, wanted, place, resumed)
         finally:
@@ -291,11 +282,11 @@ def maintain(
     as_json: bool,
 ) -> None:
     """Compact the tables below --out, let go of old states, remove what killed jobs have left."""
-    _require_spark()
+    require_spark()
     from cli.spark.tables import maintained
 
-    with _told_plainly("maintain"):
-        done = maintained(out, kind, catalog, keep, orphans, master, conf, _session)
+    with told_plainly("maintain"):
+        done = maintained(out, kind, catalog, keep, orphans, master, conf, open_session)
     if as_json:
         click.echo(json.dumps({"tables": done}))
         return
@@ -304,19 +295,12 @@ def maintain(
         click.echo(f"{name}: {told or 'nothing to do'}", err=True)
 
 
-def _require_spark() -> None:
-    absent = jars.missing()
-    if absent is not None:
-        raise Refused(absent)
-
-
 def _run(asked: Asked) -> None:
     from cli.spark.job import guard, ids_of, output, session, tables, topics_of
-    from cli.spark.serving import served
-    from spark_analytics.running import Running, claim, run_bounded
+    from spark_analytics.running import run_bounded
 
     brokers = None if asked.archive or asked.silver else asked.brokers_now()
-    with _session(lambda: session(asked)) as spark:
+    with open_session(lambda: session(asked)) as spark:
         topics = topics_of(asked, spark)
         found = tables(asked, topics, spark)
         there = output(asked, found, spark)
@@ -324,78 +308,5 @@ def _run(asked: Asked) -> None:
         if asked.batch:
             run_bounded(found, there, asked.folder)
             return
-        written = [part.name for table in found for part in table.written()]
-        left = [name for name in written if there.holds(spark, name)]
-        claim(spark, asked.checkpoints, asked.about(ids), left)
         watched = guard(asked, brokers, ids) if brokers else None
-        running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
-        with _signals(running.stop), served(asked.http, lambda: running.watch.figures):
-            running.wait()
-
-
-@contextmanager
-def _told_plainly(job: str) -> Iterator[None]:
-    """Errors as one line, each of its kind."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from cli.recording.file import InputError, Unreadable
-    from spark_analytics.backfill.place import PlaceRefused
-    from spark_analytics.payload import SchemaRefused
-    from spark_analytics.running import CheckpointRefused, JobFailed
-    from spark_analytics.tables.catalog import TablesRefused
-    from spark_analytics.told import first_line
-    from spark_analytics.work import JobRefused
-
-    try:
-        yield
-    except (
-        JobRefused,
-        SchemaRefused,
-        CheckpointRefused,
-        TablesRefused,
-        FileNotFoundError,
-    ) as error:
-        raise Refused(str(error)) from None
-    except PlaceRefused as error:
-        raise Refused(str(error)) from None
-    except InputError as error:
-        raise Unreadable(str(error)) from None
-    except JarsUnavailable as error:
-        raise Refused(str(error)) from None
-    except (BrokersUnavailable, JobFailed) as error:
-        raise click.ClickException(str(error)) from None
-    except (PySparkException, Py4JJavaError) as error:
-        raise click.ClickException(f"{job}: {first_line(error)}") from None
-    except (Py4JError, ConnectionError):
-        raise click.ClickException(f"{job}: the Java process of Spark has ended") from None
-
-
-@contextmanager
-def _session(made: Callable[[], SparkSession]) -> Iterator[SparkSession]:
-    """Ended at the end, unless this process had one before."""
-    from py4j.protocol import Py4JError
-    from pyspark.sql import SparkSession
-
-    was_there = SparkSession.getActiveSession() is not None
-    spark = made()
-    try:
-        yield spark
-    finally:
-        if not was_there:
-            with suppress(Py4JError, ConnectionError):
-                spark.stop()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `stop`, as long as this lasts."""
-    before = {
-        number: signal.signal(number, lambda *_: stop())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        go_on(asked, spark, found, there, asked.about(ids), watched)

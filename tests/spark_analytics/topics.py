@@ -85,7 +85,8 @@ def _written(writer: HeaderWriter, event: Event) -> tuple[Headers, bytes | None]
 
 def words(setting: Setting, folder: Path, job: str, *more: str) -> list[str]:
     there = ["--topology", str(setting.path), "--brokers", setting.bootstrap]
-    return ["spark", "run", job, "--out", str(folder), *there, *more]
+    asked = [job] if job == "live" else ["run", job]
+    return ["spark", *asked, "--out", str(folder), *there, *more]
 
 
 def run(setting: Setting, folder: Path, job: str, *more: str) -> Answer:

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from cli.spark.backfill.work import Setting, topology_of
+from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.live.group import LiveGroup, Parcel, Told
 from cli.spark.live.reading import NAMES
 from spark_analytics.live.lanes import LaneName
@@ -61,7 +61,7 @@ class OrderLive(StatefulProcessor):
         self, setting: Setting, names: Sequence[LaneName], tick_lag_ms: int, max_waiting: int
     ) -> None:
         self._setting = setting
-        self._names = [tuple(name) for name in names]
+        self._names = list(names)
         self._tick_lag_ms = tick_lag_ms
         self._max_waiting = max_waiting
 
@@ -72,13 +72,19 @@ class OrderLive(StatefulProcessor):
         self._entries = handle.getListState("entries", CONTENT)
 
     def handleInputRows(  # noqa: N802 - Spark's name
-        self, key: Any, rows: Iterator[Any], timerValues: Any  # noqa: N803
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
     ) -> Iterator[Any]:
         taken = [parcel for frame in rows for parcel in _parcels(frame)]
         return self._told(key[0], taken, timerValues.getCurrentProcessingTimeInMs())
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any  # noqa: N803
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Any]:
         return self._told(key[0], (), timerValues.getCurrentProcessingTimeInMs())
 
@@ -110,9 +116,8 @@ class OrderLive(StatefulProcessor):
             assert content is not None
             entries = [bytes(each[0]) for each in self._entries.get()] if head.entries else []
             stood = folded(bytes(content[0]), entries)
-        names = [LaneName(*name) for name in self._names]
         topology = topology_of(self._setting)
-        return LiveGroup(topology, group, names, stood, self._max_waiting)
+        return LiveGroup(topology, group, self._names, stood, self._max_waiting)
 
     def _keep(self, group: int, live: LiveGroup, head: Head, batch_ms: int) -> None:
         mark = os.urandom(8)

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from agents.stage.arrival import ArrivalClock
 from cli.spark.backfill.archived import RecordLines
-from cli.spark.backfill.work import PARCELS_AT_ONCE, Setting, topology_of
+from cli.spark.backfill.setting import Setting, topology_of
+from cli.spark.backfill.work import PARCELS_AT_ONCE
 from cli.spark.live.group import Parcel
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer
@@ -33,7 +34,6 @@ PARCELS: Final = (
     "group INT, rank INT, topic STRING, partition INT, first LONG, number LONG, content BINARY"
 )
 NAMES: Final = ("rank", "topic", "partition", "first", "number", "content")
-LOG: Final = itemgetter("topic", "partition")
 
 Record = Mapping[str, Any]
 
@@ -47,14 +47,27 @@ class ReadRecords(NamedTuple):
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
         held: list[tuple[int, Parcel]] = []
-        for _, records in groupby(rows, key=LOG):
-            for each in parcels_of(topology, records):
+        for _, records in groupby(_in_stretches(rows), key=itemgetter(0)):
+            for each in parcels_of(topology, (record for _, record in records)):
                 held.append(each)
                 if len(held) >= PARCELS_AT_ONCE:
                     yield _arrow(held)
                     held = []
         if held:
             yield _arrow(held)
+
+
+def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+    """Each with the number of its stretch: of one partition, offsets only rise."""
+    number, last = 0, ("", -1)
+    offset = -1
+    for row in rows:
+        log = row["topic"], row["partition"]
+        if log != last or row["offset"] <= offset:
+            number += 1
+            last = log
+        offset = row["offset"]
+        yield number, row
 
 
 def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[int, Parcel]]:
@@ -76,9 +89,7 @@ def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[
 class _Lines:
     """Dumped lines of a stretch. `runs`: an arrival and how many lines have it, and so on."""
 
-    def __init__(
-        self, topology: Topology, records: Iterable[Record], *, counts_runs: bool
-    ) -> None:
+    def __init__(self, topology: Topology, records: Iterable[Record], *, counts_runs: bool) -> None:
         self._lines = RecordLines(topology)
         self._records = records
         self._counts_runs = counts_runs

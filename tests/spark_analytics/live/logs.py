@@ -61,7 +61,7 @@ def log(rng: Random, folder: Path, lines: int = 250, partitions: int = 2) -> Log
         if type(arrival_ns) is int:
             ms = max(ms, arrival_ns // NS_PER_MS)
         stamp_ms = ms - (5 if rng.random() < 0.03 else 0)
-        at = rng.randrange(partitions) if scattered else of_stream.get(line.get("stream"), 0)
+        at = rng.randrange(partitions) if scattered else of_stream.get(str(line.get("stream")), 0)
         topic = CLOCKS if "clock" in line else RAW
         records = found[topic, 0 if topic == CLOCKS else at]
         offset = len(records) + (3 if rng.random() < 0.01 else 0)
@@ -94,15 +94,15 @@ def values_of(each: Record) -> dict[str, Any]:
     }
 
 
-def dumped(topology: Topology, found: Log) -> list[dict[str, Any]]:
-    """The lines that `inorder dump` prints of it."""
+def dumped(topology: Topology, found: Log, until_ns: int | None = None) -> list[dict[str, Any]]:
+    """The lines that `inorder dump` prints of it; of what arrives before, if so."""
     reads = RecordLines(topology)
     lines: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     for (topic, partition), records in found.items():
         clock = ArrivalClock(0)
         for each in records:
             line = reads.line(values_of(each), clock)
-            if line is not None:
+            if line is not None and (until_ns is None or line["arrival"] < until_ns):
                 order = (line["arrival"], topic != CLOCKS, topic, partition, each.offset)
                 lines.append((order, line))
     lines.sort(key=lambda each: each[0])

@@ -1,0 +1,120 @@
+"""`inorder spark live`: the topics put in order as they grow, on Spark alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from cli.kafka_options import kafka_option, security
+from cli.spark.around import go_on, open_session, require_spark, told_plainly
+from cli.spark.options import POSTGRES, TO, conf_option, master_option
+from cli.topology_file import brokers_option, load, topology_option
+
+if TYPE_CHECKING:
+    from cli.spark.backfill.setting import Setting
+    from cli.spark.job import Asked
+
+NOT_OF_LIVE: Final[dict[str, Any]] = {
+    "job": "live",
+    "batch": False,
+    "archive": None,
+    "window": "tumbling 10s",
+    "key": ("source",),
+    "sum": (),
+    "quantile": (),
+    "table": (),
+    "schema": None,
+    "results": (),
+    "late": "apart",
+    "silver": False,
+}
+"""What only jobs are asked."""
+
+
+@click.command("live")
+@topology_option
+@brokers_option
+@kafka_option
+@click.option("--out", required=True, metavar="DIR", help="For tables and checkpoints.")
+@click.option("--checkpoint", metavar="DIR", help="Default: checkpoints/live below --out.")
+@click.option("--until-caught-up", is_flag=True, help="End when nothing comes any more.")
+@click.option("--every", default="1s", show_default=True, help="Time between batches.")
+@click.option(
+    "--max-per-batch",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Records that a batch takes.",
+)
+@click.option(
+    "--tick-lag",
+    default="2s",
+    show_default=True,
+    help="How far behind a batch's time the end of a quiet partition lies.",
+)
+@click.option(
+    "--max-waiting",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Lines of a group that wait for partitions which are behind.",
+)
+@click.option(
+    "--to",
+    multiple=True,
+    type=click.Choice(TO),
+    default=("parquet",),
+    show_default=True,
+    help="May be given more than once.",
+)
+@click.option("--to-topic", metavar="TOPIC", help="With --to kafka.")
+@click.option("--jdbc-url", metavar="URL", help="With --to jdbc, as for the jobs.")
+@click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True)
+@click.option("--catalog", metavar="URL", help="For Iceberg, as for the jobs.")
+@click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the query.")
+@click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
+@master_option
+@conf_option
+def command(
+    topology_path: str,
+    brokers: str,
+    kafka_path: str | None,
+    tick_lag: str,
+    max_waiting: int,
+    **rest: Any,
+) -> None:
+    """Put the topics in order as they grow, on Spark alone: what inorder replay says, as tables."""
+    topology = load(topology_path)
+    access = security(kafka_path)
+    require_spark()
+    from cli.spark.backfill.setting import setting_of
+    from cli.spark.job import Asked
+    from cli.spark.spelled import window_of
+
+    asked = Asked(**{**NOT_OF_LIVE, **rest}, topology=topology, brokers=brokers, security=access)
+    lag_ms = window_of(f"tumbling {tick_lag}", "--tick-lag").size_ns // 1_000_000
+    with told_plainly("live"):
+        _live(asked, setting_of(topology_path, topology), lag_ms, max_waiting)
+
+
+def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) -> None:
+    from cli.spark.backfill.archived import topics_read
+    from cli.spark.backfill.setting import digest
+    from cli.spark.job import guard, ids_of, output, session, topics_of
+    from cli.spark.live.run import lanes_of, require, table
+    from cli.spark.shipping import shipped
+    from spark_analytics.topics import KafkaTopics
+
+    brokers = asked.brokers_now()
+    names = topics_read(asked.topology)
+    ids = ids_of(asked, brokers, names)
+    lanes = lanes_of(asked.topology, brokers.partitions(names))
+    with open_session(lambda: session(asked)) as spark, shipped(spark):
+        require(spark)
+        topics = topics_of(asked, spark)
+        assert isinstance(topics, KafkaTopics)
+        found = table(topics.together(names), setting, lanes, tick_lag_ms, max_waiting)
+        there = output(asked, [found], spark)
+        about = {**asked.about(ids), "topology": digest(setting)}
+        go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))

@@ -1,0 +1,111 @@
+"""End to end: `inorder spark live` on a real broker, run after run, killed in between; its tables
+against a replay of the dumped topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.workloads import crowd
+from cli.spark.live.run import ROCKSDB, STORE
+from spark_analytics.backfill.kinds import TABLE_OF
+from spark_analytics.outputs import read
+from tests.end_to_end.records import contract, send
+from tests.end_to_end.replaying import dump
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.services import SharedKafka
+from tests.spark_analytics.backfill.told import replayed
+from tests.spark_analytics.conftest import SETTINGS
+from tests.spark_analytics.live.logs import Told
+from tests.spark_analytics.live.test_live import told_in
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.topics import done, killed, run
+
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+
+ROWS = crowd(900).rows
+PART = 300
+TICK_LAG = ("--tick-lag", "1s")
+TO_END = (*TICK_LAG, "--until-caught-up")
+
+
+@pytest.fixture(autouse=True)
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(STORE)
+    spark.conf.set(STORE, ROCKSDB)
+    yield
+    spark.conf.set(STORE, str(before))
+
+
+def told_by_replay(setting: Setting, folder: Path) -> tuple[Told, int]:
+    """And when the last record arrived: what is told later depends on how long one waits."""
+    lines = folder / "raw.jsonl"
+    dump(setting, lines)
+    last_ns = json.loads(lines.read_text().splitlines()[-1])["arrival"]
+    told, _ = replayed(setting.path, lines)
+    return told_before(told, last_ns), last_ns
+
+
+def told_before(told: Told, at_ns: int) -> Told:
+    kept = {
+        key: [line for line in lines if json.loads(line)["at"] < at_ns]
+        for key, lines in told.items()
+    }
+    return {key: lines for key, lines in kept.items() if lines}
+
+
+def burst(setting: Setting, number: int) -> None:
+    rows = ROWS[number * PART : (number + 1) * PART]
+    send(setting, [(r.source, b"{}", contract(r.source, r.seq, r.ts_ns)) for r in rows])
+
+
+def agree(spark: SparkSession, setting: Setting, folder: Path) -> None:
+    wanted, last_ns = told_by_replay(setting, folder)
+    assert sum(len(lines) for lines in wanted.values()) > PART
+    assert told_before(told_in(spark, folder / "live"), last_ns) == wanted
+    assert read(spark, str(folder / "live"), "overtaken").count() == 0
+
+
+def test_run_after_run_it_says_what_a_replay_says(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    """One of two partitions is empty: the log is known there up to the batch's time."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    for number in (0, 1):
+        burst(setting, number)
+        done(run(setting, tmp_path, "live", *TO_END, "--max-per-batch", "200"))
+    agree(spark, setting, tmp_path)
+    other = run(setting, tmp_path, "live", *TO_END, "--checkpoint", str(tmp_path / "another"))
+    assert other.code == 2
+    assert "there is no checkpoint" in other.err
+
+
+@pytest.mark.chaos
+def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    conf = {**SETTINGS, STORE: ROCKSDB}
+    table = tmp_path / "live" / TABLE_OF["event"]
+    for number in (0, 1):
+        burst(setting, number)
+        wanted = len(list(table.glob("batch=*"))) + 2
+
+        def has_told(wanted: int = wanted) -> bool:
+            return len(list(table.glob("batch=*"))) >= wanted
+
+        killed(
+            setting,
+            tmp_path,
+            "live",
+            *TICK_LAG,
+            "--max-per-batch",
+            "50",
+            until=has_told,
+            conf=conf,
+        )
+    burst(setting, 2)
+    done(run(setting, tmp_path, "live", *TO_END))
+    agree(spark, setting, tmp_path)
