@@ -1,7 +1,7 @@
 """`inorder spark live` on the crowd: what an event costs, what is written of state, how late it is.
 
-* *Catching up*: the whole raw topic in batches of `CATCH_UP`; CPU of Java and of its Python processes
-  together, the second of two runs.
+* *Catching up*: the whole raw topic in batches of `CATCH_UP`; CPU of Java and of its Python
+  processes together, the second of two runs.
 * *Live*: events come at `RATE`, with a batch each second. A line is late by the time between its
   `at`, which is when a worker tells it, and the end of the batch that has written it.
 """
