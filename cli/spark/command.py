@@ -55,9 +55,6 @@ def command() -> None:
     """Run Spark on the ordered topic, the raw one and the results."""
 
 
-command.add_command(live)
-
-
 @command.command("run")
 @click.argument("job", type=click.Choice(JOBS))
 @topology_option
@@ -146,6 +143,9 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
     asked = Asked(job, topology, brokers, access, **rest)
     with told_plainly(job):
         _run(asked)
+
+
+command.add_command(live)
 
 
 @command.command("compact")

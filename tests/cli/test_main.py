@@ -14,6 +14,8 @@ from cli.main import COMMANDS, HIDDEN, main
 from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
+WITHOUT_RESULT = {"init", "keys", "read", "dev", "query add", "query remove"}
+WITHOUT_RESULT |= {"spark run", "spark live"}
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 
@@ -139,7 +141,7 @@ def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> N
     for part, each in commands.items():
         options = {spelled for option in each.params for spelled in option.opts}
         full = f"{name} {part}".strip()
-        if full not in {"init", "keys", "read", "dev", "query add", "query remove", "spark run"}:
+        if full not in WITHOUT_RESULT:
             assert options & {"--json", "--log"}, full
 
 

@@ -177,7 +177,7 @@ class LiveGroup:
 
 
 def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
-    """Of a record that arrived before the time that had been told."""
+    """What is told about a record that arrived before the time that had been told."""
     line: JsonObject = {"kind": "overtaken", "stream": None, "source": None, "seq": None}
     if packed[0] == parcels.EVENT:
         line |= {"stream": packed[4], "source": packed[5], "seq": packed[7]}

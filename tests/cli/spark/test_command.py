@@ -63,7 +63,7 @@ def test_help_knows_the_demo_and_does_not_import_it() -> None:
         check=True,
     )
     listed = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line]
-    assert listed == ["run", "compact", "backfill", "maintain", "demo"]
+    assert listed == ["run", "live", "compact", "backfill", "maintain", "demo"]
     told = CliRunner().invoke(main, ["spark", "demo", "--help"])
     assert told.exit_code == 0
     assert "--speed" in told.output
