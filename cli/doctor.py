@@ -10,7 +10,8 @@ import orjson
 from confluent_kafka import KafkaException
 
 from agents.exits import Exit
-from agents.kafka.fitness import Weight, findings, looked
+from agents.kafka.finding import Weight
+from agents.kafka.fitness import findings, looked
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import brokers_option, load, topology_option

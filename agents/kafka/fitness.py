@@ -10,6 +10,7 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | retention of inputs against `spill_after` | what has been held for less is read again from there |
 | copies, those in sync, unclean elections | what a broker takes with it when it goes |
 | what the principal may do | a stage without a right does not begin |
+| the brokers themselves | `agents.kafka.broker_fitness` |
 
 Proved by: tests/agents/kafka/test_fitness.py
 """
@@ -18,19 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from agents.kafka.broker_fitness import (
+    TIMEOUT_S,
+    SeenBrokers,
+    broker_findings,
+    newest_after_now_ms,
+)
 from agents.kafka.declared import TopicSpec, declared
+from agents.kafka.finding import Finding, Weight
 from agents.kafka.rights import Kind, rights
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import changelog_topic, inputs_of, upstream_inputs, works
 from topology.config import Topology
 
-TIMEOUT_S: Final = 30.0
 NS_PER_MS: Final = 1_000_000
 SAFE_COPIES: Final = 3
 SAFE_IN_SYNC: Final = 2
@@ -45,23 +51,6 @@ NEEDED: Final = {
     "message.timestamp.after.max.ms": "a stamp may be years off, and the transaction would fail",
     "max.message.bytes": "a record with its stamps would be too large, and the stage would stop",
 }
-
-
-class Weight(StrEnum):
-    """`error`: a stage stops, or something is lost. `warning`: it may be."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is amiss: where, what, and what to do."""
-
-    weight: Weight
-    where: str
-    what: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +68,7 @@ class SeenTopic:
 class Cluster:
     """`topics` has those that are there."""
 
-    brokers: int
+    brokers: SeenBrokers
     topics: Mapping[str, SeenTopic]
 
 
@@ -91,8 +80,9 @@ def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> 
     told = admin.describe_topics(
         TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
     )
-    configs = _configs(admin, names)
+    configs = _configs(admin, ResourceType.TOPIC, names)
     found = {}
+    gives_ids = True
     for name in names:
         partitions = known.topics[name].partitions.values()
         found[name] = SeenTopic(
@@ -102,14 +92,21 @@ def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> 
             configs[name],
             _may(told[name]),
         )
-    return Cluster(len(known.brokers), found)
+        gives_ids = gives_ids and _has_id(told[name])
+    asked = [str(min(known.brokers))] if known.brokers else []
+    config = next(iter(_configs(admin, ResourceType.BROKER, asked).values()), {})
+    inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
+    ahead_ms = newest_after_now_ms(admin, inputs)
+    return Cluster(SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms), found)
 
 
-def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def _configs(
+    admin: AdminClient, kind: ResourceType, names: Sequence[str]
+) -> dict[str, dict[str, str]]:
     """Empty where this principal may not see them: `findings` says so."""
     if not names:
         return {}
-    asked = {ConfigResource(ConfigResource.Type.TOPIC, name): name for name in names}
+    asked = {ConfigResource(kind, name): name for name in names}
     found: dict[str, dict[str, str]] = {}
     for resource, answer in admin.describe_configs(list(asked)).items():
         try:
@@ -119,6 +116,15 @@ def _configs(admin: AdminClient, names: Sequence[str]) -> dict[str, dict[str, st
         said = {key: entry.value for key, entry in config.items() if entry.value is not None}
         found[asked[resource]] = said
     return found
+
+
+def _has_id(told: object) -> bool:
+    """Brokers before 2.8 say the id 0; where nothing is told, nothing is wrong."""
+    try:
+        topic_id = told.result(TIMEOUT_S).topic_id  # type: ignore[attr-defined]
+    except KafkaException:
+        return True
+    return any((topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
 
 
 def _may(told: object) -> frozenset[str] | None:
@@ -131,7 +137,12 @@ def _may(told: object) -> frozenset[str] | None:
 
 def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
     """In the order of the flow; errors and warnings mixed."""
-    return [*_topics(topology, cluster), *_widths(topology, cluster), *_rights(topology, cluster)]
+    return [
+        *broker_findings(topology, cluster.brokers),
+        *_topics(topology, cluster),
+        *_widths(topology, cluster),
+        *_rights(topology, cluster),
+    ]
 
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
@@ -162,7 +173,7 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             )
             continue
         yield from _settings(spec, seen)
-        yield from _copies(spec.name, seen, cluster.brokers)
+        yield from _copies(spec.name, seen, cluster.brokers.count)
         if spec.name in inputs:
             yield from _retention(topology, spec.name, seen)
 

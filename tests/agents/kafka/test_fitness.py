@@ -13,8 +13,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
+from agents.kafka.broker_fitness import SeenBrokers
 from agents.kafka.declared import declared
-from agents.kafka.fitness import Cluster, Finding, SeenTopic, findings
+from agents.kafka.finding import Finding
+from agents.kafka.fitness import Cluster, SeenTopic, findings
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka
@@ -29,7 +31,7 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
 }
 SOUND = Cluster(
-    3,
+    SeenBrokers(3),
     {
         spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
         for spec in declared(TOPOLOGY)
@@ -38,12 +40,12 @@ SOUND = Cluster(
 CHANGELOG = "inorder.merge.events.sequenced.changelog"
 
 
-def found(name: str, seen: SeenTopic | None, brokers: int = 3) -> list[Finding]:
+def found(name: str, seen: SeenTopic | None) -> list[Finding]:
     """Where this one topic is otherwise."""
     topics = {key: value for key, value in SOUND.topics.items() if key != name}
     if seen is not None:
         topics[name] = seen
-    return findings(TOPOLOGY, Cluster(brokers, topics))
+    return findings(TOPOLOGY, Cluster(SeenBrokers(3), topics))
 
 
 def config(name: str, **settings: str) -> SeenTopic:
@@ -108,7 +110,43 @@ def test_larger_records_than_needed_are_no_fault() -> None:
 
 def test_one_broker_keeps_one_copy() -> None:
     topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
-    assert findings(TOPOLOGY, Cluster(1, topics)) == []
+    assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "weight", "what", "remedy"),
+    [
+        (SeenBrokers(3, gives_ids=False), "warning", "give topics no ids", "2.8 or newer"),
+        (SeenBrokers(3, ahead_ms=2_500), "warning", "appended 2500 ms after", "NTP"),
+        (SeenBrokers(3, config={"transaction.max.timeout.ms": "5000"}), "error",
+         "is 5000, and stages ask for 10000", "transaction_timeout: 5000ms"),
+        (SeenBrokers(3, config={"transactional.id.expiration.ms": "3600000"}), "warning",
+         "transactional.id.expiration.ms is 3600000", "a day or more"),
+        (SeenBrokers(3, config={"offsets.retention.minutes": "60"}), "warning",
+         "offsets.retention.minutes is 60", "a day or more"),
+        (SeenBrokers(3, config={"auto.create.topics.enable": "true"}), "warning",
+         "who misspells a topic", "set it to false"),
+    ],
+)  # fmt: skip
+def test_what_is_amiss_with_the_brokers(
+    seen: SeenBrokers, weight: str, what: str, remedy: str
+) -> None:
+    (finding,) = findings(TOPOLOGY, Cluster(seen, SOUND.topics))
+    assert finding.weight == weight
+    assert what in finding.what
+    assert remedy in finding.remedy
+
+
+def test_brokers_as_they_come_are_sound() -> None:
+    config = {
+        "transaction.max.timeout.ms": "900000",
+        "transactional.id.expiration.ms": "604800000",
+        "offsets.retention.minutes": "10080",
+        "auto.create.topics.enable": "false",
+    }
+    assert (
+        findings(TOPOLOGY, Cluster(SeenBrokers(3, config=config, ahead_ms=-5), SOUND.topics)) == []
+    )
 
 
 @pytest.mark.kafka
