@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
+from agents.kafka.bearer import TokenUnavailable
 from agents.kafka.security import PLAINTEXT, Security
 
 log = logging.getLogger(__name__)
@@ -173,6 +174,11 @@ class _Asking:
     `all_are_down` is known when an answer has failed to come."""
 
     def __init__(self, servers: str, security: Security, may_create: bool) -> None:
+        if security.bearer is not None:
+            try:
+                security.bearer.current()
+            except TokenUnavailable as error:  # of which librdkafka would say nothing
+                raise BrokersUnavailable(f"no token for {servers}: {error}") from error
         self._servers = servers
         self._trouble = ""
         self.all_are_down = False

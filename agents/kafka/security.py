@@ -4,8 +4,11 @@ One small set of settings under the names that Kafka's clients give them, for al
 of a process, whichever library they are of:
 
     security.protocol                     PLAINTEXT (default), SSL, SASL_PLAINTEXT, SASL_SSL
-    sasl.mechanism                        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
-    sasl.username, sasl.password
+    sasl.mechanism                        PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    sasl.username, sasl.password          not with OAUTHBEARER, which has
+    sasl.oauthbearer.token.endpoint.url   https://… or, of a file that somebody renews, file:///…
+    sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret, sasl.oauthbearer.scope
+                                          for https, whose certificate ssl.ca.location judges too
     ssl.ca.location                       PEM; without it the machine's own authorities count
     ssl.certificate.location, ssl.key.location, ssl.key.password
                                           PEM, where brokers want to see the client's
@@ -30,6 +33,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -40,6 +44,8 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+
+from agents.kafka.bearer import Bearer, TokenEndpoint, TokenFile, TokenUnavailable
 
 PREFIX: Final = "INORDER_"
 FILE: Final = ".file"
@@ -67,11 +73,15 @@ class Security(BaseModel):
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", alias="security.protocol"
     )
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
         default=None, alias="sasl.mechanism"
     )
     username: str | None = Field(default=None, alias="sasl.username")
     password: SecretStr | None = Field(default=None, alias="sasl.password")
+    token_url: str | None = Field(default=None, alias="sasl.oauthbearer.token.endpoint.url")
+    client_id: str | None = Field(default=None, alias="sasl.oauthbearer.client.id")
+    client_secret: SecretStr | None = Field(default=None, alias="sasl.oauthbearer.client.secret")
+    scope: str | None = Field(default=None, alias="sasl.oauthbearer.scope")
     ca_file: PemFile | None = Field(default=None, alias="ssl.ca.location")
     certificate_file: PemFile | None = Field(default=None, alias="ssl.certificate.location")
     key_file: PemFile | None = Field(default=None, alias="ssl.key.location")
@@ -95,13 +105,16 @@ class Security(BaseModel):
             settings["ssl_context"] = self.ssl_context
         if self.authenticates:
             settings["sasl_mechanism"] = self.mechanism
+        if self.bearer is not None:
+            settings["sasl_oauth_token_provider"] = self.bearer
+        elif self.authenticates:
             settings["sasl_plain_username"] = self.username
             settings["sasl_plain_password"] = _told(self.password)
         return settings
 
-    def librdkafka(self) -> dict[str, str | int | float | bool]:
+    def librdkafka(self) -> dict[str, Any]:
         """Settings of confluent-kafka's clients."""
-        settings: dict[str, str | int | float | bool] = {"security.protocol": self.protocol}
+        settings: dict[str, Any] = {"security.protocol": self.protocol}
         if self.encrypts:
             settings["ssl.endpoint.identification.algorithm"] = self.identification
             files = (self.ca_file, self.certificate_file, self.key_file)
@@ -112,9 +125,25 @@ class Security(BaseModel):
                 settings["ssl.key.password"] = _told(self.key_password)
         if self.authenticates:
             settings["sasl.mechanism"] = str(self.mechanism)
+        if self.bearer is not None:
+            settings["oauth_cb"] = self.bearer.refreshed
+        elif self.authenticates:
             settings["sasl.username"] = str(self.username)
             settings["sasl.password"] = _told(self.password)
         return settings
+
+    @cached_property
+    def bearer(self) -> Bearer | None:
+        """What has the tokens of OAUTHBEARER; one for all clients."""
+        if self.mechanism != OAUTHBEARER or self.token_url is None:
+            return None
+        if self.token_url.startswith(FILE_URL):
+            return Bearer(TokenFile(Path(unquote(urlsplit(self.token_url).path))))
+        context = ssl.create_default_context(cafile=self.ca_file)
+        secret = _told(self.client_secret)
+        return Bearer(
+            TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
+        )
 
     @cached_property
     def ssl_context(self) -> ssl.SSLContext:
@@ -129,13 +158,23 @@ class Security(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        oauth = (self.token_url, self.client_id, self.client_secret, self.scope)
         if self.authenticates:
             self._need("sasl.mechanism", self.mechanism, "write PLAIN or SCRAM-SHA-512")
-            self._need("sasl.username", self.username, "write it")
-            self._need("sasl.password", self.password, "write it, or sasl.password.file")
-        elif self.mechanism or self.username or self.password:
+            if self.mechanism == OAUTHBEARER:
+                self._has_tokens()
+            elif any(oauth):
+                raise ValueError(
+                    f"sasl.oauthbearer.… is set, and {self.mechanism} does not use it;"
+                    " write sasl.mechanism OAUTHBEARER"
+                )
+            else:
+                self._need("sasl.username", self.username, "write it")
+                self._need("sasl.password", self.password, "write it, or sasl.password.file")
+        elif self.mechanism or self.username or self.password or any(oauth):
             raise ValueError(f"sasl.… is set, and {self.protocol} does not use it; {_BUT_SASL}")
-        files = (self.ca_file, self.certificate_file, self.key_file)
+        asks_endpoint = (self.token_url or "").startswith("https:")  # whose certificate it judges
+        files = (None if asks_endpoint else self.ca_file, self.certificate_file, self.key_file)
         if any(files) and not self.encrypts:
             raise ValueError(f"ssl.… is set, and {self.protocol} does not use it; {_BUT_SSL}")
         if (self.certificate_file is None) != (self.key_file is None):
@@ -146,6 +185,37 @@ class Security(BaseModel):
             except OSError as error:  # which ssl's own errors are
                 raise ValueError(f"the PEM files cannot be used: {error}") from error
         return self
+
+    def _has_tokens(self) -> None:
+        """What OAUTHBEARER needs is there, and nothing that it does not use."""
+        if self.username or self.password:
+            raise ValueError("OAUTHBEARER uses no sasl.username and sasl.password; leave them out")
+        url = "sasl.oauthbearer.token.endpoint.url"
+        self._need(url, self.token_url, "write https://… or file:///path/of/a/token")
+        place = urlsplit(self.token_url or "")
+        client = (self.client_id, self.client_secret)
+        if place.scheme == "file":
+            if not place.path.startswith("/") or place.netloc:
+                raise ValueError(f"{url} is no path of a file; write file:///path/of/a/token")
+            if any((*client, self.scope)):
+                raise ValueError(
+                    "a token from a file needs no sasl.oauthbearer.client.… and scope; leave them"
+                    " out"
+                )
+        elif place.scheme == "https" or (place.scheme == "http" and place.hostname in OWN_HOSTS):
+            self._need("sasl.oauthbearer.client.id", self.client_id, "write it")
+            name = "sasl.oauthbearer.client.secret"
+            self._need(name, self.client_secret, f"write it, or {name}.file")
+        else:
+            raise ValueError(
+                f"{url} would send a secret in the open, or is none; write https://… or"
+                " file:///path/of/a/token"
+            )
+        if place.scheme == "file":
+            try:
+                TokenFile(Path(unquote(place.path))).current()
+            except TokenUnavailable as error:
+                raise ValueError(str(error)) from error
 
     def _need(self, name: str, value: Any, remedy: str) -> None:
         if not value:
@@ -158,8 +228,13 @@ _BUT_SSL: Final = "write security.protocol SSL (or SASL_SSL)"
 PLAINTEXT: Final = Security()
 """Neither encrypted nor authenticated."""
 
+OAUTHBEARER: Final = "OAUTHBEARER"
+FILE_URL: Final = "file:"
+OWN_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Where nobody listens in."""
+
 NAMES: Final = tuple(str(field.alias) for field in Security.model_fields.values())
-SECRETS: Final = ("sasl.password", "ssl.key.password")
+SECRETS: Final = ("sasl.password", "sasl.oauthbearer.client.secret", "ssl.key.password")
 SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
 """librdkafka's own spelling."""
 

@@ -1,7 +1,7 @@
 """End to end: every command reaches brokers that want TLS or SASL, and tells no secret.
 
-One broker with a listener for each of three ways in: SCRAM over TLS (as Strimzi and MSK
-have it), certificates on both sides, PLAIN without encryption. Certificates are made on the
+One broker with a listener for each of four ways in: SCRAM over TLS (as Strimzi and MSK have it),
+certificates on both sides, PLAIN without encryption, tokens over TLS. Certificates are made on the
 spot. What came out is looked at through the broker's plain listener.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
+from tests.agents.kafka.tokens import token
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
-from tests.end_to_end.setting import SPLIT, settle
+from tests.end_to_end.records import new_producer
+from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
@@ -31,7 +34,8 @@ USER = "inorder"
 SECRET = "correct-horse-battery-staple"
 EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
 SUBJECT_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
-LISTENERS = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL", "PLAIN": "SASL_PLAINTEXT"}
+LISTENERS = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL", "PLAIN": "SASL_PLAINTEXT", "BEARER": "SASL_SSL"}
+TOKEN_LIFE_S = 4.0
 
 
 class Secured(NamedTuple):
@@ -44,6 +48,10 @@ class Secured(NamedTuple):
         if listener == "MUTUAL":
             certificate = f"{self.folder}/client.crt\nssl.key.location={self.folder}/client.key\n"
             return f"security.protocol=SSL\n{ca}ssl.certificate.location={certificate}"
+        if listener == "BEARER":
+            self.renew(600.0)
+            where = f"sasl.oauthbearer.token.endpoint.url=file://{self.token}\n"
+            return f"security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n{where}{ca}"
         if listener == "PLAIN":
             (self.folder / "password").write_text(SECRET + "\n")
             secret = f"sasl.password.file={self.folder}/password\n"
@@ -51,6 +59,21 @@ class Secured(NamedTuple):
         return (
             f"# as it lies in a ConfigMap\nsecurity.protocol=SASL_SSL\n{_sasl('SCRAM-SHA-512')}{ca}"
         )
+
+    @property
+    def token(self) -> Path:
+        return self.folder / "token"
+
+    def renew_soon(self) -> None:
+        """Called again and again: no token runs out before the next is there."""
+        if time.time() - self.token.stat().st_mtime > TOKEN_LIFE_S / 4:
+            self.renew(TOKEN_LIFE_S)
+
+    def renew(self, lasts_s: float) -> None:
+        """As the kubelet does it: at one go, in the place of the old one."""
+        beside = self.folder / "token.new"
+        beside.write_text(token(USER, lasts_s))
+        beside.replace(self.token)
 
 
 def _sasl(mechanism: str) -> str:
@@ -72,6 +95,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "listener.name.plain.plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule"
         f' required user_{USER}="{SECRET}";',
         "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.bearer.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.bearer.oauthbearer.sasl.jaas.config": f"{modules}.oauthbearer."
+        'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+        # A connection lasts no longer than the token that opened it.
+        "listener.name.bearer.oauthbearer.connections.max.reauth.ms": "3600000",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "server.pem"),
         "ssl.truststore.type": "PEM",
@@ -177,3 +205,41 @@ def test_a_stranger_to_the_authority_is_not_spoken_to(secured: Secured, tmp_path
         code = worker.exit_code()
     assert code == 2, worker.log
     assert "certificate" in worker.log
+
+
+def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
+    secured: Secured, tmp_path: Path
+) -> None:
+    """Each connection ends with the token that opened it, so a worker that did not look again
+    would stand still after the first one's few seconds."""
+    kafka = tmp_path / "kafka.properties"
+    kafka.write_text(secured.settings("BEARER"))
+    secured.renew(TOKEN_LIFE_S)
+    setting = settle(secured.broker.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    there = secured.broker.address("BEARER")
+    options = ("--kafka", str(kafka), "--brokers-wait", "1s")
+    worker = Worker("a", setting.path, there, tmp_path, *options)
+    producer = new_producer(secured.broker.bootstrap)
+    begun_s = time.monotonic()
+    sent = 0
+    with running(worker):
+        emitted = Emitted(setting)
+        while time.monotonic() - begun_s < 3 * TOKEN_LIFE_S or sent < 12:
+            secured.renew(TOKEN_LIFE_S)
+            headers = [("sourceId", b"s"), ("seqNum", b"%d" % sent)]
+            producer.produce(setting.raw, b"{}", b"s", headers=headers)
+            assert producer.flush(TIMEOUT_S) == 0
+            sent += 1
+            emitted.wait_for(sent, TIMEOUT_S, secured.renew_soon)
+            time.sleep(TOKEN_LIFE_S / 4)
+        emitted.close()
+        secured.renew(TOKEN_LIFE_S)
+        assert worker.stop() == 0, worker.log
+    secured.renew(-5.0)
+    done = inorder(
+        "topics", "create", "--topology", setting.path, "--brokers", there, "--kafka", kafka
+    )
+    assert done.code == 2
+    assert "the token of" in done.err
+    assert "has expired" in done.err
+    assert secured.token.read_text() not in worker.log + done.err

@@ -91,7 +91,7 @@ def test_comments_blank_lines_and_the_other_spelling() -> None:
         ("security.protocol=SASL_TLS", "security.protocol (INORDER_SECURITY_PROTOCOL): Input"),
         (SASL, "SASL_SSL needs sasl.password; write it, or sasl.password.file"),
         (SASL + "sasl.password=", "SASL_SSL needs sasl.password"),
-        (SASL.replace("SCRAM-SHA-512", "GSSAPI"), "'SCRAM-SHA-256' or 'SCRAM-SHA-512'"),
+        (SASL.replace("SCRAM-SHA-512", "GSSAPI"), "'SCRAM-SHA-512' or 'OAUTHBEARER'"),
         ("security.protocol=SASL_SSL", "SASL_SSL needs sasl.mechanism; write PLAIN or SCRAM"),
         (f"sasl.password={SECRET}", "PLAINTEXT does not use it; write security.protocol SASL_SSL"),
         ("ssl.ca.location={here}", "PLAINTEXT does not use it; write security.protocol SSL"),

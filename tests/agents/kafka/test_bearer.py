@@ -1,0 +1,274 @@
+"""Examples: where tokens come from, when they are asked for again, and what is said of their lack.
+
+That brokers take them is seen in tests/end_to_end/test_security.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+import pytest
+from aiokafka.errors import KafkaConnectionError
+
+from agents.kafka import bearer
+from agents.kafka.bearer import (
+    MAX_BYTES,
+    REREAD_S,
+    Bearer,
+    TokenEndpoint,
+    TokenFile,
+    TokenUnavailable,
+    expiry_of,
+)
+from agents.kafka.brokers import BrokersUnavailable, brokers_at
+from agents.kafka.security import SecurityRefused, read_security
+from tests.agents.kafka.tokens import token
+
+SECRET = "correct-horse"
+OAUTH = "security.protocol=SASL_SSL\nsasl.mechanism=oauthbearer\n"
+URL = "sasl.oauthbearer.token.endpoint.url"
+
+
+def jwt(claims: bytes) -> str:
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}."
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.parametrize(
+    ("text", "expires_s"),
+    [
+        (jwt(b'{"exp": 12.5}') + "x", 12.5),
+        (jwt(b'{"exp": 7}'), 7.0),
+        (jwt(b'{"exp": true}'), None),
+        (jwt(b"[7]"), None),
+        (jwt(b"[" * 100_000), None),
+        ("e30.e30.x", None),
+        ("e30.!.x", None),
+        ("e30.a.x", None),
+        ("opaque", None),
+    ],
+)
+def test_when_a_token_expires(text: str, expires_s: float | None) -> None:
+    assert expiry_of(text) == expires_s
+
+
+def test_a_file_is_read_again_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    source = TokenFile(path)
+    for lasts_s in (60.0, 50_000.0):
+        path.write_text(token("a", lasts_s) + "\n")
+        found = source.current()
+        assert found.text == path.read_text().strip()
+        expected_s = expiry_of(found.text)
+        assert expected_s is not None
+        left_s = found.expires_s - bearer.time.time()
+        assert min(lasts_s, REREAD_S) - 5 < left_s <= min(lasts_s, REREAD_S)
+        assert found.text not in repr(found)
+    path.write_text("opaque")
+    assert source.current().text == "opaque"
+    bearer_ = Bearer(source)
+    assert asyncio.run(bearer_.token()) == "opaque"
+    assert bearer_.refreshed("")[0] == "opaque"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file"),
+        (b"", "holds no token"),
+        (b"two words", "or more than one"),
+        (b"\xff", "holds no token"),
+        (b"x" * (MAX_BYTES + 1), "holds no token"),
+        (token("a", -30.0).encode(), "has expired 30 s ago; look whether"),
+    ],
+)
+def test_a_file_without_a_token_is_told(content: bytes | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(TokenUnavailable, match=says) as told:
+        TokenFile(path).current()
+    assert str(path) in str(told.value)
+    if content:
+        assert content.decode("latin-1") not in str(told.value)
+    with pytest.raises(KafkaConnectionError, match=says):
+        asyncio.run(Bearer(TokenFile(path)).token())
+    with pytest.raises(SecurityRefused, match=says):
+        read_security(f"{OAUTH}{URL}=file://{path}\n", {})
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers with `answer`; `asked` are the forms, with the header that says who asks."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
+        self.status, self.answer = 200, b"{}"
+        super().__init__(("127.0.0.1", 0), _Answering)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/token"
+
+    def gives(self, text: str, **more: Any) -> None:
+        self.status, self.answer = 200, orjson.dumps({"access_token": text, **more})
+
+
+class _Answering(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked.append((self.headers["Authorization"], parse_qs(form)))
+        self.send_response(self.server.status)
+        if self.server.status == 302:
+            self.send_header("Location", f"{self.server.url}/elsewhere")
+        self.send_header("Content-Length", str(len(self.server.answer)))
+        self.end_headers()
+        self.wfile.write(self.server.answer)
+
+    def do_GET(self) -> None:
+        self.server.asked.append(("GET", {}))
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def serving() -> Iterator[Endpoint]:
+    with Endpoint() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def test_an_endpoint_is_asked_as_the_standard_has_it_and_again_in_time() -> None:
+    clock = Clock()
+    with serving() as server:
+        source = TokenEndpoint(server.url, "id:1", f"{SECRET}%", "kafka", now_s=clock)
+        server.gives("one", expires_in=100)
+        assert source.current() == ("one", 1_100.0)
+        clock.now_s += 79
+        assert source.current().text == "one"
+        assert server.asked == [
+            (
+                "Basic " + base64.b64encode(f"id%3A1:{SECRET}%25".encode()).decode(),
+                {"grant_type": ["client_credentials"], "scope": ["kafka"]},
+            )
+        ]
+        clock.now_s += 1
+        server.gives("two")  # which does not say how long it lasts
+        assert source.current() == ("two", clock.now_s + 300)
+        assert len(server.asked) == 2
+
+
+def test_an_endpoint_that_fails_is_asked_again_and_the_old_token_serves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    with serving() as server:
+        source = TokenEndpoint(server.url, "id", SECRET, now_s=clock)
+        server.gives("one", expires_in=100)
+        source.current()
+        clock.now_s += 90
+        server.status, server.answer = 503, b"<html>"
+        assert source.current().text == "one"
+        assert source.current().text == "one"
+        assert len(server.asked) == 2  # a second is not over
+        assert "answers 503; the token at hand serves" in caplog.text
+        clock.now_s += 10
+        with pytest.raises(TokenUnavailable, match="answers 503"):
+            source.current()
+        clock.now_s += 1
+        server.gives("two", expires_in=1)
+        assert source.current().text == "two"
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "says"),
+    [
+        (401, b'{"error": "invalid_client"}', "answers 401 ('invalid_client'); check the client's"),
+        (400, b"", "answers 400; check the client's id and secret"),
+        (302, b"", "answers 302"),
+        (200, b"<html>", "answers without an `access_token`"),
+        (200, b'{"access_token": 7}', "answers without an `access_token`"),
+        (200, b'{"access_token": "a b"}', "answers without an `access_token`"),
+        (200, b'{"access_token": "a", "expires_in": -1}', "gives a token that has expired"),
+        (200, b'{"access_token": "' + b"a" * MAX_BYTES + b'"}', "answers without an"),
+    ],
+)
+def test_what_an_endpoint_may_answer_instead(status: int, answer: bytes, says: str) -> None:
+    with serving() as server:
+        server.status, server.answer = status, answer
+        with pytest.raises(TokenUnavailable) as told:
+            TokenEndpoint(server.url, "id", SECRET).current()
+        assert says in str(told.value)
+        assert SECRET not in str(told.value)
+        assert len(server.asked) == 1  # a redirection does not get the secret
+
+
+def test_where_nobody_answers_is_told_and_so_before_the_brokers_are_asked() -> None:
+    with serving() as server:
+        url = server.url
+    with pytest.raises(TokenUnavailable, match="does not answer: .*refused"):
+        TokenEndpoint(url, "id", SECRET).current()
+    text = f"{OAUTH}{URL}={url}\nsasl.oauthbearer.client.id=id\n"
+    security = read_security(text, {"INORDER_SASL_OAUTHBEARER_CLIENT_SECRET": SECRET})
+    with pytest.raises(BrokersUnavailable, match="no token for b:9092: the token endpoint"):
+        brokers_at("b:9092", security)
+    assert SECRET not in repr(security)
+    assert security.aiokafka()["sasl_oauth_token_provider"] is security.bearer
+
+
+CLIENT = "sasl.oauthbearer.client.id=id\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", f"SASL_SSL needs {URL}; write https://… or file:///path"),
+        (f"{URL}=https://idp/token\n", "SASL_SSL needs sasl.oauthbearer.client.id"),
+        (
+            f"{URL}=https://idp/token\n{CLIENT}",
+            "needs sasl.oauthbearer.client.secret; write it, or",
+        ),
+        (f"{URL}=http://idp/token\n{CLIENT}", "would send a secret in the open"),
+        (f"{URL}=token\n", "or is none; write https://"),
+        (f"{URL}=file://token\n", "is no path of a file; write file:///path/of/a/token"),
+        (f"{URL}=file:///t\n{CLIENT}", "a token from a file needs no sasl.oauthbearer.client"),
+        (f"{URL}=file:///t\nsasl.username=a\n", "OAUTHBEARER uses no sasl.username"),
+    ],
+)
+def test_settings_that_cannot_be(text: str, says: str) -> None:
+    with pytest.raises(SecurityRefused) as refused:
+        read_security(OAUTH + text, {})
+    assert says in str(refused.value)
+
+
+def test_other_ways_in_use_no_token() -> None:
+    scram = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=b\n"
+    with pytest.raises(SecurityRefused, match="PLAIN does not use it; write sasl.mechanism OAUTH"):
+        read_security(f"{scram}{URL}=file:///t\n", {})
+    with pytest.raises(SecurityRefused, match="PLAINTEXT does not use it"):
+        read_security(f"{URL}=file:///t\n", {})
