@@ -24,6 +24,7 @@ from cli.http_token import http_token
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up
+from cli.redis_place import let_in, redis_url
 from cli.serving import http_option, listening, turning
 from cli.topology_file import Refused, brokers_option
 from sinks.counts import Counts, SinkCollector
@@ -132,10 +133,12 @@ def into_redis(
 
     name = name or source.topic
     try:
-        client = connect(redis)
+        place = redis_url(redis)
+        client = connect(place)
         sink = RedisSink(client, name, RedisBounds(max_results, max_feed))
     except ValueError as error:
         raise Refused(f"--redis, --name: {error}") from error
+    let_in(place)
     _run(source, sink, group_of("redis", address_of(client), name))
 
 

@@ -24,6 +24,7 @@ from cli.instance import instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up, verbose_option
 from cli.otlp import otlp_options
+from cli.redis_place import redis_url
 from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
@@ -69,6 +70,7 @@ def command(
     access = security(kafka_path)
     if topology.state == "redis":
         import_module("agents.state.stores.redis")  # whose extra is missed now or never
+        topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     settings = ProcessSettings(
         *(brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s),

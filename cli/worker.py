@@ -25,6 +25,7 @@ from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
 from cli.otlp import USUAL, checked, otlp_options
 from cli.program import PROGRAM
+from cli.redis_place import let_in, redis_url
 from cli.serving import http_option, listening
 from cli.signing import master_keys
 from cli.topology_file import (
@@ -102,6 +103,8 @@ def command(
     stages = chosen(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
     master_keys(topology, reads)  # which the stages read for themselves
+    if topology.state == "redis":
+        let_in(redis_url(topology.redis))
     host, port = listening("--http", http)
     token = http_token()
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -27,14 +28,25 @@ def missing() -> str | None:
 
 
 class RedisServer(Server):
-    """`folder` holds its log and data. `cluster`: a node that serves no slot yet."""
+    """`folder` holds its log and data. `cluster`: a node that serves no slot yet. `tls`: a folder
+    with `ca.crt`, `server.crt`, `server.key`, `client.crt` and `client.key`; then it answers by TLS
+    alone, and clients whose certificate the authority has signed."""
 
-    def __init__(self, folder: Path, *, durable: bool = False, cluster: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durable: bool = False,
+        cluster: bool = False,
+        tls: Path | None = None,
+        password: str = "",
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.port, self.bus_port = free_ports(2)
         settings = {
             "bind": LOOPBACK,
-            "port": str(self.port),
+            **({"port": str(self.port)} if tls is None else _encrypted(self.port, tls)),
+            **({"requirepass": password} if password else {}),
             "dir": str(folder),
             "save": "",
             "appendonly": "yes" if durable else "no",
@@ -43,6 +55,7 @@ class RedisServer(Server):
             "maxmemory": MAX_MEMORY,
             "maxmemory-policy": "noeviction",  # state is never dropped in silence
         }
+        self._tls, self._password = tls, password
         options = (word for name, value in settings.items() for word in (f"--{name}", value))
         self.process = Process("redis", ["redis-server", *options], folder)
 
@@ -71,7 +84,26 @@ class RedisServer(Server):
 
     def _answers(self) -> bool:
         try:
-            with redis.Redis(host=LOOPBACK, port=self.port, socket_timeout=1.0) as client:
+            with redis.Redis(**self._settings(), socket_timeout=1.0) as client:
                 return bool(client.ping())
         except redis.RedisError:
             return False
+
+    def _settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"host": LOOPBACK, "port": self.port, "password": self._password}
+        if self._tls is not None:
+            files = {"ca_certs": "ca.crt", "certfile": "client.crt", "keyfile": "client.key"}
+            found |= {f"ssl_{name}": str(self._tls / file) for name, file in files.items()}
+            found["ssl"] = True
+        return found
+
+
+def _encrypted(port: int, tls: Path) -> dict[str, str]:
+    return {
+        "port": "0",
+        "tls-port": str(port),
+        "tls-ca-cert-file": str(tls / "ca.crt"),
+        "tls-cert-file": str(tls / "server.crt"),
+        "tls-key-file": str(tls / "server.key"),
+        "tls-auth-clients": "yes",
+    }

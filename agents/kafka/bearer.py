@@ -32,6 +32,7 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.error import HTTPError, URLError
@@ -49,7 +50,7 @@ ANSWER_S: Final = 10.0
 PAUSE_S: Final = 1.0
 MAX_BYTES: Final = 64 << 10
 LIFETIME_S: Final = 300.0
-"""Of a token from an endpoint that does not say how long it lasts."""
+"""How long a token lasts whose endpoint does not say."""
 
 JWT_PARTS: Final = 3
 SHOWN_CHARACTERS: Final = 80
@@ -170,9 +171,10 @@ class TokenEndpoint:
                 else ""
             )
             raise TokenUnavailable(f"{where} answers {error.code}{why}{remedy}") from error
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", None) or error
-            raise TokenUnavailable(f"{where} does not answer: {reason}") from error
+        except URLError as error:
+            raise TokenUnavailable(f"{where} does not answer: {error.reason}") from error
+        except (OSError, HTTPException) as error:
+            raise TokenUnavailable(f"{where} does not answer: {error}") from error
         found = _object(content)
         text = found.get("access_token")
         if len(content) > MAX_BYTES or not isinstance(text, str) or len(text.split()) != 1:

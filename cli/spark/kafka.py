@@ -18,7 +18,13 @@ LOGIN: Final = {
 
 def java_settings(security: Security) -> dict[str, str]:
     """Options of the connector. PEM texts go by value: a key and its certificate in files of
-    their own have no other spelling there. The key has to be PKCS 8: Refused if it is not."""
+    their own have no other spelling there. The key has to be PKCS 8: Refused if it is not, and
+    so are tokens, which Java fetches in a way of its own."""
+    if security.bearer is not None:
+        raise Refused(
+            "Spark is not given tokens of OAUTHBEARER; let it in by a certificate or SCRAM, at a"
+            " listener of the brokers that takes these"
+        )
     settings: dict[str, str] = {"security.protocol": security.protocol}
     if security.encrypts:
         named = security.identification

@@ -7,8 +7,6 @@ spot. What came out is looked at through the broker's plain listener.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,9 @@ from typing import NamedTuple
 import pytest
 
 from cli.local.kafka import KafkaBroker, jars
+from inorder.header_writer import Headers
 from tests.agents.kafka.tokens import token
+from tests.certificates import certificates
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
 from tests.end_to_end.records import new_producer
@@ -29,11 +29,9 @@ from tests.services import require
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_S = 40.0
-OPENSSL_TIMEOUT_S = 30.0
 USER = "inorder"
 SECRET = "correct-horse-battery-staple"
 EVENTS = b"".join(b'{"source": "s", "seq": %d, "ts": %d}\n' % (n, n + 1) for n in (0, 2, 1))
-SUBJECT_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost\n"
 LISTENERS = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL", "PLAIN": "SASL_PLAINTEXT", "BEARER": "SASL_SSL"}
 TOKEN_LIFE_S = 4.0
 
@@ -83,9 +81,8 @@ def _sasl(mechanism: str) -> str:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     require(jars.missing())
-    require(None if shutil.which("openssl") else "openssl is not installed")
     folder = tmp_path_factory.mktemp("secured")
-    _certificates(folder)
+    certificates(folder)
     modules = "org.apache.kafka.common.security"
     overrides = {
         "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-512",
@@ -114,30 +111,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     )
     with broker:
         yield Secured(broker, folder)
-
-
-def _certificates(folder: Path) -> None:
-    """An authority, and what it has signed: the server's and a client's."""
-    (folder / "names").write_text(SUBJECT_NAMES)
-    new = ("req", "-newkey", "rsa:2048", "-nodes")
-    _openssl(folder, *new, "-x509", "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca")
-    for name in ("server", "client"):
-        files = ("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        _openssl(folder, *new, *files)
-        signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
-        _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", *signed)
-    parts = (folder / "server.key", folder / "server.crt", folder / "ca.crt")
-    (folder / "server.pem").write_text("".join(part.read_text() for part in parts))
-
-
-def _openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(
-        ["openssl", *arguments],
-        cwd=folder,
-        capture_output=True,
-        check=True,
-        timeout=OPENSSL_TIMEOUT_S,
-    )
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
@@ -226,7 +199,7 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
         emitted = Emitted(setting)
         while time.monotonic() - begun_s < 3 * TOKEN_LIFE_S or sent < 12:
             secured.renew(TOKEN_LIFE_S)
-            headers = [("sourceId", b"s"), ("seqNum", b"%d" % sent)]
+            headers: Headers = [("sourceId", b"s"), ("seqNum", b"%d" % sent)]
             producer.produce(setting.raw, b"{}", b"s", headers=headers)
             assert producer.flush(TIMEOUT_S) == 0
             sent += 1

@@ -12,10 +12,11 @@ from agents.kafka.security import read_security
 from cli.local.kafka import create_topic
 from cli.spark.kafka import java_settings
 from cli.topology_file import Refused
+from tests.certificates import OPENSSL_TIMEOUT_S
 from tests.cli.invoking import inorder
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, settle
-from tests.end_to_end.test_security import LISTENERS, OPENSSL_TIMEOUT_S, SECRET, Secured, secured
+from tests.end_to_end.test_security import LISTENERS, SECRET, Secured, secured
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS
 from tests.spark_analytics.topics import done, words, write_ordered
@@ -26,7 +27,7 @@ __all__ = ["secured"]
 pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(180)]
 
 
-@pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.parametrize("listener", sorted(LISTENERS.keys() - {"BEARER"}))
 def test_spark_gets_in(
     spark: SparkSession, secured: Secured, listener: str, tmp_path: Path
 ) -> None:
@@ -58,3 +59,8 @@ def test_a_key_that_java_cannot_read_is_refused(secured: Secured, tmp_path: Path
     subprocess.run(command, check=True, capture_output=True, timeout=OPENSSL_TIMEOUT_S)
     with pytest.raises(Refused, match=r"old\.key: Java reads .* openssl pkcs8 -topk8"):
         java_settings(read_security(settings.replace(str(new), str(old)), {}))
+
+
+def test_tokens_are_refused_with_what_to_do_instead(secured: Secured) -> None:
+    with pytest.raises(Refused, match="let it in by a certificate or SCRAM"):
+        java_settings(read_security(secured.settings("BEARER"), {}))

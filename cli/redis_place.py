@@ -1,0 +1,154 @@
+"""The Redis of `state: redis` and `sink redis`: its URL with the password, and if it lets us in.
+
+    redis://HOST:PORT/0
+    rediss://HOST:PORT/0?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE       TLS
+    INORDER_REDIS_PASSWORD, or INORDER_REDIS_PASSWORD_FILE: the password, where the URL has none
+
+Without `ssl_ca_certs` the machine's own authorities count; the other two go together, for a server
+that asks who comes. What is named has to be there and to fit. Secrets come from the environment or
+a file, and none is told.
+
+`let_in` knocks once. A server that is away is waited for by who uses it; one that is there and does
+not let us in never will, so that is refused at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from cli.topology_file import Refused
+
+log = logging.getLogger("inorder.redis")
+
+PASSWORD: Final = "INORDER_REDIS_PASSWORD"
+PASSWORD_FILE: Final = PASSWORD + "_FILE"
+FILES: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+KNOCK_S: Final = 3.0
+DEFAULT_PORT: Final = 6379
+
+
+def redis_url(url: str) -> str:
+    """With the password of the environment. `Refused` where the two do not fit, or its files."""
+    place = urlsplit(url)
+    given = dict(parse_qsl(place.query))
+    encrypts = place.scheme == "rediss"
+    for name in given:
+        if name.startswith("ssl_") and not encrypts:
+            raise Refused(
+                f"the URL of Redis has {name}, and {place.scheme}:// does not encrypt; write"
+                " rediss://"
+            )
+    if encrypts:
+        _context(given)
+    password = _password()
+    if password is None:
+        return url
+    if place.password is not None or "password" in given:
+        raise Refused(f"the URL of Redis has a password, and {PASSWORD} too; leave one out")
+    before, _, host = place.netloc.rpartition("@")
+    return place._replace(netloc=f"{before}:{quote(password, safe='')}@{host}").geturl()
+
+
+def _context(given: dict[str, str]) -> ssl.SSLContext:
+    for name in FILES:
+        if name in given and not Path(given[name]).is_file():
+            raise Refused(f"the URL of Redis: {name}: there is no file {given[name]}")
+    authority, certificate, key = (given.get(name) for name in FILES)
+    if (certificate is None) != (key is None):
+        raise Refused("the URL of Redis: ssl_certfile and ssl_keyfile go together")
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key, password=given.get("ssl_password", ""))
+        return context
+    except OSError as error:  # which ssl's own errors are
+        raise Refused(f"the URL of Redis: its PEM files cannot be used: {error}") from error
+
+
+def _password() -> str | None:
+    given, path = os.environ.get(PASSWORD), os.environ.get(PASSWORD_FILE)
+    if given is not None and path is not None:
+        raise Refused(f"{PASSWORD} and {PASSWORD_FILE} are both set; leave one out")
+    if path is None:
+        return given
+    try:
+        return Path(path).read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise Refused(f"{PASSWORD_FILE}: {path}: {reason}") from error
+
+
+def let_in(url: str) -> None:
+    """`Refused` where the server is there and does not let us in. Blocks, for seconds at most."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    client = redis.Redis.from_url(
+        url,
+        socket_connect_timeout=KNOCK_S,
+        socket_timeout=KNOCK_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+    where = _where(client)
+    try:
+        client.ping()
+    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+        raise Refused(
+            f"Redis at {where} does not let us in: {error}; give the right user in the URL and the"
+            f" password in {PASSWORD_FILE}"
+        ) from error
+    except redis.RedisError as error:
+        fault = _handshake_fault(url) or str(error)
+        if remedy := _misfit(fault):
+            raise Refused(f"Redis at {where}: {fault}; {remedy}") from error
+        hint = "; if it runs, look whether it speaks TLS there" if url.startswith("rediss") else ""
+        log.warning("Redis at %s does not answer: %s%s", where, error, hint)
+    finally:
+        client.close()
+
+
+def _where(client: Any) -> str:
+    settings = client.connection_pool.connection_kwargs
+    return settings.get("path") or f"{settings.get('host')}:{settings.get('port')}"
+
+
+def _handshake_fault(url: str) -> str:
+    """What a server of TLS says of us, which is lost where it closes while we write; "" if it says
+    nothing, or does not speak TLS."""
+    place = urlsplit(url)
+    if place.scheme != "rediss":
+        return ""
+    host, port = place.hostname or "localhost", place.port or DEFAULT_PORT
+    context = _context(dict(parse_qsl(place.query)))
+    try:
+        with (
+            socket.create_connection((host, port), KNOCK_S) as opened,
+            context.wrap_socket(opened, server_hostname=host) as spoken,
+        ):
+            spoken.settimeout(KNOCK_S)
+            spoken.recv(1)
+    except ssl.SSLError as error:
+        return str(error)
+    except OSError:
+        return ""
+    return ""
+
+
+def _misfit(told: str) -> str:
+    """What to write instead, where TLS is what the two do not agree on."""
+    if "CERTIFICATE_VERIFY_FAILED" in told:
+        return "write the authority that has signed its certificate into ssl_ca_certs of the URL"
+    if "certificate required" in told.lower() or "CERTIFICATE_REQUIRED" in told:
+        return "it asks for a certificate: write ssl_certfile and ssl_keyfile into the URL"
+    if "UNKNOWN_CA" in told:
+        return "it does not know the authority that has signed the certificate of ssl_certfile"
+    if "WRONG_VERSION_NUMBER" in told or "record layer failure" in told:
+        return "it does not speak TLS there: write redis://, or the port of TLS"
+    return ""

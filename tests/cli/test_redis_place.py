@@ -1,0 +1,131 @@
+"""Examples: a real Redis over TLS, by password and certificate; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import infra.redis
+from agents.state.stores.redis import RedisStore, connect
+from agents.state.stores.store import StoreName
+from cli.redis_place import let_in, redis_url
+from cli.topology_file import Refused
+from infra.redis import RedisServer
+from sinks.redis import RedisSink
+from sinks.redis import connect as connect_sink
+from tests.certificates import certificates
+from tests.cli.invoking import inorder
+from tests.services import require
+from tests.sinks.results import result
+
+SECRET = "correct-horse@battery/staple"
+
+
+class Encrypted(NamedTuple):
+    server: RedisServer
+    folder: Path
+
+    def url(self, *, by: str = "client", authority: bool = True) -> str:
+        files = [f"ssl_ca_certs={self.folder}/ca.crt"] if authority else []
+        if by:
+            files += [f"ssl_certfile={self.folder}/{by}.crt", f"ssl_keyfile={self.folder}/{by}.key"]
+        return f"rediss://127.0.0.1:{self.server.port}/0?{'&'.join(files)}"
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encrypted]:
+    require(infra.redis.missing())
+    folder = tmp_path_factory.mktemp("redis-tls")
+    certificates(folder)
+    with RedisServer(folder / "redis", tls=folder, password=SECRET) as server:
+        yield Encrypted(server, folder)
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text(SECRET + "\n")
+    monkeypatch.setenv("INORDER_REDIS_PASSWORD_FILE", str(tmp_path / "password"))
+
+
+@pytest.mark.redis
+@pytest.mark.usefixtures("secret")
+def test_copies_and_sinks_work_over_tls(encrypted: Encrypted) -> None:
+    url = redis_url(encrypted.url())
+    let_in(url)
+    store = RedisStore(connect(url), StoreName("shop", "reorder", "raw", 0))
+    store.apply({b"k": b"v"}, None, 7, written_at_ns=1)
+    assert (store.position(), list(store.items())) == (7, [(b"k", b"v")])
+    store.close()
+    sink = RedisSink(connect_sink(url), "results")
+    assert list(sink.write([result("a", 0)])) == []
+    sink.close()
+
+
+@pytest.mark.redis
+@pytest.mark.usefixtures("secret")
+def test_who_is_not_let_in_is_told_why(
+    encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url, says in (
+        (encrypted.url(by=""), "it asks for a certificate: write ssl_certfile and ssl_keyfile"),
+        (encrypted.url(authority=False), "write the authority that has signed its certificate"),
+    ):
+        with pytest.raises(Refused, match=says):
+            let_in(redis_url(url))
+    monkeypatch.delenv("INORDER_REDIS_PASSWORD_FILE")
+    monkeypatch.setenv("INORDER_REDIS_PASSWORD", "wrong-" + SECRET)
+    with pytest.raises(Refused, match="does not let us in") as refused:
+        let_in(redis_url(encrypted.url()))
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.redis
+def test_a_worker_that_redis_does_not_let_in_does_not_begin(
+    encrypted: Encrypted, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text("streams: {default: {}}\nstate: redis\n")
+    env = {"INORDER_REDIS": encrypted.url(), "INORDER_REDIS_PASSWORD": "wrong"}
+    done = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1", env=env)
+    assert done.code == 2
+    assert "does not let us in" in done.err
+
+
+def test_a_server_that_is_away_is_left_to_who_uses_it(caplog: pytest.LogCaptureFixture) -> None:
+    let_in("redis://127.0.0.1:1/0")
+    assert "Redis at 127.0.0.1:1 does not answer" in caplog.text
+
+
+def test_the_password_stands_where_the_url_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert redis_url("redis://h:1/0") == "redis://h:1/0"
+    monkeypatch.setenv("INORDER_REDIS_PASSWORD", "a@b/c")
+    assert redis_url("redis://h:1/0") == "redis://:a%40b%2Fc@h:1/0"
+    assert redis_url("redis://me@h:1/0?x=y") == "redis://me:a%40b%2Fc@h:1/0?x=y"
+    with pytest.raises(Refused, match="has a password, and INORDER_REDIS_PASSWORD too"):
+        redis_url("redis://:p@h:1/0")
+    monkeypatch.setenv("INORDER_REDIS_PASSWORD_FILE", "/absent")
+    with pytest.raises(Refused, match="are both set"):
+        redis_url("redis://h:1/0")
+    monkeypatch.delenv("INORDER_REDIS_PASSWORD")
+    with pytest.raises(Refused, match="INORDER_REDIS_PASSWORD_FILE: /absent: No such file"):
+        redis_url("redis://h:1/0")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://h?ssl_ca_certs={here}", "redis:// does not encrypt; write rediss://"),
+        ("rediss://h?ssl_ca_certs=/absent", "ssl_ca_certs: there is no file /absent"),
+        ("rediss://h?ssl_ca_certs={here}", "its PEM files cannot be used"),
+        ("rediss://h?ssl_certfile={here}", "ssl_certfile and ssl_keyfile go together"),
+        ("rediss://h?ssl_certfile={here}&ssl_keyfile={here}", "its PEM files cannot be used"),
+    ],
+)
+def test_files_that_cannot_be_are_refused(url: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "not.pem").write_text("no certificate")
+    with pytest.raises(Refused) as refused:
+        redis_url(url.format(here=tmp_path / "not.pem"))
+    assert says in str(refused.value)
