@@ -54,7 +54,7 @@ try:
     from topology.flow.replay import Replay
     from topology.model.outcome import Step
     from topology.pattern.tree.errors import QueryRefused
-    from topology.speculate.detector import Detector, Found
+    from topology.speculate.detector import Detector, Found, Told
     from topology.speculate.item import Seen
     from topology.window.aggregates.custom import Function
     from topology.wire.json_lines import step_lines
@@ -89,6 +89,7 @@ __all__ = [
     "SpeculateConfig",
     "StageConfig",
     "StreamConfig",
+    "Told",
     "TopicsConfig",
     "Topology",
     "TopologyError",

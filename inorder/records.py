@@ -240,9 +240,11 @@ class EventOfResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchRecord(_Found):
-    """`events` in the order of time."""
+    """`events` in the order of time. `stands`: how likely it is neither taken back nor changed, of
+    a detector's result told early, where the query asks."""
 
     events: tuple[EventOfResult, ...]
+    stands: float | None = None
 
 
 class RangeOfResult(NamedTuple):
@@ -420,7 +422,7 @@ def _window(line: Line) -> WindowRecord:
 
 
 def _match(line: Line) -> MatchRecord:
-    return MatchRecord(**_found(line), events=_members(line["events"]))
+    return MatchRecord(**_found(line), events=_members(line["events"]), stands=line.get("stands"))
 
 
 def _match_set(line: Line) -> MatchSetRecord:

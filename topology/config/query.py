@@ -177,6 +177,12 @@ def _share(value: Any, info: ValidationInfo) -> int:
     return share_ppm(value, 1, MILLION, "write a share of a processor, like 50%")
 
 
+def _withdrawn(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and not is_from_file(info):
+        return whole_number(value, 1, MILLION)
+    return share_ppm(value, 1, MILLION, "write a share of early results, like 1%")
+
+
 def _reads(value: Any, _: ValidationInfo) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names:
@@ -193,10 +199,14 @@ _NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hi
 
 
 class SpeculateConfig(Section):
-    """What reading ahead may take of a processor (`topology.speculate.budget`)."""
+    """What reading ahead may take of a processor (`topology.speculate.budget`), and which share of
+    what is told early may be withdrawn (`topology.speculate.stands`); None: any."""
 
     share_ppm: Annotated[int, given(_share, share_schema(1, MILLION))] = Field(
         default=500_000, validation_alias="share"
+    )
+    withdrawn_ppm: Annotated[int, given(_withdrawn, share_schema(1, MILLION))] | None = Field(
+        default=None, validation_alias="withdrawn"
     )
 
 

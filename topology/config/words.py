@@ -168,6 +168,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "SpeculateConfig": {
         "share": "The share of a processor.",
+        "withdrawn": "The share of early results that may be taken back or changed; each then says"
+        " how likely it `stands`.",
     },
     "QualityConfig": {
         "accuracy": "The share of first answers that must be right.",

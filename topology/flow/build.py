@@ -259,6 +259,7 @@ def detector_config(
         key=_path(query.key),
         finals=query.finals,
         granted_ppm=500_000 if granted is None else granted.share_ppm,
+        withdrawn_ppm=None if granted is None else granted.withdrawn_ppm,
         correct_for_ns=corrects_for_ns(topology, query),
         newcomers_ns=topology.newcomers_ns(stream),
         max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,

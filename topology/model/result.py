@@ -93,7 +93,10 @@ class MatchResult(Result):
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
     """What a detector of a user's own tells: a match whose `members` it named, or the event at
-    which it told, and whose `key` is the query's."""
+    which it told, and whose `key` is the query's. `stands_ppm`: how likely it is that it is neither
+    taken back nor changed, where the query asks (topology.speculate.stands)."""
+
+    stands_ppm: int | None = None
 
     @property
     def found_by(self) -> str:

@@ -31,6 +31,7 @@ from typing import Final
 
 from topology.model.operator import NEVER, Plain
 from topology.speculate.policy import WHOLE, Load, Policy
+from topology.speculate.stands import Standing
 
 FULL_PPM: Final = 850_000
 FADES: Final = 32
@@ -55,8 +56,27 @@ class Budget(Policy):
         self._expected = 0
         self._came = 0
         self._wait_ns = -1
+        self._span_ns = 100_000_000
+        self._least_stands_ppm = 0
+        self._standing: Standing | None = None
+        self._hits: dict[tuple[int, int], int] = {}
         self.price_ppm = 0
         """What is expected of the wait that is kept."""
+
+    def stand_at_least(self, stands_ppm: int, standing: Standing) -> None:
+        """No wait at which results stand less surely."""
+        self._least_stands_ppm, self._standing = stands_ppm, standing
+
+    def hits_ppm(self, age_ns: int, ahead_ns: int) -> int:
+        """How often late events are expected to come behind a result of that age; none of them
+        further behind the clock than W is."""
+        number, furthest = class_of(max(age_ns, 0)), class_of(max(ahead_ns, 0))
+        known = self._hits.get((number, furthest))
+        if known is None:
+            whole_ns = max(self._spans, UNIT) * self._span_ns
+            hits = self._behind(bound_of(number), bound_of(furthest)) * WHOLE // whole_ns
+            known = self._hits[number, furthest] = hits
+        return known
 
     def wait_ns(self, ahead_ns: int) -> int:
         return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
@@ -80,6 +100,9 @@ class Budget(Policy):
         where there were none the wait falls as if they cost nothing, for they are few."""
         late = self._late
         self._spans += UNIT
+        if load.span_ns > 0:
+            self._span_ns = load.span_ns
+            self._hits.clear()
         if load.span_ns > 0 and (items > 0 or rests):
             step_ns = load.first_ns // max(items, 1)
             kept_ns = self.wait_ns(ahead_ns)
@@ -110,6 +133,9 @@ class Budget(Policy):
                 continue
             again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
             price_ppm = -(-again * step_ns * WHOLE // (span_ns * UNIT))
+            standing = self._standing
+            if standing is not None and standing.of(wait_ns, NEVER) < self._least_stands_ppm:
+                continue
             if price_ppm <= room_ppm:
                 best_ns, best_ppm = wait_ns, price_ppm
                 break
@@ -119,13 +145,18 @@ class Budget(Policy):
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
         """Items that would be read again in a span, were each late one alone; in units."""
+        total_ns = self._behind(wait_ns)
+        return UNIT * total_ns * items // (span_ns * max(self._spans, UNIT))
+
+    def _behind(self, wait_ns: int, furthest_ns: int = NEVER) -> int:
+        """How far the late ones came behind that, in all; in units."""
         total_ns = 0
         for number in range(self._most):
             if self._late[number]:
-                behind_ns = bound_of(number) - wait_ns
+                behind_ns = min(bound_of(number), furthest_ns) - wait_ns
                 if behind_ns > 0:
                     total_ns += self._late[number] * behind_ns
-        return UNIT * total_ns * items // (span_ns * max(self._spans, UNIT))
+        return total_ns
 
     def snapshot(self) -> Plain:
         known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]

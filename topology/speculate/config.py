@@ -23,13 +23,14 @@ AHEAD: Final = frozenset({SPECULATE, AUTO})
 
 @dataclass(frozen=True, slots=True)
 class DetectorConfig:
-    """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what reading
-    ahead may take of a processor. `max_ahead_ns`: the clock of the stream is never further beyond
-    that of arrival. `is_ahead`: events come as they are accepted, with what the merge lets go
-    beside (`ahead`). `reads`: queries whose results are events for it, and `reads_stream`: so are
-    those of the stream. `lag_ns`: results of these may come so far behind what is final. `below`:
-    what the results of these depend on. `max_events`: held until they are final; at the bound what
-    was read is made final, `max_keys`: keys with a state; what comes for one more is left out. Both
+    """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what
+    reading ahead may take of a processor. `withdrawn_ppm`: of early results, at most
+    (`stands`). `max_ahead_ns`: the clock of the stream is never further beyond that of arrival.
+    `is_ahead`: events come as they are accepted, with what the merge lets go beside (`ahead`).
+    `reads`: queries whose results are events for it, and `reads_stream`: so are those of the
+    stream. `lag_ns`: results of these may come so far behind what is final. `below`: what the
+    results of these depend on. `max_events`: held until they are final; at the bound what was
+    read is made final, `max_keys`: keys with a state; what comes for one more is left out. Both
     are counted."""
 
     query: str
@@ -38,6 +39,7 @@ class DetectorConfig:
     key: tuple[str, ...] | None = None
     finals: bool = False
     granted_ppm: int = 500_000
+    withdrawn_ppm: int | None = None
     correct_for_ns: int = 600 * 10**9
     newcomers_ns: int = 600 * 10**9
     max_ahead_ns: int = 3_600 * 10**9

@@ -84,6 +84,22 @@ class ToldOutput:
         self.unsure = unsure
         self.is_own = is_own
 
+    def changed(self, values: dict[str, Any], *, unsure: bool) -> ToldOutput:
+        """The same with other values."""
+        return ToldOutput(
+            self.id,
+            self.cause,
+            self.number,
+            values,
+            self.start_ns,
+            self.end_ns,
+            self.members,
+            last=self.last,
+            unsure=unsure,
+            is_own=self.is_own,
+            error_ns=self.error_ns,
+        )
+
     def tells(self, other: ToldOutput) -> bool:
         """The same as the other, to who reads it."""
         return (
@@ -102,6 +118,7 @@ class Counts:
     __slots__ = (
         "comparisons",
         "converged",
+        "corrected",
         "failed",
         "first",
         "replayed",
@@ -120,6 +137,7 @@ class Counts:
         self.snapshots = 0
         self.comparisons = 0
         self.converged = 0
+        self.corrected = 0
         self.failed = 0
         self.untold = 0
         self.stopped = 0
@@ -172,6 +190,11 @@ class Cursor:
     def become_first(self) -> None:
         """What it reads from now on is read for the first time."""
         self._is_first = True
+
+    def mend(self, state: Any, high_ns: int) -> None:
+        """It has read a late event besides, and comes to this; it has no timers."""
+        self.state = state
+        self.high_ns = max(self.high_ns, high_ns)
 
     def take(self, entry: LogEntry, outs: list[ToldOutput]) -> None:
         """Read an event; timers before it have fired."""
@@ -259,6 +282,12 @@ class Cursor:
         passed_ns, kind = self.last[0], self.last[1]
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
 
+    def tell(self, said: Any, seen: Seen, cause: Key, *, unsure: bool) -> list[ToldOutput]:
+        """What is told at an event; raises as a detector's step would."""
+        outs: list[ToldOutput] = []
+        self._tell(said, seen, cause, outs, unsure=unsure)
+        return outs
+
     def _tell(
         self, said: Any, seen: Seen | None, cause: Key, outs: list[ToldOutput], *, unsure: bool
     ) -> None:
@@ -323,6 +352,10 @@ class Cursor:
                 self._distrust(f"it changes what it was given, at {seen!r}")
         except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
             return
+
+    def distrust(self, why: str) -> None:
+        """It is no function of what it is given."""
+        self._distrust(why)
 
     def _distrust(self, why: str) -> None:
         self._counts.unlike += 1

@@ -70,9 +70,25 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What was told at an item behind a late event: what `correct` is given. It gives it back as it
+    is, or with other values (`with_values`), or None where it is told no more."""
+
+    time_ns: int
+    values: Mapping[str, Any]
+    place: int = 0
+
+    def with_values(self, values: Mapping[str, Any]) -> Told:
+        return Told(self.time_ns, values, self.place)
+
+
+@dataclass(frozen=True, slots=True)
 class Detector:
     """A pure one. `types`: of events that it looks at; none: all. `classes`: of objects in its
-    state, as far as `initial` does not hold them."""
+    state, as far as `initial` does not hold them. `correct(state, event, told)` takes a late
+    event into a state that has read what lies behind it, without a replay (`mend`): it gives
+    the state, what is told at the event, and `told` as it is now; or None, and then there is a
+    replay."""
 
     step: Callable[[Any, Any], Any]
     initial: Any = None
@@ -81,6 +97,7 @@ class Detector:
     end: Callable[[Any], Any] | None = None
     types: Sequence[str] = ()
     classes: Sequence[type] = ()
+    correct: Callable[[Any, Any, list[Told]], Any] | None = None
 
 
 class Stopped:
@@ -106,6 +123,7 @@ class Behaviour:
         self.classes = dict(classes)
         self.is_cheap = is_cheap
         self.has_end = False
+        self.corrects = False
 
     def initial(self) -> Any:
         raise NotImplementedError
@@ -121,6 +139,9 @@ class Behaviour:
 
     def end(self, state: Any) -> Any:
         return ()
+
+    def correct(self, state: Any, event: Seen, told_since: list[Told]) -> Any:
+        return None
 
     def freeze(self, state: Any) -> Any:
         return state
@@ -147,6 +168,7 @@ class Pure(Behaviour):
         super().__init__(detector.types, classes, is_cheap=True)
         self._detector = detector
         self.has_end = detector.end is not None
+        self.corrects = detector.correct is not None
 
     def initial(self) -> Any:
         return self._detector.initial
@@ -165,6 +187,10 @@ class Pure(Behaviour):
     def end(self, state: Any) -> Any:
         end = self._detector.end
         return () if end is None else end(state)
+
+    def correct(self, state: Any, event: Seen, told_since: list[Told]) -> Any:
+        correct = self._detector.correct
+        return None if correct is None else correct(state, event, told_since)
 
 
 def _pair(said: Any) -> tuple[Any, Any]:
@@ -238,6 +264,8 @@ def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
             raise TypeError("its step cannot be called; write Detector(step)")
         if given.deadline is not None and given.tick is None:
             raise TypeError("it has a deadline and no tick; write Detector(step, tick=...)")
+        if given.correct is not None and given.deadline is not None:
+            raise TypeError("it has timers, whose order a late event changes; leave `correct` out")
         if isinstance(given.types, str):
             raise TypeError("its types are one text; write a list of them")
     try:

@@ -23,6 +23,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "converged": Figure(
         "Replays that ended early, in a state that was there before", is_total=True
     ),
+    "corrected": Figure("Late events taken in by the detector's own `correct`", is_total=True),
     "checkpoints": Figure("States kept for going back", is_total=True),
     "failed": Figure("Items at which a detector raised", is_total=True),
     "untold": Figure("Items at which a detector told too much", is_total=True),

@@ -75,6 +75,7 @@ class Lane:
         "edits",
         "entries",
         "floor",
+        "is_changed",
         "let_go",
         "live",
         "outs",
@@ -104,6 +105,8 @@ class Lane:
         self.spacing = 1
         self.converges = True
         self.edits: list[Edit] | None = None
+        self.is_changed = False
+        """Something was taken out of what was read, or replaced there."""
         self._since = 0
 
     def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
@@ -142,6 +145,7 @@ class Lane:
         self.entries[at] = entry
         if at < self.read:
             self.dirty.append(entry.key)
+            self.is_changed = True
         return STORED
 
     def remove(self, key: Key) -> LogEntry | None:
@@ -153,6 +157,7 @@ class Lane:
         if at < self.read:
             self.read -= 1
             self.dirty.append(key)
+            self.is_changed = True
         return entry
 
     @property
@@ -180,7 +185,7 @@ class Lane:
         for what lies before `confirmed`."""
         touched: dict[str, None] = {}
         if self.dirty:
-            self._replay(touched)
+            self.replay(touched)
         live = self.live
         entries = self.entries
         outs: list[ToldOutput] = []
@@ -193,6 +198,7 @@ class Lane:
                 self._keep_base()
             live.fire(entry.key, outs)
             live.take(entry, outs)
+            entry.high_ns = live.high_ns
             self.read += 1
             if is_open:
                 self._since += 1
@@ -245,10 +251,11 @@ class Lane:
             at -= 1
         return at
 
-    def _replay(self, touched: dict[str, None]) -> None:
+    def replay(self, touched: dict[str, None]) -> None:
         """Once for all that is dirty."""
         dirty = sorted(self.dirty)
         self.dirty = []
+        self.is_changed = False
         entries = self.entries
         done = 0
         while done < len(dirty):
@@ -275,13 +282,14 @@ class Lane:
                 elif since >= self.spacing:
                     self._keep(entry, cursor)
                     since = 0
+                entry.high_ns = cursor.high_ns
             self._counts.replayed += cursor.steps
             if converged is None:
                 done = len(dirty)
                 self._since = since
                 cursor.become_first()
                 self.live = cursor
-            self._replace(start, converged, outs, touched)
+            self.replace(start, converged, outs, touched)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:
         if not self.converges:
@@ -309,9 +317,9 @@ class Lane:
             self._of_id.setdefault(output.id, []).append(output)
             touched[output.id] = None
         if self.edits is not None:
-            self.edits += [Edit(self.text, True, output) for output in outs]  # noqa: FBT003
+            self.edits += [Edit(self.text, is_told=True, output=each) for each in outs]
 
-    def _replace(
+    def replace(
         self, start: Key, end: Key | None, outs: list[ToldOutput], touched: dict[str, None]
     ) -> None:
         """Those with a cause in (start, end], or behind start, by these."""
@@ -323,8 +331,9 @@ class Lane:
             self._of_id[output.id].remove(output)
             touched[output.id] = None
         if self.edits is not None:
-            self.edits += [Edit(self.text, False, each) for each in self.outs[first:last]]  # noqa: FBT003
-            self.edits += [Edit(self.text, True, each) for each in outs]  # noqa: FBT003
+            gone = self.outs[first:last]
+            self.edits += [Edit(self.text, is_told=False, output=each) for each in gone]
+            self.edits += [Edit(self.text, is_told=True, output=each) for each in outs]
         self.outs[first:last] = outs
         for output in outs:
             insort(self._of_id.setdefault(output.id, []), output, key=by_cause)

@@ -18,10 +18,9 @@ A query may read the results of others instead of the stream's events, or beside
 the wait of a chain is that of its slowest member, not the sum. What changed below changes its
 events, and what was read of these is read again; what comes out alike goes no further (`levels`).
 
-All is decided when its instant is over. What the work costs is counted, not measured: an item
-`STEP_NS`, or what the driver has measured on this machine (`items_cost`), a checkpoint
-`SNAPSHOT_NS`: the core has no clock. Only how early is told depends on it. A detector that does
-not give the same of the same (`cursor`) reads no further ahead than `final`.
+All is decided when its instant is over. What the work costs is counted, not measured (`outlook`);
+only how early is told depends on it. A detector that does not give the same of the same (`cursor`)
+reads no further ahead than `final`.
 
 Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
 made final (`given_up`).
@@ -45,7 +44,6 @@ from topology.query.frontier import NOT_YET, Frontier
 from topology.query.keys import KeyTexts
 from topology.query.numbers import packed, unpacked
 from topology.query.queries import Query
-from topology.speculate.budget import Budget
 from topology.speculate.config import AHEAD, FINAL, DetectorConfig
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import (
@@ -59,7 +57,8 @@ from topology.speculate.item import (
     seen_of,
 )
 from topology.speculate.lane import COPY, STORED
-from topology.speculate.policy import WHOLE, Load
+from topology.speculate.outlook import Outlook
+from topology.speculate.policy import WHOLE
 from topology.speculate.result_event import ResultEvent, Telling, of_result
 from topology.speculate.result_log import ResultLog
 from topology.speculate.results import DetectorEmitter
@@ -71,10 +70,6 @@ REJECTED: Final = "rejected"
 """MERGE does not let it pass."""
 FOUND: Final = "found"
 """A result of an operator before it in the chain, in `value`."""
-
-SPAN_NS: Final = 100_000_000
-STEP_NS: Final = 4_000
-SNAPSHOT_NS: Final = 400
 
 OWN: Final = "unit"
 LANE: Final = "lane/"
@@ -99,13 +94,13 @@ class Detecting(Query):
         self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
         begun = framed(config.fingerprint)
         self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
-        self._emitter = DetectorEmitter(stream, config.query, is_keyed=config.key is not None)
-        self._budget = Budget(config.granted_ppm)
-        self._newest_ns: int = NOT_YET
-        self._late_ns = 0
-        self._span = 0
-        self._seen_counts = [0, 0, 0]
-        self._step_ns = STEP_NS
+        self._outlook = Outlook(
+            config.granted_ppm, config.max_ahead_ns, config.withdrawn_ppm, rests=bool(config.reads)
+        )
+        is_keyed = config.key is not None
+        self._emitter = DetectorEmitter(
+            stream, config.query, is_keyed=is_keyed, standing=self._outlook.standing
+        )
         self.kept: list[Event] = []
         self.gone: list[Event] = []
         self._expired = self._refused = self._unkeyed = self._unreadable = 0
@@ -116,8 +111,8 @@ class Detecting(Query):
         self._results = ResultLog()
 
     def items_cost(self, step_ns: int) -> None:
-        """What the driver has measured: what an item costs on this machine."""
-        self._step_ns = max(step_ns, 1)
+        """See `Outlook`."""
+        self._outlook.items_cost(step_ns)
 
     @property
     def items(self) -> int:
@@ -142,7 +137,7 @@ class Detecting(Query):
     @property
     def last_ns(self) -> int:
         """The newest of all that came; takes as long as there are results among its events."""
-        return max(self._newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
+        return max(self._outlook.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:
         """Nothing comes any more."""
@@ -173,11 +168,7 @@ class Detecting(Query):
         self._instant_open = True
 
     def _accept(self, event: Event) -> None:
-        ref_ns = event.ref_time_ns
-        if ref_ns < self._newest_ns:
-            self._late_ns = max(self._late_ns, self._newest_ns - ref_ns)
-        elif ref_ns <= event.at_ns + self.config.max_ahead_ns:
-            self._newest_ns = ref_ns
+        self._outlook.hear(event.ref_time_ns, event.at_ns)
         if not self.config.reads_stream or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
@@ -263,7 +254,7 @@ class Detecting(Query):
             self._unkeyed += 1
         if said.key < self._unit.reached:
             self._revised += 1
-            self._late_ns = max(self._late_ns, self._newest_ns - said.key[0])
+            self._outlook.hear_of(said.key[0])
         known = self._results.get(said.name)
         if known is not None and (known.lane != key or known.entry.key != said.key):
             self._results.forget(said.name)
@@ -283,11 +274,9 @@ class Detecting(Query):
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
         self._frontier.settle()
-        if self._late_ns:
-            self._budget.hear(self._late_ns)
-            self._late_ns = 0
-        if self._now_ns // SPAN_NS > self._span:
-            self._weigh()
+        self._outlook.settle(self._now_ns, self._unit.counts, self._frontier.watermark_ns)
+        self._emitter.newest_ns = self._outlook.newest_ns
+        self._emitter.watermark_ns = self._frontier.watermark_ns
         self._read()
 
     def _read(self) -> None:
@@ -298,7 +287,7 @@ class Detecting(Query):
         self._emitter.tell(unit.advance(self._goal(frontier), final))
         if unit.held >= self.config.max_events:
             self._given_up += 1
-            all_read = behind(max(self._newest_ns, frontier.watermark_ns))
+            all_read = behind(max(self._outlook.newest_ns, frontier.watermark_ns))
             self._emitter.tell(unit.advance(all_read, all_read))
         if unit.gone:
             self.gone += [entry.event for entry in unit.gone if entry.event is not None]
@@ -317,31 +306,10 @@ class Detecting(Query):
         if answer == FINAL or self._unit.counts.unlike:
             return self._final(frontier)
         watermark_ns = frontier.watermark_ns
-        if answer not in AHEAD or watermark_ns >= self._newest_ns:
+        newest_ns = self._outlook.newest_ns
+        if answer not in AHEAD or watermark_ns >= newest_ns:
             return behind(watermark_ns)
-        ahead_ns = self._newest_ns - watermark_ns if watermark_ns > NOT_YET else 0
-        return behind(max(watermark_ns, self._newest_ns - self._budget.wait_ns(ahead_ns)))
-
-    def _weigh(self) -> None:
-        """A span is over, or several of them: what did it cost?"""
-        passed = self._now_ns // SPAN_NS - self._span
-        is_first = not self._span
-        self._span += passed
-        counts = self._unit.counts
-        now = [counts.first, counts.replayed, counts.snapshots]
-        first, again, snapshots = (
-            new - old for new, old in zip(now, self._seen_counts, strict=True)
-        )
-        self._seen_counts = now
-        if is_first:
-            return
-        span_ns = passed * SPAN_NS
-        first_ns = first * self._step_ns
-        again_ns = again * self._step_ns + snapshots * SNAPSHOT_NS
-        watermark_ns = self._frontier.watermark_ns
-        ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
-        load = Load(first_ns, again_ns, span_ns)
-        self._budget.weigh(load, ahead_ns, first, again, rests=bool(self.config.reads))
+        return behind(max(watermark_ns, newest_ns - self._outlook.wait_ns(watermark_ns)))
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
@@ -362,6 +330,7 @@ class Detecting(Query):
             "replayed": counts.replayed,
             "rollbacks": counts.restores,
             "converged": counts.converged,
+            "corrected": counts.corrected,
             "checkpoints": counts.snapshots,
             "failed": counts.failed,
             "untold": counts.untold,
@@ -381,18 +350,20 @@ class Detecting(Query):
         }
 
     @property
+    def _ahead_ns(self) -> int:
+        return self._outlook.ahead_ns(self._frontier.watermark_ns)
+
+    @property
     def _waits_ns(self) -> int:
         """How far behind the newest event is read; 0 where nothing is ahead of W."""
         watermark_ns = self._frontier.watermark_ns
         if self.config.answer not in AHEAD or watermark_ns == NOT_YET:
             return 0
-        return self._budget.wait_ns(max(0, self._newest_ns - watermark_ns))
+        return self._outlook.wait_ns(watermark_ns)
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
-        watermark_ns = self._frontier.watermark_ns
-        ahead_ns = max(0, self._newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
-        reached = self._unit.reached
+        outlook, reached, ahead_ns = self._outlook, self._unit.reached, self._ahead_ns
         why = "the final frontier" if self.config.answer == FINAL else "the watermark"
         if self._unit.counts.unlike:
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
@@ -407,13 +378,21 @@ class Detecting(Query):
             "reads_up_to": why,
             "read": None if reached == FIRST else reached[0],
             "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,
-            "newest": None if self._newest_ns == NOT_YET else self._newest_ns,
+            "newest": None if outlook.newest_ns == NOT_YET else outlook.newest_ns,
             "ahead_of_merge_ns": ahead_ns,
             "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
-            "price_ppm": self._budget.price_ppm,
+            "price_ppm": outlook.budget.price_ppm,
+            **self._stands(),
             "trouble": self._unit.counts.why,
             **self.figures(),
         }
+
+    def _stands(self) -> dict[str, int]:
+        """How likely results that are told now stand, where that is asked."""
+        standing = self._outlook.standing
+        return (
+            {} if standing is None else {"stands_ppm": standing.of(self._waits_ns, self._ahead_ns)}
+        )
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -431,13 +410,11 @@ class Detecting(Query):
         return [
             self._now_ns,
             self._instant_open,
-            packed(self._newest_ns),
-            self._late_ns,
-            self._span,
+            *self._outlook.place(),
             self._frontier.snapshot(),
             [packed(part) for part in self._unit.reached],
             [packed(part) for part in self._unit.confirmed],
-            self._budget.snapshot(),
+            self._outlook.known(),
             self._unit.counts.unlike,
             [[packed(part) for part in key] for key in self._unit.fresh],
         ]
@@ -447,11 +424,10 @@ class Detecting(Query):
             return
         own = state[OWN]
         self._now_ns, self._instant_open = own[0], own[1]
-        self._newest_ns, self._late_ns, self._span = unpacked(own[2]), own[3], own[4]
+        self._outlook.restore(own[2:5], own[8])
         self._frontier.restore(own[5])
         self._unit.reached = _key(own[6])
         self._unit.confirmed = _key(own[7])
-        self._budget.restore(own[8])
         for name, value in state.items():
             if name.startswith(LANE):
                 self._unit.load(name[len(LANE) :], value)

@@ -12,10 +12,14 @@ from typing import Any, Final, NamedTuple
 from topology.model.result import ResultIds
 from topology.speculate.cursor import Counts, Cursor, ToldOutput
 from topology.speculate.detector import MAX_SIZE, Behaviour, Stopped, told
-from topology.speculate.item import LAST, LogEntry, Seen
+from topology.speculate.item import FIRST, LAST, LogEntry, Seen
+from topology.speculate.lane import Lane
+from topology.speculate.mend import mend
 from topology.speculate.values import NotAValue, same, size_of
 
 MAX_PROBLEMS: Final = 5
+LATE_ONES: Final = 50
+"""How many events are taken as late, for `correct`."""
 
 
 class Trial(NamedTuple):
@@ -30,12 +34,14 @@ class Trial(NamedTuple):
 
 
 def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
-    """The events are read in order, all of one key."""
+    """The events are read in order, all of one key; what `correct` gives, if there is one, is held
+    to that."""
     counts = Counts()
     cursor = Cursor(rules, ResultIds(b""), counts, rules.initial(), is_first=False)
     outs: list[ToldOutput] = []
     problems: list[str] = []
     largest, most = cursor.state, 0
+    events = list(events)
     for seen in sorted(events, key=_key):
         entry = LogEntry(seen)
         cursor.fire(entry.key, outs)
@@ -47,6 +53,8 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
         if size > most:
             largest, most = rules.freeze(cursor.state), size
     cursor.fire(LAST, outs)
+    if rules.corrects and not problems:
+        problems += _corrected(rules, [LogEntry(seen) for seen in sorted(events, key=_key)])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
 
 
@@ -80,6 +88,36 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         yield f"at {seen!r} it comes to one state and then, of the same, to another"
     if rules.pack(state) != before or repr(seen.payload) != payload:
         yield f"at {seen!r} it changes what it was given"
+
+
+def _corrected(rules: Behaviour, entries: list[LogEntry]) -> Iterator[str]:
+    """Each of some as if it came last of all: `correct` is to give what an in-order run gives."""
+    whole = _read(rules, entries, None)
+    for at in range(0, len(entries), max(len(entries) // LATE_ONES, 1)):
+        lane, seen = _read(rules, entries, at), entries[at].seen
+        if not same(lane.live.state, whole.live.state):
+            yield f"its `correct` comes to another state than a run in order, at {seen!r}"
+        elif [_said(each) for each in lane.outs] != [_said(each) for each in whole.outs]:
+            yield f"its `correct` tells another thing than a run in order, at {seen!r}"
+
+
+def _read(rules: Behaviour, entries: list[LogEntry], late: int | None) -> Lane:
+    counts = Counts()
+    lane = Lane("", rules, ResultIds(b""), counts)
+    for at, entry in enumerate(entries):
+        if at != late:
+            lane.insert(LogEntry(entry.seen))
+    lane.advance(LAST, FIRST)
+    if late is not None:
+        lane.insert(LogEntry(entries[late].seen))
+        if lane.dirty:
+            mend(lane, rules, counts)
+        lane.advance(LAST, FIRST)
+    return lane
+
+
+def _said(output: ToldOutput) -> tuple[str, str, bool]:
+    return output.id, repr(output.values), output.unsure
 
 
 def _key(seen: Seen) -> tuple[int, int, str, int, int]:

@@ -44,6 +44,7 @@ from topology.speculate.cursor import Counts, ToldOutput
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
 from topology.speculate.lane import STORED, Lane
+from topology.speculate.mend import mend
 from topology.speculate.result_event import Edit, Telling, net
 from topology.speculate.values import same
 
@@ -67,7 +68,8 @@ class Record(NamedTuple):
 class Unit:
     """`begun`: what results' ids begin with, framed. `finals`: what was told before it was final is
     told once more when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
-    where the state is as before. Neither changes what is told."""
+    where the state is as before; `mends`: late events are taken in by the detector's `correct`,
+    if it has one. None of these changes what is told."""
 
     def __init__(
         self,
@@ -78,12 +80,14 @@ class Unit:
         max_keys: int = 1_000_000,
         spacing: int = 1,
         converges: bool = True,
+        mends: bool = True,
     ) -> None:
         self._behaviour = behaviour
         self._begun = begun
         self._finals = finals
         self._max_keys = max_keys
         self.spacing = spacing
+        self.mends = mends
         self._converges = converges
         self.lanes: dict[str, Lane] = {}
         self.confirmed: Key = FIRST
@@ -189,6 +193,8 @@ class Unit:
         for key in self._unread.due(goal[0] + 1):
             visited.setdefault(key, self.lanes[key])
         for lane in visited.values():
+            if lane.dirty and self._behaviour.corrects and self.mends:
+                lane.pending |= mend(lane, self._behaviour, self.counts)
             lane.pending |= lane.advance(goal, final)
         self.reached, self.confirmed = goal, final
         for key in self._open.due(final[0] + 1):

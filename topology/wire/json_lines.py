@@ -18,6 +18,7 @@ from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import (
     UPDATE,
+    DetectorResult,
     Finding,
     JoinResult,
     MatchResult,
@@ -36,6 +37,8 @@ MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 MAX_DEPTH: Final = 100
 """How deep values go that could not be written as they are; what lies deeper is null."""
+
+_MILLION: Final = 1_000_000
 
 
 def _settled(epoch: int | None) -> int | None:
@@ -131,7 +134,8 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 
 def result_line(result: Finding) -> JsonObject:
     """A window, a match, a row of a join, or an overflow. `stream` stands behind the documented
-    keys; so do what is `expected` of a window, a match's `key` and, where it is set, `amended`."""
+    keys; so do what is `expected` of a window, a match's `key` and, where they are set, `amended`,
+    and `stands` of a detector's."""
     if isinstance(result, Overflow):
         return {
             "kind": "overflow",
@@ -179,6 +183,8 @@ def result_line(result: Finding) -> JsonObject:
         "stream": result.stream,
         "key": result.key,
     }
+    if isinstance(result, DetectorResult) and result.stands_ppm is not None:
+        line["stands"] = result.stands_ppm / _MILLION
     return line | {"amended": True} if result.amended else line
 
 

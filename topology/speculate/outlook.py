@@ -1,0 +1,114 @@
+"""OUTLOOK: the newest event, what lies between it and W, and how much of that is read.
+
+What late events and the work cost is weighed a span at a time (`budget`); where a query says which
+share of its early results may be withdrawn, so is that (`stands`).
+
+The core has no clock: work is counted, and an item costs `STEP_NS`, or what the driver has measured
+on this machine.
+
+Proved by: tests/topology/speculate/test_operator.py, tests/topology/speculate/test_stands.py
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.model.operator import Plain
+from topology.query.frontier import NOT_YET
+from topology.query.numbers import packed, unpacked
+from topology.speculate.budget import Budget
+from topology.speculate.cursor import Counts
+from topology.speculate.policy import WHOLE, Load
+from topology.speculate.stands import Standing
+
+SPAN_NS: Final = 100_000_000
+STEP_NS: Final = 4_000
+SNAPSHOT_NS: Final = 400
+
+
+class Outlook:
+    """`rests`: see `Budget.weigh`. `withdrawn_ppm`: of early results, at most; None: any number."""
+
+    def __init__(
+        self, granted_ppm: int, max_ahead_ns: int, withdrawn_ppm: int | None, *, rests: bool
+    ) -> None:
+        self.budget = Budget(granted_ppm)
+        self.standing: Standing | None = None
+        if withdrawn_ppm is not None:
+            self.standing = Standing(self.budget.hits_ppm)
+            self.budget.stand_at_least(WHOLE - withdrawn_ppm, self.standing)
+        self.newest_ns: int = NOT_YET
+        self._max_ahead_ns = max_ahead_ns
+        self._rests = rests
+        self._late_ns = 0
+        self._span = 0
+        self._seen_counts = [0, 0, 0]
+        self._step_ns = STEP_NS
+
+    def items_cost(self, step_ns: int) -> None:
+        """What the driver has measured: what an item costs on this machine."""
+        self._step_ns = max(step_ns, 1)
+
+    def hear(self, ref_ns: int, at_ns: int) -> None:
+        """An event of that time has come at that instant."""
+        if ref_ns < self.newest_ns:
+            self._late_ns = max(self._late_ns, self.newest_ns - ref_ns)
+        elif ref_ns <= at_ns + self._max_ahead_ns:
+            self.newest_ns = ref_ns
+
+    def hear_of(self, time_ns: int) -> None:
+        """A result of that time has come where had been read."""
+        self._late_ns = max(self._late_ns, self.newest_ns - time_ns)
+
+    def ahead_ns(self, watermark_ns: int) -> int:
+        """How far W lies behind the newest; 0 before there is one."""
+        return max(0, self.newest_ns - watermark_ns) if watermark_ns > NOT_YET else 0
+
+    def wait_ns(self, watermark_ns: int) -> int:
+        """How far behind the newest is read."""
+        return self.budget.wait_ns(self.ahead_ns(watermark_ns))
+
+    def settle(self, now_ns: int, counts: Counts, watermark_ns: int) -> None:
+        """An instant is over."""
+        if self._late_ns:
+            self.budget.hear(self._late_ns)
+            self._late_ns = 0
+        if now_ns // SPAN_NS > self._span:
+            self._weigh(now_ns, counts, watermark_ns)
+
+    def _weigh(self, now_ns: int, counts: Counts, watermark_ns: int) -> None:
+        """A span is over, or several of them: what did it cost?"""
+        passed = now_ns // SPAN_NS - self._span
+        is_first = not self._span
+        self._span += passed
+        now = [counts.first, counts.replayed + counts.corrected, counts.snapshots]
+        first, again, snapshots = (
+            new - old for new, old in zip(now, self._seen_counts, strict=True)
+        )
+        self._seen_counts = now
+        if is_first:
+            return
+        load = Load(
+            first * self._step_ns,
+            again * self._step_ns + snapshots * SNAPSHOT_NS,
+            passed * SPAN_NS,
+        )
+        self.budget.weigh(load, self.ahead_ns(watermark_ns), first, again, rests=self._rests)
+        if self.standing is not None:
+            self.standing.fade()
+
+    # -- state: two parts, as they stand in that of the query --------------------------------------
+
+    def place(self) -> list[Plain]:
+        return [packed(self.newest_ns), self._late_ns, self._span]
+
+    def known(self) -> Plain:
+        known = self.budget.snapshot()
+        return known if self.standing is None else [*known, self.standing.snapshot()]
+
+    def restore(self, place: list[Plain], known: Plain) -> None:
+        self.newest_ns, self._late_ns, self._span = unpacked(place[0]), place[1], place[2]
+        budget, late, *more = known
+        self.budget.restore([budget, late])
+        if more and self.standing is not None:
+            self.standing.restore(more[0])
