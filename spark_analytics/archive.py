@@ -48,10 +48,9 @@ COLUMNS: Final = (
 
 def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Records with the `stream` and `hour` they are kept under."""
-    name = headers.names().stream
-    found = F.filter("headers", lambda header: header["key"] == F.lit(name))
-    text = F.get(found, F.lit(0))["value"].cast("string")
-    absent = F.coalesce(F.size(found), F.lit(-1)) <= 0
+    place = F.array_position("headers.key", headers.names().stream).cast("int")
+    text = F.get("headers.value", place - 1).cast("string")
+    absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
     # In UTC, whatever the session's time zone is.
     hour = F.date_trunc("hour", F.to_utc_timestamp("timestamp", F.current_timezone()))

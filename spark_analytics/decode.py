@@ -26,21 +26,22 @@ by `of_streams`. `split` parts
 the rows into events, control records and bad ones; bad rows keep coordinates and reason,
 never the payload, which lies in the topic.
 
-Readers of topics that stages write set `read_committed` (`jobs`). Cost: a filter over the
-headers for each field, no shuffle. Sessions should have `spark.sql.codegen.hugeMethodLimit` at
-8000, as those of `session`: the code of all this is longer than Java compiles in one piece.
+Readers of topics that stages write set `read_committed` (`jobs`). Cost: two projections, no
+shuffle; in code that Spark generates, since it interprets functions over arrays (`filter`), a
+record at a time. Sessions should have `spark.sql.codegen.hugeMethodLimit` at 8000, as those of
+`session`: the code of all this is longer than Java compiles in one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.instants import header_time_ns, integer, to_ns, to_timestamp
+from spark_analytics.instants import digits, header_time_ns, integer, to_ns, to_timestamp
 from topology.config import HeaderConfig
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -88,19 +89,18 @@ def raw(
     """Rows of an input topic: what producers wrote. `also` are headers beside the contract's that
     are wanted as text, by the column's name."""
     names = headers.names()
-    rows = _found(records, names._asdict() | dict(also or {}))
+    numbers = {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
+    rows = _found(records, names._asdict() | dict(also or {}), numbers, counted=True)
     rows = rows.select(
         *RECORD,
         to_ns(F.col("timestamp")).alias("appended_ns"),
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        _digits("epoch").alias("epoch"),
-        _digits("seq").alias("seq"),
+        _number("epoch").alias("epoch"),
+        _number("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.when(_count("kind") > 0, F.lit("")), F.lit("")).alias("kind"),
-        F.when(_count("ts") > 0, header_time_ns(_text("ts"), headers.ts_unit))
-        .otherwise(to_ns(F.col("timestamp")))
-        .alias("ts_ns"),
+        F.when(_count("ts") > 0, _number("ts")).otherwise(to_ns(F.col("timestamp"))).alias("ts_ns"),
         *(_text(column).alias(column) for column in also or ()),
         *_faulty(_contract_faults(names._asdict(), headers.ts_unit)),
     )
@@ -118,22 +118,25 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
         "late": "late",
         "complete": "complete",
     }
-    rows = _found(records, wanted)
+    stamps = ("ref", "err", "segment", "at", "complete")
+    numbers: dict[str, Callable[[Column], Column]] = dict.fromkeys(stamps, integer)
+    numbers |= {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
+    rows = _found(records, wanted, numbers)
     rows = rows.select(
         *RECORD,
         F.coalesce(_text("stream"), F.lit("default")).alias("stream"),
         _text("source").alias("source"),
-        F.coalesce(_digits("epoch"), F.lit(0).cast("long")).alias("epoch"),
-        _digits("seq").alias("seq"),
+        F.coalesce(_number("epoch"), F.lit(0).cast("long")).alias("epoch"),
+        _number("seq").alias("seq"),
         F.coalesce(_text("type"), F.lit("")).alias("type"),
         F.coalesce(_text("kind"), F.lit("")).alias("kind"),
-        header_time_ns(_text("ts"), headers.ts_unit).alias("ts_ns"),
-        integer(_text("ref")).alias("ref_ns"),
-        integer(_text("err")).alias("error_ns"),
-        integer(_text("segment")).alias("segment"),
-        integer(_text("at")).alias("at_ns"),
+        _number("ts").alias("ts_ns"),
+        _number("ref").alias("ref_ns"),
+        _number("err").alias("error_ns"),
+        _number("segment").alias("segment"),
+        _number("at").alias("at_ns"),
         F.coalesce(_text("late"), F.lit("")).alias("late"),
-        integer(_text("complete")).alias("complete_ns"),
+        _number("complete").alias("complete_ns"),
         *_faulty(_stamp_faults(names._asdict())),
     )
     return rows.withColumns(
@@ -177,26 +180,38 @@ def split(rows: DataFrame) -> Decoded:
 # -- one header ------------------------------------------------------------------------------------
 
 
-def _found(records: DataFrame, names: dict[str, str]) -> DataFrame:
-    """The record with three columns for each field: how often its header is there, the
-    bytes, and these as text. Each step is a projection of its own: Spark would otherwise
-    look for the header anew wherever it is spoken of."""
-    empty = "array(CAST(NULL AS STRUCT<key: STRING, value: BINARY>))"
-    values = [
-        F.expr(f"filter(coalesce(headers, {empty}), h -> h.key = {_literal(name)})").alias(
-            f"h_{field}"
-        )
-        for field, name in names.items()
-    ]
-    rows = records.select(*RECORD, *values)
-    kept = [
-        F.expr(part)
-        for field in names
-        for part in (f"size(h_{field}) AS n_{field}", f"get(h_{field}, 0).value AS b_{field}")
-    ]
-    rows = rows.select(*RECORD, *kept)
-    texts = [F.expr(f"try_validate_utf8(CAST(b_{f} AS STRING)) AS t_{f}") for f in names]
-    return rows.select("*", *texts)
+def _found(
+    records: DataFrame,
+    names: Mapping[str, str],
+    numbers: Mapping[str, Callable[[Column], Column]],
+    *,
+    counted: bool = False,
+) -> DataFrame:
+    """The record with three columns for each field: whether its header is there, the bytes, and
+    these as text; a fourth for those that are read as a number. `counted`: 2 tells of a header that
+    is there more than once. The first counts.
+
+    All in one projection, in which Spark computes once what is said more than once; a step of its
+    own would write and read each row. Over it another, whose columns it does not fold into this
+    one, as each is spoken of more than once."""
+    columns: list[Column] = []
+    for field, name in names.items():
+        place = f"array_position(headers.key, {_literal(name)})"
+        there = f"CAST(coalesce({place}, 0L) > 0 AS INT)"
+        if counted:
+            last = f"size(headers) + 1 - array_position(reverse(headers.key), {_literal(name)})"
+            there = f"{there} + CAST(coalesce({place} > 0 AND {place} < {last}, false) AS INT)"
+        value = f"get(headers.value, CAST({place} AS INT) - 1)"
+        text = F.expr(f"try_validate_utf8(CAST({value} AS STRING))")
+        columns += [F.expr(f"{there} AS n_{field}"), F.expr(f"{value} AS b_{field}")]
+        columns.append(text.alias(f"t_{field}"))
+        if field in numbers:
+            columns.append(numbers[field](text).alias(f"i_{field}"))
+    return records.select(*RECORD, *columns)
+
+
+def _times_in(unit: str) -> Callable[[Column], Column]:
+    return lambda text: header_time_ns(text, unit)
 
 
 def _literal(text: str) -> str:
@@ -217,23 +232,28 @@ def _text(field: str) -> Column:
     return F.col(f"t_{field}")
 
 
-def _digits(field: str) -> Column:
-    text = _text(field)
-    return F.when(text.rlike(DIGITS), text.try_cast("long"))
+def _number(field: str) -> Column:
+    """The header as a long; null if it is absent, or none."""
+    return F.col(f"i_{field}")
 
 
 # -- what is wrong ---------------------------------------------------------------------------------
 
 
 def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
-    """Columns `fault` and `detail`, of the first that applies; null if none does."""
+    """Columns `fault` and `detail`, of the first that applies; null if none does.
+
+    A filter on them has to stay above the projections: Spark would push it below, and compute in it
+    all that it is made of, as often as it is spoken of there, and then again above. What it takes
+    for not deterministic it leaves where it is; this is true of every row."""
     first = F.coalesce(
         *(
             F.when(fault.when, F.struct(F.lit(fault.reason).alias("r"), fault.detail.alias("d")))
             for fault in faults
         )
     )
-    return first["r"].alias("fault"), first["d"].alias("detail")
+    stays = F.spark_partition_id() >= 0
+    return F.when(stays, first["r"]).alias("fault"), F.when(stays, first["d"]).alias("detail")
 
 
 def _says(name: str, field: str, remedy: str) -> Column:
@@ -303,22 +323,21 @@ def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Faul
     faults = [_repeated(field, name)]
     if needed:
         faults.append(_missing(field, name))
-    there = _bytes(field).isNotNull()
+    unread = _bytes(field).isNotNull() & _number(field).isNull()
     text = F.coalesce(_text(field), F.lit(""))
     plain = text.rlike(DIGITS)
     says = _says(name, field, "write ASCII digits, 0 to 9223372036854775807")
     return [
         *faults,
         _empty(field, name),
-        _Fault(f"{field}_negative", there & text.rlike(r"\A-[0-9]+\z"), says),
-        _Fault(f"{field}_not_integer", there & ~plain, says),
-        _Fault(f"{field}_huge", there & plain & _digits(field).isNull(), says),
+        _Fault(f"{field}_negative", unread & text.rlike(r"\A-[0-9]+\z"), says),
+        _Fault(f"{field}_not_integer", unread & ~plain, says),
+        _Fault(f"{field}_huge", unread & plain, says),
     ]
 
 
 def _time_faults(name: str, unit: str) -> list[_Fault]:
-    there = _bytes("ts").isNotNull()
-    unread = there & header_time_ns(_text("ts"), unit).isNull()
+    unread = _bytes("ts").isNotNull() & _number("ts").isNull()
     number = F.coalesce(_text("ts").rlike(r"\A-?[0-9]+\z"), F.lit(False))
     huge = _says(name, "ts", "write a time between 1678 and 2261")
     remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
@@ -337,12 +356,12 @@ def _stamp_faults(names: dict[str, str]) -> list[_Fault]:
         due = is_data if field == "segment" else F.lit(True)
         absent = f"header `{name}` is missing; only stages may write to this topic"
         faults.append(_Fault("stamp_missing", due & (_count(field) == 0), F.lit(absent)))
-        unread = due & integer(_text(field)).isNull()
+        unread = due & _number(field).isNull()
         says = _says(name, field, "only stages may write to this topic")
         faults.append(_Fault("stamp_unreadable", unread, says))
     missing = is_data & (_count("source") == 0)
     detail = f"header `{names['source']}` is missing; write it on every record"
     faults.append(_Fault("source_missing", missing, F.lit(detail)))
-    no_number = is_data & _digits("seq").isNull()
+    no_number = is_data & _number("seq").isNull()
     says = _says(names["seq"], "seq", "only stages may write to this topic")
     return [*faults, _Fault("seq_not_integer", no_number, says)]
