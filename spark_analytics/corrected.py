@@ -6,6 +6,12 @@ all of its events that the table has, and merged into theirs where they count mo
 the tables that a stream makes are those of a bounded run over all of `events`, whatever was killed
 in between. No watermark is waited for, no state is kept, and all streams go in one query.
 
+Windows of reference time tell by `final` whether they can still change: a window is final once it
+ends at or before the complete frontier C of its stream, which the job `events` keeps. C is read
+before the events are, so a window that is called final counts all that lies before C. A batch looks
+into the windows that were told and are not final yet; those that have become so are computed once
+more with it. So `final` is told with the next batch of events, not by time alone.
+
 Cost: a batch reads, of `events`, the hours that its windows touch (`narrowed`: bounds that the
 table's format compares with those of its files), so a late event of last year reads an hour of
 last year. A window of open hours is read again by each batch: batches should be longer than
@@ -16,8 +22,9 @@ Sessions are refused: a late event can make one of two, and MERGE would leave th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -26,6 +33,7 @@ from pyspark.sql import functions as F
 from spark_analytics.aggregates import Windows
 from spark_analytics.work import JobRefused, Silver, Table
 
+FINAL: Final = "final"
 MAX_RANGES: Final = 64
 """Stretches of hours that a query names; beyond that neighbours are taken together."""
 
@@ -47,25 +55,50 @@ class Corrected:
 
     def table(self, name: str, keys: Sequence[str], *, streaming: bool) -> Table:
         if not streaming:
-            return Table(name, self.figures(_kinded(self.silver.rows())), keys, newer="n")
-        added = self.silver.stream()
-        return Table(name, added, keys, fold=self.of_batch, newer="n", chased=True)
+            complete = self.silver.complete()
+            rows = self._judged(self.figures(_kinded(self.silver.rows())), complete)
+            return Table(name, rows, keys, newer=self._newer)
 
-    def of_batch(self, added: DataFrame) -> DataFrame:
-        """The windows that these events touch, from all events there are."""
+        def fold(added: DataFrame) -> DataFrame:
+            return self.of_batch(added, name)
+
+        return Table(name, self.silver.stream(), keys, fold=fold, newer=self._newer, chased=True)
+
+    @property
+    def _is_judged(self) -> bool:
+        return self.windows.time == "ref_time"
+
+    @property
+    def _newer(self) -> tuple[str, ...]:
+        return ("n", FINAL) if self._is_judged else ("n",)
+
+    def _judged(self, rows: DataFrame, complete: Mapping[str, datetime]) -> DataFrame:
+        if not self._is_judged:
+            return rows
+        return rows.withColumn(FINAL, F.coalesce(_ended(complete), F.lit(False)))
+
+    def of_batch(self, added: DataFrame, name: str) -> DataFrame:
+        """The windows that these events touch, and those that are final since, from all events
+        there are. `name`: the table they go to."""
+        complete = self.silver.complete() if self._is_judged else {}
         window = self.windows.column().alias("_w")
         touched = added.select("stream", window).select("stream", "_w.start", "_w.end")
+        told = self.silver.told(name, added.sparkSession) if complete else None
+        if told is not None and FINAL in told.columns:
+            done = told.where(~F.col(FINAL) & _ended(complete))
+            touched = touched.unionByName(done.select("stream", "start", "end"))
         hour = F.date_trunc("hour", "start")
         hours = touched.groupBy(hour.alias("hour")).agg(
             F.min("start").alias("start"), F.max("end").alias("end")
         )
         ranges = joined((row.start, row.end) for row in hours.orderBy("start").collect())
         if not ranges:
-            return self.figures(_kinded(added.limit(0)))
+            return self._judged(self.figures(_kinded(added.limit(0))), complete)
         events = self.silver.rows(added.sparkSession)
         events = events.where(within(F.col(self.windows.time), ranges))
         once = touched.select("stream", "start").distinct()
-        return self.figures(_kinded(events)).join(once, ["stream", "start"], "left_semi")
+        found = self.figures(_kinded(events)).join(once, ["stream", "start"], "left_semi")
+        return self._judged(found, complete)
 
 
 def joined(spans: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -89,6 +122,14 @@ def within(time: Column, ranges: Sequence[tuple[Any, Any]]) -> Column:
     for start, end in ranges:
         said = said | ((time >= F.lit(start)) & (time < F.lit(end)))
     return said
+
+
+def _ended(complete: Mapping[str, datetime]) -> Column:
+    """Whether a window ends where its stream is complete; null for a stream nobody told of."""
+    if not complete:
+        return F.lit(None).cast("boolean")
+    words = [word for name, until in complete.items() for word in (F.lit(name), F.lit(until))]
+    return F.col("end") <= F.create_map(*words)[F.col("stream")]
 
 
 def _kinded(events: DataFrame) -> DataFrame:

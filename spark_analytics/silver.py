@@ -2,7 +2,7 @@
 
 | query            | reads                     | writes                                         |
 |------------------|---------------------------|------------------------------------------------|
-| `events`         | all ordered topics        | `events`, `bad`                                |
+| `events`         | all ordered topics        | `events`, `bad`, `frontiers`                   |
 | `late`           | the late topic            | `late`, `bad-late`                             |
 | `gaps`           | the gaps topic            | `gaps`, `bad-gaps`                             |
 | `dead`           | the dead topic            | `dead`                                         |
@@ -13,6 +13,10 @@ marked late among them (`late` is the reason, empty where in order); `late` thos
 aside. `windows` has, of each id, the record of the highest revision, taken back or not
 (`standing`); `windows-told` all that was ever said, so that `as_of` can tell what stood at a time
 of the arrival clock. A table that several topics fill has a query for each.
+
+`frontiers` has, of each stream, the newest watermark W and complete frontier C that the merge told
+of. It is written behind the events of its batch, so whoever reads it first and `events` then finds
+every event before C.
 
 `payload` is a struct where a schema is given, else the value as text: JSON for whoever wants to
 look into it. A value that is no UTF-8 stays in `value`, null otherwise.
@@ -32,6 +36,7 @@ from spark_analytics.topics import Topics
 from spark_analytics.watching import COUNTS
 from spark_analytics.work import Part, Table, Wanted, headers_of, outputs_of
 from topology.config import Topology
+from topology.model.event import WATERMARK
 
 EVENTS: Final = (
     *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
@@ -73,13 +78,30 @@ def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
         rows = _with_payload(decode.of_streams(decoded, names), wanted)
         found = rows if found is None else found.unionByName(rows)
     assert found is not None
-    parts = [Part("events", EVENT, _sound_events), Part("bad", PLACE, _bad)]
+    parts = [
+        Part("events", EVENT, _sound_events),
+        Part("bad", PLACE, _bad),
+        Part("frontiers", ("stream",), _frontiers, newer="watermark_ns"),
+    ]
     return Table("events", _counted(found, streaming=topics.streaming), EVENT, parts=parts)
 
 
 def _sound_events(rows: DataFrame) -> DataFrame:
     sound = decode.sound(rows).where(F.col("kind") == "")
     return sound.select(*EVENTS)
+
+
+def _frontiers(rows: DataFrame) -> DataFrame:
+    told = decode.sound(rows).where(F.col("kind") == WATERMARK)
+    newest = told.groupBy("stream").agg(
+        F.max("ref_ns").alias("watermark_ns"), F.max("complete_ns").alias("complete_ns")
+    )
+    return newest.withColumns(
+        {
+            "watermark": to_timestamp(F.col("watermark_ns")),
+            "complete": to_timestamp(F.col("complete_ns")),
+        }
+    )
 
 
 def _bad(rows: DataFrame) -> DataFrame:

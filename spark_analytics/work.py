@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.tables.shapes import Newer
 from topology.config import HeaderConfig, Topology
 
 
@@ -26,7 +28,7 @@ class Part:
     name: str
     keys: Sequence[str]
     pick: Callable[[DataFrame], DataFrame]
-    newer: str | None = None
+    newer: Newer | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Table:
     keys: Sequence[str]
     fold: Callable[[DataFrame], DataFrame] | None = None
     store: Callable[[DataFrame, str, int], None] | None = None
-    newer: str | None = None
+    newer: Newer | None = None
     parts: Sequence[Part] = ()
     chased: bool = False
     rest_s: float | None = None
@@ -64,6 +66,12 @@ class Silver(Protocol):
     def rows(self, spark: SparkSession | None = None) -> DataFrame:
         """All of it, as it stands when this is called; a batch of a stream has a session of its
         own, to which what is joined with it must belong."""
+
+    def complete(self) -> dict[str, datetime]:
+        """Up to when each stream is complete: every event before it lies in the table."""
+
+    def told(self, table: str, spark: SparkSession) -> DataFrame | None:
+        """What the job that asks has written into a table of its own; None if nothing yet."""
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,8 @@ def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
     (kind,) = asked.formats
     catalog = catalog_of(asked.catalog, secrets_of(asked.catalog))
     lake = open_lake(spark, kind, asked.events, "events", catalog)
-    return EventsTable(lake, asked.max_per_batch)
+    own = open_lake(spark, kind, asked.folder, asked.name, catalog)
+    return EventsTable(lake, asked.max_per_batch, own)
 
 
 def _check_tables(asked: Asked) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake
 
 TABLE: Final = "events"
+FRONTIERS: Final = "frontiers"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class EventsTable:
 
     lake: Lake
     max_per_batch: int | None = None
+    own: Lake | None = None
+    """The tables of the job that reads."""
 
     def __post_init__(self) -> None:
         if not self.lake.exists(TABLE):
@@ -33,3 +37,14 @@ class EventsTable:
 
     def rows(self, spark: SparkSession | None = None) -> DataFrame:
         return self.lake.read(TABLE, spark)
+
+    def complete(self) -> dict[str, datetime]:
+        if not self.lake.exists(FRONTIERS):
+            return {}
+        rows = self.lake.read(FRONTIERS).where("complete IS NOT NULL")
+        return {row.stream: row.complete for row in rows.select("stream", "complete").collect()}
+
+    def told(self, table: str, spark: SparkSession) -> DataFrame | None:
+        if self.own is None or not self.own.exists(table):
+            return None
+        return self.own.read(table, spark)

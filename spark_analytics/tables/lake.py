@@ -40,7 +40,7 @@ from spark_analytics.tables.catalog import (
     parts_of,
     require_extension,
 )
-from spark_analytics.tables.shapes import Shape
+from spark_analytics.tables.shapes import Shape, ranks
 from spark_analytics.told import first_line
 
 OWNER: Final = "inorder.owner"
@@ -125,7 +125,7 @@ class Lake(ABC):
         if shape.newer is None or not shape.keys:
             raise TablesRefused(f"{table}: it has no key and column to tell which row stands")
         rest = [name for name in rows.columns if name not in shape.keys]
-        highest = F.max_by(F.struct(*rest), F.col(shape.newer)).alias("_highest")
+        highest = F.max_by(F.struct(*rest), F.struct(*ranks(shape.newer))).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
         kept = self._with_day(single.select(*rows.columns), shape).persist()
         try:
@@ -137,7 +137,7 @@ class Lake(ABC):
     def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         same = [f"t.{quoted(key)} <=> s.{quoted(key)}" for key in shape.keys]
         same += self._bounds(rows, shape)
-        newer = quoted(str(shape.newer))
+        theirs, mine = (_ranked(side, shape) for side in "ts")
         columns = ", ".join(map(quoted, rows.columns))
         values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
         changes = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
@@ -145,7 +145,7 @@ class Lake(ABC):
         # A batch of a stream has a session of its own, which alone knows the view.
         rows.sparkSession.sql(
             f"MERGE INTO {self.name(table)} t USING {VIEW} s ON {' AND '.join(same)}"
-            f" WHEN MATCHED AND s.{newer} > t.{newer} THEN UPDATE SET {changes}"
+            f" WHEN MATCHED AND {mine} > {theirs} THEN UPDATE SET {changes}"
             f" WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
         )
 
@@ -410,6 +410,10 @@ def write(
 
 def _parts(shape: Shape) -> list[str]:
     return [*shape.apart, *([DAY] if shape.day_of is not None else [])]
+
+
+def _ranked(side: str, shape: Shape) -> str:
+    return f"struct({', '.join(f'{side}.{quoted(name)}' for name in ranks(shape.newer))})"
 
 
 def quoted(name: str) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
-from spark_analytics.tables.shapes import SHAPES, Shape
+from spark_analytics.tables.shapes import SHAPES, Newer, Shape
 from spark_analytics.work import Table
 
 TIMES: Final = ("ref_time", "start_time", "start", "timestamp")
@@ -34,7 +34,7 @@ class LakeOutput:
     def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:
         self.lake = lake
         self._bounded = bounded
-        self._newer: Mapping[str, str | None] = {
+        self._newer: Mapping[str, Newer | None] = {
             part.name: part.newer for table in tables for part in table.written()
         }
         # Parts come of rows that are kept already: to look whether there is one costs little.
@@ -70,7 +70,7 @@ class LakeOutput:
         return self.lake.exists(lake_name(table))
 
 
-def _shape(name: str, schema: StructType, keys: Sequence[str], newer: str | None) -> Shape:
+def _shape(name: str, schema: StructType, keys: Sequence[str], newer: Newer | None) -> Shape:
     if name in SHAPES and set(SHAPES[name].keys) <= set(schema.fieldNames()):
         return SHAPES[name]
     times = [

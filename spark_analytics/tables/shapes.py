@@ -2,7 +2,8 @@
 
 `keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
 `apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
-`newer` is the column that settles which of two rows of one key stands: the higher.
+`newer` is the column that settles which of two rows of one key stands: the higher; or several, the
+first that differs settling it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,15 @@ from typing import Final
 
 from pyspark.sql.types import StructType, TimestampType
 
+Newer = str | tuple[str, ...]
+
+
+def ranks(newer: Newer | None) -> tuple[str, ...]:
+    """The columns that settle which row stands, none if no row replaces another."""
+    if newer is None:
+        return ()
+    return (newer,) if isinstance(newer, str) else newer
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -20,7 +30,7 @@ class Shape:
     apart: Sequence[str] = ()
     day_of: str | None = None
     order: Sequence[str] = ()
-    newer: str | None = None
+    newer: Newer | None = None
 
     def within(self, schema: StructType) -> Shape:
         """What of it a table of these columns can have."""
@@ -31,7 +41,7 @@ class Shape:
             [name for name in self.apart if name in columns],
             self.day_of if has_day else None,
             [name for name in self.order if name in columns],
-            self.newer if self.newer in columns else None,
+            self.newer if set(ranks(self.newer)) <= set(columns) else None,
         )
 
 
@@ -43,6 +53,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "events": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
     "late": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
     "duplicates": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
+    "frontiers": Shape(("stream",), order=("stream",), newer="watermark_ns"),
     "gaps": Shape(("stream", "source", "epoch", "first"), ("stream",), order=("stream", "at_ns")),
     "dead": Shape(PLACE, order=PLACE),
     "bad": Shape(PLACE, order=PLACE),

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.corrected import MAX_RANGES, joined
+from spark_analytics.corrected import FINAL, MAX_RANGES, joined
 from spark_analytics.jobs import JOBS
 from spark_analytics.payload import schema_of
 from spark_analytics.running import JobFailed, Running, run_bounded
@@ -49,6 +50,7 @@ queries:
 """
 EVENTS = 120
 PARTS = 3
+FRONTIER_NS = BEGIN_NS + EVENTS * S // 6
 
 
 class Files:
@@ -77,7 +79,7 @@ def ordered(count: int = EVENTS) -> list[Record]:
             event.ref_time_ns -= 20 * S
             event.late = "gap"
         events.append(event)
-    events.insert(count // 2, watermark(BEGIN_NS + count * S // 6, BEGIN_NS, "a"))
+    events.insert(count // 2, watermark(FRONTIER_NS, BEGIN_NS, "a"))
     found = ordered_records(events)
     found.append(found[0]._replace(headers=[], offset=len(found)))
     return found
@@ -107,6 +109,11 @@ def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
     running = Running(found, LakeOutput(lake, found), "", str(checkpoint), None)
     running.wait()
     return running.watch.figures
+
+
+def counted(lake: Lake) -> list[tuple[object, ...]]:
+    """The windows, but for what only a stream says of them."""
+    return sorted(map(tuple, lake.read("windows").drop(FINAL).collect()))
 
 
 class Dying(LakeOutput):
@@ -148,9 +155,9 @@ def test_windows_of_the_stream_are_those_of_the_whole(
     rates = partial(tables, spark, topics, "rates", asked)
     own = open_lake(spark, kind, str(tmp_path / "rates"), "rates")
     own = die(own, rates(), tmp_path / "rates-checkpoint", 0)
-    before = {tuple(row) for row in own.read("windows").collect()}
+    before = set(counted(own))
     run(own, rates(), tmp_path / "rates-checkpoint")
-    assert {tuple(row) for row in own.read("windows").collect()} == before
+    assert set(counted(own)) == before
     figures = run(lake, only(), tmp_path / "checkpoint")["events"]
     assert figures.bad == 1
     assert 0 < figures.late < figures.rows < EVENTS
@@ -165,17 +172,44 @@ def test_windows_of_the_stream_are_those_of_the_whole(
         windows=sliding, measures=measures, schema=schema_of("v BIGINT"), late_included=True
     )
     batch = tables(spark, topics, "rates", whole, streaming=False)
-    streamed = own.read("windows")
-    assert before - {tuple(row) for row in streamed.collect()}, "no window was corrected"
-    names = streamed.columns
+    assert before - set(counted(own)), "no window was corrected"
+    names = [name for name in own.read("windows").columns if name != FINAL]
     want = [
         tuple(row)
         for table in batch
         if table.name.startswith("windows-")
         for row in table.rows.select(*names).collect()
     ]
-    assert sorted(map(tuple, streamed.collect())) == sorted(want)
+    assert counted(own) == sorted(want)
     assert sum(row[names.index("n")] for row in want) == 2 * EVENTS
+
+
+def test_windows_before_the_complete_frontier_are_final(
+    spark: SparkSession, topics: Path, tmp_path: Path
+) -> None:
+    """The frontier of stream a lies amid its events, and nobody told of b's."""
+    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
+    found = [t for t in tables(spark, topics, "events", Wanted()) if t.name == "events"]
+    lake = die(lake, found, tmp_path / "checkpoint", 0)
+    own = open_lake(spark, "iceberg", str(tmp_path / "rates"), "rates")
+
+    def seen() -> dict[tuple[str, int], bool]:
+        asked = Wanted(silver=EventsTable(lake, None, own))
+        run(own, tables(spark, topics, "rates", asked), tmp_path / "rates-checkpoint")
+        end = F.unix_micros("end").alias("end")
+        rows = own.read("windows").select("stream", end, FINAL).collect()
+        return {(row.stream, row.end): row.final for row in rows}
+
+    first = seen()
+    assert first
+    assert not any(first.values())
+    run(lake, found, tmp_path / "checkpoint")
+    (frontier,) = lake.read("frontiers").collect()
+    assert frontier.complete_ns == FRONTIER_NS
+    after = seen()
+    assert after == {at: at[0] == "a" and at[1] * 1_000 <= FRONTIER_NS for at in after}
+    assert 0 < sum(after.values()) < len(after)
+    assert any(after[at] for at in first)
 
 
 def test_the_audit_of_the_table_is_that_of_the_topic(
@@ -234,6 +268,12 @@ def test_what_cannot_be_asked_is_refused(spark: SparkSession, tmp_path: Path) ->
             raise AssertionError
 
         def rows(self, spark: SparkSession | None = None) -> DataFrame:
+            raise AssertionError
+
+        def complete(self) -> dict[str, datetime]:
+            raise AssertionError
+
+        def told(self, table: str, spark: SparkSession) -> DataFrame | None:
             raise AssertionError
 
     sessions = Wanted(windows=Windows("session", "5 seconds"), silver=Nothing())
