@@ -38,8 +38,9 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.cut_change import refuse_another_cut
 from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
-from agents.stage.partition import Surroundings
+from agents.stage.history import Histories
 from agents.stage.query_feed import QueryFeed
+from agents.stage.surroundings import Surroundings
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
@@ -80,7 +81,8 @@ class ProcessSettings:
     """What the command line says. Brokers that are absent are waited for `brokers_wait_s`.
     `parent`: leave when this process is gone; `announce` is told where the HTTP server
     listens. `instance`: the worker's name, under which a stage gets its place back while the
-    group's session (`session_s`) lasts. `masters`: the master keys of signed streams."""
+    group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `histories`:
+    what partitions begin with."""
 
     servers: str
     state_dir: Path
@@ -92,6 +94,7 @@ class ProcessSettings:
     session_s: float = SESSION_TIMEOUT_S
     masters: tuple[bytes, ...] = field(default=(), repr=False)
     traces: TraceSettings | None = None
+    histories: Histories | None = None
 
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
@@ -144,6 +147,7 @@ class StageProcess:
         surroundings = Surroundings(
             *(brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids),
             self._tracing,
+            settings.histories,
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._log = StageLog(metrics)

@@ -24,9 +24,8 @@ import click
 
 from agents.process import GC_THRESHOLDS
 from agents.stage.cutting import uncollected
-from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
-from agents.state.held import HeldPages
+from agents.state.held import STAMPED_FROM, HeldPages
 from agents.state.stores.seal import StateTally
 from benchmarks.tables import Page, Table, count
 from benchmarks.workloads import crowd

@@ -31,9 +31,8 @@ from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.stage.delivery import MAX_BATCH_BYTES
 from agents.stage.outbox import Outbox
-from agents.stage.partition import STAMPED_FROM
 from agents.state import changelog
-from agents.state.held import HeldPages
+from agents.state.held import STAMPED_FROM, HeldPages
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics
 from benchmarks.backlog import SPEED, VALUE_BYTES

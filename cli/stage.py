@@ -20,6 +20,7 @@ from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from agents.watch.traces.tracing import TraceSettings
+from cli.from_backfill import Backfilled, from_backfill_option
 from cli.instance import instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.logs import log_option, quiet_option, set_up, verbose_option
@@ -37,6 +38,7 @@ log = logging.getLogger("inorder.stage")
 @click.option("--name", required=True)
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
+@from_backfill_option
 @redis_option
 @kafka_option
 @brokers_wait_option
@@ -52,6 +54,7 @@ def command(
     name: str,
     state_dir: Path,
     parent: int | None,
+    backfill: str | None,
     redis: str | None,
     kafka_path: str | None,
     brokers_wait_s: float,
@@ -72,10 +75,12 @@ def command(
         import_module("agents.state.stores.redis")  # whose extra is missed now or never
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
+    histories = None if backfill is None else Backfilled(backfill, topology, topology_path)
     settings = ProcessSettings(
         *(brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s),
         masters,
         None if otlp is None else TraceSettings(otlp, otlp_one_in),
+        histories,
     )
     try:
         asyncio.run(_run(run_stage(topology, stage, settings)))

@@ -18,6 +18,7 @@ from agents.kafka.stage_topics import inputs_of, works
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
 from agents.watch.peers import PeersRefused, peers_in
+from cli.from_backfill import OPTION, Backfilled, from_backfill_option
 from cli.http_token import http_token
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
@@ -70,6 +71,7 @@ NS_PER_S = 1_000_000_000
     help="The other workers of the topology, for one page over all: http://HOST:PORT each, or"
     " dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
 )
+@from_backfill_option
 @redis_option
 @kafka_option
 @brokers_wait_option
@@ -86,6 +88,7 @@ def command(
     state_dir: Path,
     http: str,
     peers: str,
+    backfill: str | None,
     redis: str | None,
     kafka_path: str | None,
     brokers_wait_s: float,
@@ -105,6 +108,8 @@ def command(
     master_keys(topology, reads)  # which the stages read for themselves
     if topology.state == "redis":
         let_in(redis_url(topology.redis))
+    if backfill is not None:
+        Backfilled(backfill, topology, topology_path)  # refused here, and not in each stage
     host, port = listening("--http", http)
     token = http_token()
     try:
@@ -117,6 +122,7 @@ def command(
         command_line = StageCommand(
             *(topology_path, servers, state_dir, kafka_path, brokers_wait_s, instance),
             *(session_s, log_style, quiet, verbose, checked(otlp), otlp_one_in),
+            backfill=backfill,
         )
         commands = {stage: command_line.of(stage) for stage in stages}
         if redis is not None:
@@ -163,6 +169,7 @@ class StageCommand:
     verbose: bool = False
     otlp: str | None = None
     otlp_one_in: int = USUAL
+    backfill: str | None = None
 
     def of(self, stage: str) -> list[str]:
         return [
@@ -177,6 +184,7 @@ class StageCommand:
             *("--log", self.log_style),
             *(["--quiet"] if self.quiet else []),
             *(["--verbose"] if self.verbose else []),
+            *([OPTION, self.backfill] if self.backfill is not None else []),
         ]
 
 

@@ -18,7 +18,8 @@ from agents.kafka.partition_queue import Batch
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
-from agents.stage.partition import Partition, Surroundings
+from agents.stage.partition import Partition
+from agents.stage.surroundings import Surroundings
 from agents.watch.metrics import Metrics
 from agents.watch.question import Question
 from agents.watch.stage_log import StageLog

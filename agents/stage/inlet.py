@@ -94,7 +94,8 @@ class RawInlet:
         self._events.read(records, clock, time.time_ns(), items, items.append)
         for item in items:
             record = item.record
-            read.add(passed(item, record.headers, record.value))
+            is_past = item.offset < 0  # made by the stage itself of a history
+            read.add(item if is_past else passed(item, record.headers, record.value))
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:

@@ -30,39 +30,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from time import thread_time_ns
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from agents.stage.clock_feed import ClockFeed
 from agents.stage.cutting import CutSize
-from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed, Delivery
+from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed
+from agents.stage.history import Histories, origin, refuse_other
 from agents.stage.inlet import Read
 from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
-from agents.stage.query_feed import QueryFeed
 from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, Restoring
+from agents.stage.surroundings import Surroundings
 from agents.state import changelog
 from agents.state.changelog import Progress
 from agents.state.copy_writer import CopyWriter
-from agents.state.held import ANY_OFFSET, HeldPages
+from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from agents.state.stores.store import Store
-from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.question import Question
-from agents.watch.traces.tracing import Tracing
-from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA
 from topology.model.outcome import Step
 
@@ -77,23 +72,6 @@ LONG_S: Final = 0.5
 
 RESTS_AFTER_S: Final = 5.0
 """Without an event."""
-
-STAMPED_FROM: Final = FIRST_PLACE + 1
-"""Behind REORDER and CLOCK in a fused stage events bear their reference time."""
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What a partition needs of its process."""
-
-    brokers: Brokers
-    metrics: Metrics
-    new_delivery: Callable[[TopicPartition], Delivery]
-    new_store: Callable[[TopicPartition], Store | None]
-    clock_feed: ClockFeed | None = None
-    query_feed: QueryFeed | None = None
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    tracing: Tracing | None = None
 
 
 class Partition:
@@ -123,6 +101,7 @@ class Partition:
         self._queries = surroundings.query_feed
         self._queries_version = 0
         self._topic_id = surroundings.topic_ids.get(source.topic, "")
+        self._history = ""
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._metrics = PartitionMetrics(
@@ -169,8 +148,12 @@ class Partition:
         await self._delivery.start()
         found = await self._find()
         self._look_for_queries()
+        histories = self._surroundings.histories
         if found.progress is not None:
+            refuse_other(found.progress, histories, self.source)
             await self._restore(found.state, found.progress)
+        elif histories is not None:
+            await self._begin_with(histories)
         self._metrics.restored(time.monotonic() - started)
         self._metrics.begins(self._standings(), self._totals())
         self.is_open = True
@@ -221,6 +204,7 @@ class Partition:
         self._topic_id = self._topic_id or progress.topic_id
         self.next_offset = self.through.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
+        self._history = progress.history
         rebuilding = Rebuilding(
             self._surroundings.brokers,
             self.source,
@@ -230,6 +214,20 @@ class Partition:
             self.restored[0],
         )
         await rebuilding.rebuild(state, self.stage, self._held)
+
+    async def _begin_with(self, histories: Histories) -> None:
+        """The state of a history, and what follows from its last instant, in one transaction."""
+        begun = await asyncio.to_thread(origin, histories, self._arrangement, self.source)
+        now_ns = begun.progress.arrival[0]
+        self._tally.change(begun.entries)
+        await self._restore(begun.entries, begun.progress)
+        if self._feed is not None:
+            await self._feed.reach(self.source, now_ns, now_ns)
+        read = begun.read(self._inlet)
+        self._take_in(read)
+        self._held.let_go(read.events)
+        checkpoint = self._cut(now_ns, begun.progress.next_offset)
+        await self._commit(replace(checkpoint, changes={**begun.entries, **checkpoint.changes}))
 
     # -- working -------------------------------------------------------------------------------
 
@@ -393,6 +391,7 @@ class Partition:
             changelog.STATE_FORMAT,
             self._tally.entries,
             self._tally.digest,
+            self._history,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)

@@ -64,7 +64,7 @@ class Progress(msgspec.Struct):
     arrangement of operators it was made by. `topic_id` is the input topic's own, which a
     topic of the same name made anew does not have; "" where brokers give none. `format` is the
     layout that all of the state has. `entries` and `digest` are those of all of the state but
-    this."""
+    this. `history`: what it began with (agents.stage.history); "" where that was nothing."""
 
     next_offset: int
     arrival: list[int]
@@ -73,6 +73,7 @@ class Progress(msgspec.Struct):
     format: int
     entries: int
     digest: int
+    history: str = ""
 
 
 class Claim(msgspec.Struct):

@@ -22,11 +22,15 @@ from typing import Any, Final
 
 import msgspec
 
+from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
+STAMPED_FROM: Final = FIRST_PLACE + 1
+"""Behind REORDER and CLOCK in a fused stage events bear their reference time."""
+
 NOWHERE: Final = 1 << 30
 """A place beyond all."""
 
@@ -65,7 +69,8 @@ class Spilled(msgspec.Struct, array_like=True):
 
 def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]]:
     """The fields of a `Note` for each, as msgspec writes them, at a tenth of the cost of making
-    these. Events held at a place from `stamped_from` on bear what was found out about them."""
+    these. Events held at a place from `stamped_from` on bear what was found out about them; so do
+    those from before the log (agents.stage.history), whose place in it is no number of theirs."""
     return [
         (
             event.offset,
@@ -79,7 +84,7 @@ def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]
             event.error_ns,
             event.segment,
         )
-        if event.held_by >= stamped_from
+        if event.held_by >= stamped_from or event.offset < 0
         else (event.offset, event.held_by, event.arrival_ns, event.at_ns)
         for event in events
     ]

@@ -37,6 +37,9 @@ DECLARED: Final = 3
 OF_LINE: Final = -1
 """In place of a sequence number: that of the line, known when the pieces before are."""
 
+OF_TOPIC: Final = "of_topic"
+"""Key of a line, from an archive, that is a word about a clock: its offset in the clock topic."""
+
 Packed = tuple[Any, ...]
 
 
@@ -52,12 +55,17 @@ class PieceUnreadable(Exception):
 
 
 class Packer:
-    """Reads the rows of one piece and packs them. The parcel with the stretch comes last."""
+    """Reads the rows of one piece and packs them. The parcel with the stretch comes last.
+    `archived`: words about clocks say where in their topic they stand, and a live worker that goes
+    on from here knows them by that."""
 
-    def __init__(self, piece: int, groups: Groups, reading: Reading) -> None:
+    def __init__(
+        self, piece: int, groups: Groups, reading: Reading, *, archived: bool = False
+    ) -> None:
         self._piece = piece
         self._groups = groups
         self._by_time = reading.by_time
+        self._archived = archived
         self._reader = StretchReader(reading)
         self._lines: list[list[Packed]] = [[] for _ in groups.streams]
         self._numbers = [0] * len(groups)
@@ -74,7 +82,8 @@ class Packer:
                 group = group_of(content.stream)
                 packed = _dead(content, row.number, _seq(content, row, by_time))
             else:
-                packed = _word(content, row.number)
+                offset = row.values.get(OF_TOPIC) if self._archived else None
+                packed = _word(content, row.number, offset)
                 for each in range(len(self._groups)):
                     self._lines[each].append(packed)
                     if len(self._lines[each]) >= LINES:
@@ -139,15 +148,16 @@ def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int |
     return content.seq
 
 
-def _word(word: Sample | Declared, number: int) -> Packed:
+def _word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
+    """`offset`: None: it is the number."""
     if isinstance(word, Sample):
         times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
         return (
-            *(SAMPLE, number, word.arrival_ns, word.source, *times),
+            *(SAMPLE, number, word.arrival_ns, offset, word.source, *times),
             *(word.server, word.segment, word.mono_ns),
         )
     told = (word.source, word.at_ns, word.offset_ns, word.error_ns)
-    return (DECLARED, number, word.arrival_ns, *told)
+    return (DECLARED, number, word.arrival_ns, offset, *told)
 
 
 class Unpacker:
@@ -199,12 +209,13 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
         seq = number if seq == OF_LINE else seq
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
+    place = number if packed[3] is None else packed[3]
     if form == SAMPLE:
-        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[3:]
+        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[4:]
         times = (t1_ns, t2_ns, t3_ns, t4_ns)
-        return Sample(source, *times, at_ns, number, server, segment, mono_ns)
-    source, from_ns, offset_ns, error_ns = packed[3:]
-    return Declared(source, from_ns, offset_ns, error_ns, at_ns, number)
+        return Sample(source, *times, at_ns, place, server, segment, mono_ns)
+    source, from_ns, offset_ns, error_ns = packed[4:]
+    return Declared(source, from_ns, offset_ns, error_ns, at_ns, place)
 
 
 def packed_as_read(content: Content) -> Packed:

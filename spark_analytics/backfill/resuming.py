@@ -30,24 +30,32 @@ COMING: Final = "coming.json"
 
 Known = dict[str, Any]
 """`run`, `topology` (its digest), `begin` (a Beginning), `files` (size by path), `offsets` (the
-last by `topic/partition`), `states` (name by group)."""
+last by `topic/partition`), `places` (by stream, where in the topics it lies), `states` (name by
+group)."""
 
 
 class Resumed:
-    """The state of the tables at an address. PlaceRefused if there is none to go on from."""
+    """The state of the tables at an address. PlaceRefused if there is none to go on from. `who`
+    asks for it; one who only looks undoes nothing."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, who: str = "--resume", undoes: bool = True) -> None:
         self._address = address
         self._files, self._path = file_system(address.rstrip("/"))
         self._state = f"{self._path}/{STATE}"
         known = self._read(CURRENT)
         if known is None:
             raise PlaceRefused(
-                f"--resume: {address} has no state of a backfill to go on from; the run before has"
+                f"{who}: {address} has no state of a backfill to go on from; the run before has"
                 " to be asked with --no-to-end"
             )
         self.known: Known = known
-        self._undo()
+        if known.get("ended"):
+            raise PlaceRefused(
+                f"{who}: {address} was flushed to its end; what has left nobody can take back. Ask"
+                " with --no-to-end as long as more may come, and backfill anew"
+            )
+        if undoes:
+            self._undo()
 
     @property
     def begin(self) -> Beginning:
@@ -84,11 +92,6 @@ class Resumed:
 
     def _undo(self) -> None:
         """Take away what a run left that was killed while its files came in."""
-        if self.known.get("ended"):
-            raise PlaceRefused(
-                f"--resume: {self._address} was flushed to its end; what has left nobody can take"
-                " back. Ask with --no-to-end as long as more may come, and backfill anew"
-            )
         coming = self._read(COMING)
         if coming is None:
             return

@@ -19,7 +19,7 @@ from topology.flow.replay import Saved
 from topology.model.event import Event
 from topology.wire.line_reader import Content
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 class GroupState(NamedTuple):

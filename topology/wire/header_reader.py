@@ -6,7 +6,8 @@ REORDER (`NO_EPOCH`), without `ts` the record's own timestamp counts; `ts` must 
 nanoseconds.
 
 In a stream with `reorder.rule: time` the offset of a record is its number, whatever its `seqNum`
-says or does not say: so numbers that are none do no harm, and a copy cannot be told.
+says or does not say: so numbers that are none do no harm, and a copy cannot be told. One from
+before the log, whose offset is below 0 (agents.stage.history), bears its number.
 
 Other headers are ignored and carried along. What breaks the contract is a
 `Malformed`, never an exception. Its reason is `<field>_<fault>`, the first of these
@@ -111,7 +112,8 @@ class HeaderReader:
     ) -> Event | Malformed:
         """One record of an input topic; `timestamp_ns` is the record's own."""
         found = dict(headers)
-        if self._by_time and found.get(self._stream, b"default") in self._by_time:
+        counts = self._by_time and offset >= 0
+        if counts and found.get(self._stream, b"default") in self._by_time:
             others = [header for header in headers if header[0] != self._seq]
             headers = [*others, (self._seq, b"%d" % offset)]
             found = dict(headers)

@@ -33,7 +33,7 @@ from inorder.contract import UNIT_NS
 from spark_analytics import archive
 from spark_analytics.backfill import log_order
 from spark_analytics.backfill.groups import Groups
-from spark_analytics.backfill.parcels import Packer, Parcel
+from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
 from topology.config import Topology
 from topology.wire.json_lines import JsonObject
 from topology.wire.line_reader import Row, reading_of
@@ -118,6 +118,17 @@ def refuse_holes(rows: DataFrame) -> None:
         )
 
 
+def places(rows: DataFrame, topology: Topology) -> dict[str, list[str]]:
+    """Where the records of each stream lie, as `topic/partition`; one pass over their headers."""
+    found: dict[str, set[str]] = {}
+    for topic in sorted({stream.input for stream in topology.streams.values()}):
+        named = archive.placed(rows.where(rows["topic"] == topic), topology.headers_of(topic))
+        for row in named.select("stream", "partition").distinct().collect():
+            stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
+            found.setdefault(stream, set()).add(f"{topic}/{row['partition']}")
+    return {stream: sorted(lies) for stream, lies in found.items()}
+
+
 def in_order(rows: DataFrame, topology: Topology) -> DataFrame:
     """As `inorder dump` has it; tasks hold stretches of it."""
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
@@ -138,7 +149,7 @@ class ReadArchive(NamedTuple):
 
     def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
-        packer = Packer(piece, Groups(topology), reading_of(topology))
+        packer = Packer(piece, Groups(topology), reading_of(topology), archived=True)
         rows = _Rows(topology, taken)
         yield from packer.pack(rows)
         yield from packer.rest(rows.lines)
@@ -173,7 +184,8 @@ class RecordLines:
             values["stamp_ms"],
         )
         if record.topic == self._clock_topic:
-            return clock_line(self._activation_ns, record, clock)
+            word = clock_line(self._activation_ns, record, clock)
+            return None if word is None else {**word, OF_TOPIC: record.offset}
         inlet, unit_ns = self._inlets[record.topic], self._units_ns[record.topic]
         return record_line(inlet, unit_ns, record, clock)
 

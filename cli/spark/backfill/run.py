@@ -21,6 +21,9 @@ from cli.spark.backfill.archived import (
     records,
     refuse_holes,
 )
+from cli.spark.backfill.archived import (
+    places as places_of,
+)
 from cli.spark.backfill.pieces import NOTHING, files_of, pieces_of
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import (
@@ -72,6 +75,7 @@ class Inputs(NamedTuple):
     parcels: DataFrame
     files: Mapping[str, int]
     offsets: Mapping[str, int]
+    places: Mapping[str, Sequence[str]]
 
 
 def run(
@@ -106,6 +110,7 @@ def run(
             "begin": told.end,
             "files": inputs.files,
             "offsets": inputs.offsets,
+            "places": inputs.places,
             "states": told.states,
         }
     _publish(spark, wanted, place, resumed, told, now)
@@ -142,9 +147,10 @@ def _inputs(
     slot_of: Sequence[int],
     resumed: Resumed | None,
 ) -> Inputs:
-    known: Known = {"files": {}, "offsets": {}} if resumed is None else resumed.known
-    files: dict[str, int] = dict(known["files"])
-    offsets: dict[str, int] = dict(known["offsets"])
+    known: Known = {} if resumed is None else resumed.known
+    files: dict[str, int] = dict(known.get("files", {}))
+    offsets: dict[str, int] = dict(known.get("offsets", {}))
+    places: dict[str, Sequence[str]] = dict(known.get("places", {}))
     archives = [path for path in wanted.inputs if is_archive(path)]
     pieces = [NOTHING]
     if archives:
@@ -160,18 +166,20 @@ def _inputs(
             refuse_holes(rows)
         rows = log_order.beyond(rows, offsets)
         offsets |= log_order.ends(rows)
+        if not wanted.to_end:
+            for stream, lies in places_of(rows, topology).items():
+                places[stream] = sorted({*lies, *places.get(stream, ())})
         if not rows.isEmpty():
             read = ReadArchive(setting, slot_of)
-            return Inputs(
-                in_order(rows, topology).mapInArrow(read.__call__, PARCELS), files, offsets
-            )
+            parcels = in_order(rows, topology).mapInArrow(read.__call__, PARCELS)
+            return Inputs(parcels, files, offsets, places)
     else:
         new = new_files(files_of(wanted.inputs), files)
         pieces = pieces_of(new) or [NOTHING]
         files |= {path: Path(path).stat().st_size for path in new}
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     reads = ReadPieces(setting, pieces, slot_of)
-    return Inputs(numbers.mapInArrow(reads.__call__, PARCELS), files, offsets)
+    return Inputs(numbers.mapInArrow(reads.__call__, PARCELS), files, offsets, places)
 
 
 def new_files(paths: Sequence[str], known: Mapping[str, int]) -> list[str]:

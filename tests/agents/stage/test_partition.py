@@ -14,7 +14,8 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.delivery import Checkpoint
-from agents.stage.partition import Partition, Surroundings
+from agents.stage.partition import Partition
+from agents.stage.surroundings import Surroundings
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.watch.metrics import Metrics

@@ -15,10 +15,9 @@ from aiokafka.structs import TopicPartition
 import agents.stage.rebuilding as room
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
-from agents.stage.partition import STAMPED_FROM
 from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, encode, encoded
-from agents.state.held import HeldPages, Note
+from agents.state.held import STAMPED_FROM, HeldPages, Note
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage

@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.stage.partition import STAMPED_FROM
 from agents.state.changelog import encode
-from agents.state.held import HeldPages, Note, Spilled, apply_note
+from agents.state.held import STAMPED_FROM, HeldPages, Note, Spilled, apply_note
 from tests.simulation.world import World
 from topology.config import Topology, parse
 from topology.flow.stage import Stage

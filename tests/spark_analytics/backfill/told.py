@@ -14,12 +14,13 @@ from pyarrow import parquet
 from cli.spark.backfill.pieces import NOTHING, pieces_of
 from cli.spark.backfill.run import Told as RunTold
 from cli.spark.backfill.run import folded
-from cli.spark.backfill.setting import Setting, topology_of
+from cli.spark.backfill.setting import Setting, digest, topology_of
 from cli.spark.backfill.work import OrderGroups, ReadPieces
 from cli.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import begun
 from tests.cli.invoking import inorder
 
 Told = dict[tuple[str | None, str], list[str]]
@@ -72,6 +73,24 @@ def tasks_run(
     """What the tasks say that read and that order."""
     (batches,) = parcels_of(setting, inputs, piece_bytes)
     return folded(rows_of(order(iter(batches))))
+
+
+def left_off(folder: Path, text: str, lines: Sequence[bytes], topic: str, next_offset: int) -> Path:
+    """The folder that a backfill of these lines leaves without its end, as if they had come from an
+    archive of the topic, which has one partition."""
+    (folder / "t.yaml").write_text(text)
+    (folder / "history.jsonl").write_bytes(b"".join(lines))
+    setting, out = Setting(text), folder / "out"
+    place = Place(str(out))
+    order = OrderGroups(setting, place.staged, to_end=False)
+    told = tasks_run(setting, [folder / "history.jsonl"], order, 5_000)
+    place.complete(told.files)
+    lies = {name: [f"{topic}/0"] for name in topology_of(setting).streams}
+    known = {"run": 1, "topology": digest(setting), "begin": told.end, "states": told.states}
+    offsets = {f"{topic}/0": next_offset - 1}
+    begun(place, {**known, "files": {}, "offsets": offsets, "places": lies})
+    place.publish({})
+    return out
 
 
 def parcels_of(

@@ -1,0 +1,187 @@
+"""A partition that begins where a backfill ended, instead of with nothing.
+
+A backfill leaves the operators' snapshots, the events that they hold, and the lines of its last
+instant. Put together here for the streams of one partition, that is a state like the one a
+changelog holds, so the partition restores it as it restores any, and writes it in its first
+checkpoint: outputs of the last instant, state and offset become visible in one transaction, or not
+at all. A worker that is killed before begins with the history again, one that is killed after finds
+a state that says which history it began with.
+
+What a history holds has no offset in the log. It is numbered from -1 downwards, in its order: so
+all of it stands before the log, and nothing of it is ever looked for there. Held events stand in
+the state whole, as records made of what a line says: the headers of the contract, and the payload
+as JSON. Further headers of theirs a history does not have.
+
+What it costs: one transaction of the whole state, within the bound of every commit
+(agents.stage.delivery).
+
+Proved by: tests/agents/stage/test_history.py, tests/end_to_end/test_history.py
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import orjson
+from aiokafka.structs import TopicPartition
+from msgspec.msgpack import decode as decoded
+
+from agents.stage.arrangement import Arrangement
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS
+from agents.stage.inlet import Inlet, Read
+from agents.state import changelog
+from agents.state.changelog import Progress, StateRefused
+from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of
+from inorder import rfc3339
+from inorder.contract import UNIT_NS
+from inorder.header_writer import HeaderWriter
+from topology.clock.drift_table import DriftTable
+from topology.config import HeaderConfig
+from topology.flow.replay import Saved
+from topology.model.event import DATA, DEAD, NO_EPOCH, Event
+from topology.model.outcome import Malformed
+
+NO_TIME: Final = b"held"
+"""In place of a time: the record is dead, and holds its place in the sequence, as before."""
+
+BASE64: Final = "base64"
+"""The one key of a payload that was no JSON, as `inorder dump` tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a backfill left for one partition: `saved` and `waiting` are those of its groups of
+    streams; `now_ns` is the last arrival of all; the log goes on at `next_offset`."""
+
+    saved: Sequence[Saved]
+    waiting: Sequence[Event | Malformed]
+    next_offset: int
+    now_ns: int
+
+
+class Histories(Protocol):
+    """Those of all partitions; `name` tells them from the ones of another backfill."""
+
+    name: str
+
+    def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
+        """StateRefused where what is there is not that of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A history as a partition begins with it: `entries` of a state, without its progress, and
+    the inputs of the last instant, whose records are in `entries`, too."""
+
+    entries: Mapping[bytes, bytes]
+    last: Sequence[Event | Malformed]
+    progress: Progress
+
+    def read(self, inlet: Inlet) -> Read:
+        """The inputs of the last instant, as the inlet would have read them."""
+        read = Read()
+        for told in self.last:
+            if isinstance(told, Malformed):
+                read.add(told)
+                continue
+            spilled = decoded(self.entries[_record_key(told.offset)], type=Spilled)
+            for event in inlet.read_again([spilled]):
+                event.epoch, event.seq = told.epoch, told.seq
+                event.arrival_ns, event.at_ns = told.arrival_ns, told.at_ns
+                read.events.append(event)
+        return read
+
+
+def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
+    """What this partition begins with."""
+    history = histories.of(arrangement, source)
+    stage = arrangement.operators(source, DriftTable())
+    state: dict[str, Any] = {}
+    held: list[Event] = []
+    for saved in history.saved:
+        state |= saved.state
+        held += saved.held
+    if state:
+        stage.restore(state, held)
+    kept = sorted(stage.held(), key=offset_of) if state else []
+    last = sorted(history.waiting, key=offset_of)
+    for number, each in enumerate([*kept, *last], start=-len(kept) - len(last)):
+        each.offset = number
+    headers = arrangement.topology.headers_of(source.topic)
+    entries: dict[bytes, bytes | None] = {}
+    if state:
+        entries |= changelog.encoded(stage.snapshot(), changelog.STATE)
+    for page, events in _pages(kept).items():
+        key = f"{changelog.PAGE}{page}".encode()
+        entries[key] = changelog.encode(notes_of(events, STAMPED_FROM))
+    for event in [*kept, *(each for each in last if isinstance(each, Event))]:
+        entries[_record_key(event.offset)] = changelog.encode(record_of(event, headers))
+    written = {key: value for key, value in entries.items() if value is not None}
+    arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
+    progress = Progress(history.next_offset, arrival, [], "", form, 0, 0, histories.name)
+    return Origin(written, last, progress)
+
+
+def _pages(events: Iterable[Event]) -> dict[int, list[Event]]:
+    pages: dict[int, list[Event]] = {}
+    for event in events:
+        pages.setdefault(event.offset >> PAGE_BITS, []).append(event)
+    return pages
+
+
+def _record_key(offset: int) -> bytes:
+    return f"{changelog.RECORD}{offset}".encode()
+
+
+def record_of(event: Event, contract: HeaderConfig) -> Spilled:
+    """The record of an event, as a producer would have sent it."""
+    names, unit_ns = contract.names(), UNIT_NS[contract.ts_unit]
+    written = HeaderWriter(contract).write(
+        event.source,
+        event.seq,
+        ts_ns=event.ts_ns,
+        epoch=None if event.epoch == NO_EPOCH else event.epoch,
+        stream=event.stream,
+        type=event.type,
+        kind="" if event.kind in (DATA, DEAD) else event.kind,
+    )
+    time: bytes | None = None
+    if event.kind == DEAD:
+        time = NO_TIME
+    elif event.ts_ns % unit_ns:
+        time = rfc3339.spelled(event.ts_ns).encode()
+    headers: list[tuple[str, bytes | None]] = []
+    for name, content in written:
+        told = content.encode() if isinstance(content, str) else content
+        headers.append((name, time if name == names.ts and time is not None else told))
+    value = _value(event) if event.kind == DATA else None
+    stamp_ms = event.arrival_ns // NS_PER_MS
+    key = event.source.encode()
+    return Spilled(event.offset, stamp_ms, LOG_APPEND_TIME, key, value, headers)
+
+
+def _value(event: Event) -> bytes | None:
+    payload: Any = event.value
+    if payload is None:
+        return None
+    if isinstance(payload, dict) and payload.keys() == {BASE64}:
+        return base64.b64decode(payload[BASE64])
+    return orjson.dumps(payload)
+
+
+def refuse_other(found: Progress, wanted: Histories | None, source: TopicPartition) -> None:
+    """StateRefused where a state is there already that did not begin with this history."""
+    if wanted is None or found.history == wanted.name:
+        return
+    raise StateRefused(
+        f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"
+        " this backfill (--from-backfill): leave the option out to go on with that state, or set"
+        " another `application:` before the backfill to begin anew with it"
+    )
+
+
+def offset_of(each: Event | Malformed) -> int:
+    return each.offset

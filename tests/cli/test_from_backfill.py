@@ -1,0 +1,105 @@
+"""Examples: what `inorder worker --from-backfill` refuses, and with which words; and where it takes
+streams to lie. None of them needs a broker: what does not fit is told before one is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.state.changelog import StateRefused
+from cli.from_backfill import Backfilled
+from cli.spark.backfill.setting import Setting, digest
+from spark_analytics.backfill.state import GroupState, packed
+from tests.cli.invoking import Answer, inorder
+from topology.clock.sample import Declared
+from topology.config import parse
+from topology.flow.replay import Saved
+
+PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
+BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
+QUERIED = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
+
+
+def left(folder: Path, text: str, **more: Any) -> Path:
+    """What a run leaves that took nothing."""
+    (folder / "t.yaml").write_text(text)
+    state = folder / "out" / "_state"
+    state.mkdir(parents=True)
+    known = {"run": 1, "topology": digest(Setting(text)), "begin": [0, 7, None], "states": {}}
+    known |= {"files": {}, "offsets": {}, "places": {}, **more}
+    (state / "current.json").write_text(json.dumps(known))
+    return folder / "out"
+
+
+def worker(folder: Path, out: Path) -> Answer:
+    asked = ("--topology", folder / "t.yaml", "--brokers", "nowhere:1", "--from-backfill", out)
+    return inorder("worker", *asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "says"),
+    [
+        (QUERIED, {}, r"is cut into the stages reorder+merge, window"),
+        (QUERIED, {}, r"write `stages: [reorder+merge+window]`"),
+        (PLAIN, {"topology": "another"}, "with another topology file"),
+        (PLAIN, {"ended": True}, "was flushed to its end"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    text: str, more: Mapping[str, Any], says: str, tmp_path: Path
+) -> None:
+    answer = worker(tmp_path, left(tmp_path, text, **more))
+    assert answer.code == 2, answer.err
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = worker(tmp_path, tmp_path)
+    assert answer.code == 2
+    assert "asked with --no-to-end" in answer.err
+
+
+def arranged(text: str, partitions: int) -> Arrangement:
+    topology = parse(text)
+    stage = topology.stages[0]
+    return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
+
+
+def histories(folder: Path, text: str, **more: Any) -> Backfilled:
+    out = left(folder, text, **more)
+    return Backfilled(str(out), parse(text), str(folder / "t.yaml"))
+
+
+def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
+    found = histories(tmp_path, PLAIN, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
+    history = found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+    assert (history.next_offset, history.now_ns) == (42, 7)
+
+
+def test_after_files_the_topic_is_read_from_its_beginning(tmp_path: Path) -> None:
+    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3})
+    assert found.of(arranged(PLAIN, 1), TopicPartition("raw", 0)).next_offset == 0
+
+
+def test_words_about_clocks_in_files_are_refused(tmp_path: Path) -> None:
+    state = GroupState(Saved(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {})
+    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3}, states={"0": "0.state"})
+    (tmp_path / "out" / "_state" / "1").mkdir()
+    (tmp_path / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+    with pytest.raises(StateRefused, match="backfill from an archive of the topics"):
+        found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+
+
+def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
+    lies = {"a": ["raw/0", "raw/1"]}
+    found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
+    with pytest.raises(StateRefused, match="a lie in raw/0, raw/1"):
+        found.of(arranged(BY_STREAM, 2), TopicPartition("raw", 0))

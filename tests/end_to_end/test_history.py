@@ -1,0 +1,115 @@
+"""End to end: history and live without a seam. A worker that begins where a backfill ended, killed
+while it takes that over, tells the rest of what one replay of the topic tells."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads import crowd
+from benchmarks.workloads.rows import Row
+from cli.local.poll import wait_until
+from tests.cli.invoking import inorder
+from tests.end_to_end.records import Reader, Sender, read_all
+from tests.end_to_end.replaying import Said, differences, dump, replay, said
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.test_same_answer import CALM
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from tests.spark_analytics.backfill.told import left_off, tabled
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+
+EVENTS = 6_000
+SPEED = 0.2
+QUERIES = """\
+queries:
+  n: {window: tumbling 100ms, aggregate: {n: count(), m: max(payload.n)}}
+  w: {window: sliding 200ms every 50ms, key: payload.who, aggregate: {n: count()}}
+"""
+TIMEOUT_S = 120.0
+KILLS = 2
+
+
+def value(row: Row) -> bytes:
+    return json.dumps({"who": row.source, "n": row.seq}).encode()
+
+
+def test_history_and_live_have_no_seam(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder+merge+window",
+        partitions=1,
+        clock="unsynced: trust, sync: none",
+        more=CALM + QUERIES,
+    )
+    sender = Sender(setting, crowd(EVENTS, seed=3).rows, speed=SPEED, value=value)
+    sender.start().finish()
+    assert dump(setting, tmp_path / "raw.jsonl") == sender.sent
+    lines = (tmp_path / "raw.jsonl").read_bytes().splitlines(keepends=True)
+    cut = len(lines) * 6 // 10
+    out = left_off(tmp_path, setting.path.read_text(), lines[:cut], setting.raw, cut)
+    told = [json.loads(line) for lines in tabled(out).values() for line in lines]
+    no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
+
+
+def no_seam(
+    setting: Setting, told: Sequence[dict[str, Any]], out: Path, dumped: Path, folder: Path
+) -> None:
+    """What a backfill told, and then a worker that goes on from what it left, is the replay."""
+    wanted = replay(setting, dumped)
+    events = [_said(line) for line in told if line["kind"] == "event"]
+    left = len(wanted.events) - len(events)
+    assert events
+    assert left
+    options = ("--from-backfill", str(out))
+    worker = Worker("live", setting.path, setting.bootstrap, folder, *options)
+    ordered = Reader(setting.bootstrap, setting.ordered)
+    with running(may_start=[worker]):
+        killed_while_it_takes_over(worker, Random(5))
+        worker.start()
+        wait_until(lambda: _come(ordered) >= left, TIMEOUT_S, f"{left} events")
+        assert worker.stop() == 0
+    assert f"{setting.raw}/0: begins at offset" in worker.process.log.read_text()
+    assert differences([*events, *said(ordered.records)], wanted) == []
+    ordered.close()
+
+    topic = setting.topology.topics.windows
+    live = [json.loads(read.value or b"") for read in read_all(setting.bootstrap, topic)]
+    again = inorder("replay", "--topology", setting.path, dumped).lines
+    for query in setting.topology.queries:
+        before = of_query(again, query, wanted.end_ns)
+        assert of_query([*told, *live], query, wanted.end_ns) == before
+        assert of_query(told, query, wanted.end_ns)
+        assert of_query(live, query, wanted.end_ns)
+
+
+def of_query(lines: Iterable[dict[str, Any]], query: str, end_ns: int) -> list[dict[str, Any]]:
+    """Before the end, where a replay flushes and a worker waits on."""
+    return [line for line in lines if line.get("query") == query and line["at"] < end_ns]
+
+
+def killed_while_it_takes_over(worker: Worker, rng: Random) -> None:
+    """The power goes as soon as it has begun, or a little later."""
+    for _ in range(KILLS):
+        worker.start()
+        worker.process.wait_until(lambda: "starts; reads" in worker.log, TIMEOUT_S)
+        time.sleep(rng.random())
+        worker.kill_all()
+
+
+def _come(reader: Reader) -> int:
+    reader.poll()
+    return sum(not record.is_control for record in reader.records)
+
+
+def _said(line: dict[str, Any]) -> tuple[Said, int]:
+    names = ("source", "epoch", "seq", "ref_time", "error", "late")
+    return Said(*(line[name] for name in names)), line["at"]

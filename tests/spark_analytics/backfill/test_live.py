@@ -1,0 +1,81 @@
+"""End to end: history and live without a seam, from an archive through Spark, with clocks that
+synced before and after it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics import archive
+from tests.cli.invoking import inorder
+from tests.end_to_end.records import Read, read_all
+from tests.end_to_end.replaying import dump
+from tests.end_to_end.setting import settle
+from tests.end_to_end.test_clocks import CALM, ClockedSender
+from tests.end_to_end.test_history import no_seam
+from tests.services import SharedKafka
+from tests.spark_analytics.backfill.told import tabled
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import Record, frame
+from topology.config import HeaderConfig
+
+pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(600)]
+
+QUERIES = """\
+queries:
+  n: {window: tumbling 500ms, aggregate: {n: count(), m: max(payload.true)}}
+  w: {window: sliding 400ms every 100ms, aggregate: {n: count()}}
+"""
+
+
+def archived(spark: SparkSession, topic: str, records: Iterable[Read], folder: Path) -> None:
+    """As the job `archive` would have written them."""
+    rows = [
+        Record(
+            read.key,
+            read.value,
+            tuple(read.headers),
+            read.offset,
+            read.timestamp_ms,
+            read.partition,
+            topic,
+        )
+        for read in records
+    ]
+    placed = archive.placed(frame(spark, rows), HeaderConfig())
+    archive.write(placed, f"{folder}/{topic}", 0)
+
+
+def test_history_and_live_have_no_seam(
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+) -> None:
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder+merge+window",
+        partitions=1,
+        clock="unsynced: estimate, sync: udp, activation: 50ms",
+        more=CALM + QUERIES,
+    )
+    ClockedSender(setting, seed=5).start().finish()
+    raw = read_all(setting.bootstrap, setting.raw)
+    until = raw[len(raw) * 6 // 10]
+    history = [read for read in raw if read.offset <= until.offset]
+    clocks = read_all(setting.bootstrap, setting.topology.topics.clock)
+    heard = [read for read in clocks if read.timestamp_ms <= until.timestamp_ms]
+    assert len(heard) > 20
+    archived(spark, setting.raw, history, tmp_path / "archive")
+    archived(spark, setting.topology.topics.clock, heard, tmp_path / "archive")
+
+    out = tmp_path / "out"
+    asked = ("--topology", setting.path, "--in", tmp_path / "archive", "--out", out)
+    done = inorder("spark", "backfill", *asked, "--no-to-end")
+    assert done.code == 0, done.err
+    told = [json.loads(line) for lines in tabled(out).values() for line in lines]
+
+    assert dump(setting, tmp_path / "raw.jsonl") == len(raw) + len(clocks)
+    no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
