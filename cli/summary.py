@@ -92,7 +92,10 @@ class Summary:
     def _of(self, source: str | None) -> Counter[str]:
         if source is None:
             return self._nameless
-        return self.sources.setdefault(source, Counter())
+        found = self.sources.get(source)
+        if found is None:
+            found = self.sources[source] = Counter()
+        return found
 
     def took_clock_lines(self, count: int) -> None:
         self._clock_lines += count
