@@ -49,6 +49,26 @@ def quantile(share: float, metric: str, labels: str) -> str:
     return f"histogram_quantile({share}, {spread})"
 
 
+def summed(metric: str, stage: str) -> str:
+    place = f'stage=~"{stage}", stream=~"$stream"'
+    return f"sum (rate(inorder_{metric}{{{place}}}[$__rate_interval]))"
+
+
+MERGES: Final = "(.*[+])?merge([+].*)?"
+"""The stage that merges, whatever else is in it."""
+
+LEFT_MERGE: Final = summed("wait_seconds_count", MERGES)
+WAITED: Final = summed("wait_seconds_sum", MERGES)
+BEHIND_HOLES: Final = summed("reorder_waited_seconds_total", ".*")
+AT_MERGE: Final = f'stage=~"{MERGES}", stream=~"$stream"'
+LATE_WAIT: Final = (
+    "sum by (stream) (rate(inorder_records_late_total"
+    f'{{{AT_MERGE}, reason="merge_wait"}}[$__rate_interval]))'
+)
+MERGED: Final = f"sum by (stream) (rate(inorder_records_in_total{{{AT_MERGE}}}[$__rate_interval]))"
+NONE_LATE: Final = f"0 * {MERGED}"
+FILLED: Final = rate("reorder_filled_total", "stream")
+LATE_OF_SOURCE: Final = rate("source_late_total", "stage, stream, source")
 STREAM: Final = "{{stage}} {{stream}}"
 CLOCKS: Final = ("synced", "unsynced", "stale", "suspect", "broken")
 ROWS: Final[dict[str, tuple[Panel, ...]]] = {
@@ -93,11 +113,33 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         ),
         Panel("Events held", "short", ((STREAM, total("records_held")),)),
         Panel(
+            "The longest that an event waits now",
+            "s",
+            ((STREAM, most("records_held_oldest_seconds")),),
+        ),
+        Panel(
             "Wait of an event",
             "s",
             (
                 ("half {{stage}}", quantile(0.5, "wait_seconds", "stage")),
                 ("99 % {{stage}}", quantile(0.99, "wait_seconds", "stage")),
+            ),
+        ),
+        Panel(
+            "Wait of an event by cause, mean",
+            "s",
+            (
+                ("behind holes", f"{BEHIND_HOLES} / {LEFT_MERGE}"),
+                ("for other sources", f"({WAITED} - {BEHIND_HOLES}) / {LEFT_MERGE}"),
+            ),
+            "The mean over all events, those in order too.",
+        ),
+        Panel(
+            "Age of holes given up, half and 99 %",
+            "s",
+            (
+                ("half {{stage}}", quantile(0.5, "reorder_gap_age_seconds", "stage")),
+                ("99 % {{stage}}", quantile(0.99, "reorder_gap_age_seconds", "stage")),
             ),
         ),
         Panel(
@@ -117,6 +159,17 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             ((STREAM, rate("records_conflict_total")),),
             "Two producers under one source's name.",
         ),
+        Panel(
+            "Share late of the worst sources",
+            "percentunit",
+            (
+                (
+                    "{{stream}} {{source}}",
+                    f"{LATE_OF_SOURCE} / {rate('source_read_total', 'stage, stream, source')}",
+                ),
+            ),
+            "The twenty of each worker that are late most often.",
+        ),
     ),
     "Clocks": (
         Panel(
@@ -127,17 +180,40 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Moved by arrivals alone, at most", "s", ((STREAM, most("clock_moved_seconds")),)),
         Panel("Jumps shown by events", "ops", ((STREAM, rate("clock_jumps_total")),)),
     ),
+    "Is it as sure as was asked?": (
+        Panel(
+            "Missing numbers that came in time",
+            "percentunit",
+            (
+                ("promised {{stream}}", f"{most('reorder_promised_ppm', 'stream')} / 1e6"),
+                (
+                    "achieved {{stream}}",
+                    f"{FILLED} / ({FILLED} + {rate('reorder_outlived_total', 'stream')})",
+                ),
+            ),
+            "By `reorder.miss_target`; what never came counts as neither.",
+        ),
+        Panel(
+            "Events in time at the merge",
+            "percentunit",
+            (
+                ("promised {{stream}}", f"{most('merge_promised_ppm', 'stream')} / 1e6"),
+                ("achieved {{stream}}", f"1 - ({LATE_WAIT} or {NONE_LATE}) / {MERGED}"),
+            ),
+            "By `merge.miss_target`: late as their source was waited for too short.",
+        ),
+        Panel(
+            "Windows right when first told, by stream",
+            "percentunit",
+            (
+                ("promised {{stream}}", f"{most('window_promised_ppm', 'stream')} / 1e6"),
+                ("achieved {{stream}}", f"{most('window_achieved_ppm', 'stream')} / 1e6"),
+            ),
+            "By `quality`; of the query that keeps its promise least.",
+        ),
+    ),
     "Queries": (
         Panel("Results", "ops", (("{{query}} {{op}}", rate("results_total", "query, op")),)),
-        Panel(
-            "Promised and achieved",
-            "short",
-            (
-                ("promised {{stream}}", f"{most('window_promised_ppm')} / 1e6"),
-                ("achieved {{stream}}", f"{most('window_achieved_ppm')} / 1e6"),
-            ),
-            "The share of windows that were right when first told.",
-        ),
         Panel(
             "Wait of a window beyond its end", "s", ((STREAM, most("window_wait_mean_seconds")),)
         ),

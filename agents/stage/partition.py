@@ -56,7 +56,7 @@ from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures, standings
 from agents.watch.question import Question
 from topology.model.event import DATA
 from topology.model.outcome import Step
@@ -109,6 +109,7 @@ class Partition:
             arrangement.stage.name,
             source.partition,
             self.stage.chains,
+            lambda stream, source: self.stage.counts_in(stream, source).get("received", 0),
         )
         self._is_first = arrangement.is_first
         self._inlet = arrangement.inlet(source)
@@ -483,9 +484,8 @@ class Partition:
         self._metrics.stands(self._standings(), self.lag, self._totals())
 
     def _standings(self) -> dict[str, StreamFigures]:
-        chains = self.stage.chains
-        held = self._held.by_stream(chains)
-        return {name: StreamFigures(held[name], self.stage.figures_of(name)) for name in chains}
+        waiting = self._held.by_stream(self.stage.chains)
+        return standings(waiting, self.clock.now_ns, self.stage.figures_of)
 
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment

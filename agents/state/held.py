@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from topology.flow.registry import FIRST_PLACE
 from topology.model.event import DATA, DEAD, Event
+from topology.model.operator import NEVER
 from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
@@ -103,6 +104,13 @@ def apply_note(event: Event, note: Note) -> None:
         event.segment = note.segment
 
 
+class Waiting(NamedTuple):
+    """So many events wait, the one that came first since `since_ns` (None: none waits)."""
+
+    held: int
+    since_ns: int | None
+
+
 class HeldPages:
     """The held events of one partition by page, and which pages changed.
 
@@ -146,15 +154,19 @@ class HeldPages:
             elif not isinstance(report, Gap):
                 self.touched.add(report.event.offset >> PAGE_BITS)
 
-    def by_stream(self, streams: Iterable[str]) -> dict[str, int]:
-        """How many events of each stream wait; dead letters that hold a place do not."""
-        held = dict.fromkeys(streams, 0)
+    def by_stream(self, streams: Iterable[str]) -> dict[str, Waiting]:
+        """Which events of each stream wait; dead letters that hold a place do not."""
+        counts = dict.fromkeys(streams, 0)
+        since_ns: dict[str, int] = {}
         for events in self._pages.values():
             for event in events:
                 waits = 0 < event.held_by < self._retained_from
-                if waits and event.kind == DATA and event.stream in held:
-                    held[event.stream] += 1
-        return held
+                stream = event.stream
+                if waits and event.kind == DATA and stream in counts:
+                    counts[stream] += 1
+                    if event.arrival_ns < since_ns.get(stream, NEVER):
+                        since_ns[stream] = event.arrival_ns
+        return {stream: Waiting(held, since_ns.get(stream)) for stream, held in counts.items()}
 
     def waits(self) -> bool:
         """Anything waits here, be it only for its number."""

@@ -2,9 +2,9 @@
 
 Times are seconds, sizes bytes; names follow the operators (`inorder_reorder_*`,
 `inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason,
-kind and never a source: label sets stay within what the topology file and the topic
-name, and reasons and kinds beyond the first `MAX_REASONS` of a worker are counted as
-`other`, streams beyond `MAX_STREAMS` likewise.
+kind, and a source only for the few that are late most often (agents.watch.late_sources): label
+sets stay within what the topology file and the topic name, and reasons and kinds beyond the first
+`MAX_REASONS` of a worker are counted as `other`, streams beyond `MAX_STREAMS` likewise.
 
 The balance of each stage, stream and partition, at any time between two batches:
 
@@ -26,7 +26,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from agents.watch.operator_metrics import OperatorMetrics
+from agents.watch.late_sources import LateSources
+from agents.watch.operator_metrics import NS_PER_S, OperatorMetrics
 from agents.watch.wait_histogram import WaitHistogram
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
@@ -39,6 +40,7 @@ MAX_QUERIES: Final = 1_000
 OTHER: Final = "other"
 
 COMMIT_BUCKETS_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+GAP_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60)
 RESTORE_BUCKETS_S: Final = (0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 _PLACE: Final = ("stage", "stream", "partition")
@@ -67,11 +69,21 @@ class Metrics:
             "records_dead", "Records that break the contract", *_PLACE, "reason"
         )
         self.held = self._gauge("records_held", "Events that wait", *_PLACE)
+        self.held_oldest = self._gauge(
+            "records_held_oldest_seconds", "Since the first of those that wait has come", *_PLACE
+        )
+        self.late_sources = LateSources(registry)
         self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
 
         # Operators.
         self.gaps = self._counter("reorder_gaps", "Holes declared missing", *_PLACE, "reason")
         self.missing = self._counter("reorder_missing", "Numbers declared missing", *_PLACE)
+        self.gap_age = self._histogram(
+            "reorder_gap_age_seconds",
+            "From a hole's notice to its being given up",
+            GAP_BUCKETS_S,
+            *_PLACE,
+        )
         self.wait = WaitHistogram(
             "inorder_wait_seconds", "From arrival to release", ("stage", "stream"), registry
         )
@@ -169,9 +181,11 @@ class PlaceMetrics:
         """`records` events (not control records) came in."""
         self._records_in.inc(records)
 
-    def stands(self, held: int, figures: Figures) -> None:
-        """How it stands now: events held, and the figures of its operators."""
+    def stands(self, held: int, figures: Figures, oldest_ns: int = 0) -> None:
+        """How it stands now: events held, the figures of its operators, and how long the event
+        has waited that came first."""
         self._metrics.held.labels(*self._place).set(held)
+        self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
         self._metrics.operators.stand(self._place, figures)
 
     def grew(self, before: Figures, now: Figures) -> None:
@@ -180,6 +194,7 @@ class PlaceMetrics:
     def forget(self) -> None:
         """Its gauges go."""
         self._metrics.held.remove(*self._place)
+        self._metrics.held_oldest.remove(*self._place)
         self._metrics.operators.forget(self._place)
 
     def observe(self, step: Step) -> list[Event]:
@@ -205,6 +220,8 @@ class PlaceMetrics:
             case Gap():
                 self._count(metrics.gaps, report.reason)
                 metrics.missing.labels(*self._place).inc(report.last - report.first + 1)
+                age_s = (report.at_ns - report.known_at_ns) / NS_PER_S
+                metrics.gap_age.labels(*self._place).observe(age_s)
             case Malformed():
                 self._count(metrics.dead, report.reason)
                 if report.kind:  # a control record that cannot be used counts as one read

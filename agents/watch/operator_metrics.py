@@ -31,28 +31,32 @@ class OperatorMetrics:
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
         for figure, (text, is_total) in figures_of_all().items():
-            name = f"inorder_{figure}"
+            name = f"inorder_{figure}".replace(TIME, "_seconds")
             if is_total:
                 self._counters[figure] = Counter(name, text, labels, registry=registry)
             else:
-                name = name.replace(TIME, "_seconds")
                 self._gauges[figure] = Gauge(name, text, labels, registry=registry)
 
     def stand(self, place: tuple[str, str, str], figures: Figures) -> None:
         for figure, value in figures.items():
             gauge = self._gauges.get(figure)
             if gauge is not None:
-                gauge.labels(*place).set(value / NS_PER_S if figure.endswith(TIME) else value)
+                gauge.labels(*place).set(_told(figure, value))
 
     def grew(self, place: tuple[str, str, str], before: Figures, now: Figures) -> None:
         """The totals are now these; `before` have been counted."""
         for figure, counter in self._counters.items():
             if figure in now:
-                counter.labels(*place).inc(max(0, now[figure] - before.get(figure, 0)))
+                grown = max(0, now[figure] - before.get(figure, 0))
+                counter.labels(*place).inc(_told(figure, grown))
 
     def forget(self, place: tuple[str, str, str]) -> None:
         for gauge in self._gauges.values():
             gauge.remove(*place)
+
+
+def _told(figure: str, value: int) -> float:
+    return value / NS_PER_S if figure.endswith(TIME) else value
 
 
 def together(parts: Iterable[Mapping[str, int]]) -> Figures:

@@ -6,26 +6,43 @@ Proved by: tests/agents/watch/test_operator_metrics.py, tests/agents/watch/test_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from agents.watch.decisions import Decisions
+from agents.watch.late_sources import Read, no_reading
 from agents.watch.metrics import Metrics, PlaceMetrics
 from agents.watch.operator_metrics import together
 from agents.watch.two_producers import TwoProducers
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
-from topology.model.outcome import Gap, Malformed, Report, Step
+from topology.model.outcome import Gap, Late, Malformed, Report, Step
 
 NO_STREAM = ""
 """Dead letters whose stream could not be read."""
 
 
 class StreamFigures(NamedTuple):
-    """How one stream stands: events held, and the figures of its operators."""
+    """How one stream stands: events held, the figures of its operators, and for how long the
+    event waits that came first."""
 
     held: int
     figures: Figures
+    oldest_ns: int = 0
+
+
+def standings(
+    waiting: Mapping[str, tuple[int, int | None]],
+    now_ns: int,
+    figures_of: Callable[[str], Figures],
+) -> dict[str, StreamFigures]:
+    """`waiting`: how many events of each stream wait, and since when (None: none does)."""
+    return {
+        stream: StreamFigures(
+            held, figures_of(stream), 0 if since_ns is None else max(0, now_ns - since_ns)
+        )
+        for stream, (held, since_ns) in waiting.items()
+    }
 
 
 class ShellTotals(NamedTuple):
@@ -36,10 +53,16 @@ class ShellTotals(NamedTuple):
 
 
 class PartitionMetrics:
-    """`streams` are those that can occur in the partition's input topic."""
+    """`streams` are those that can occur in the partition's input topic; `read`: how many events
+    of a source have come."""
 
     def __init__(
-        self, metrics: Metrics, stage: str, partition: int, streams: Iterable[str]
+        self,
+        metrics: Metrics,
+        stage: str,
+        partition: int,
+        streams: Iterable[str],
+        read: Read = no_reading,
     ) -> None:
         self._metrics = metrics
         self._stage = stage
@@ -48,6 +71,7 @@ class PartitionMetrics:
         self._streams = list(streams)
         self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
         self.decisions = Decisions()
+        self._late = metrics.late_sources.table(stage, partition, read)
         self.spoken: set[str] = set()  # streams whose events have come
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
@@ -70,8 +94,9 @@ class PartitionMetrics:
             return
         self._two_producers.saw(step.reports)
         self.decisions.saw(step.reports)
+        self._late.note((r.event.stream, r.event.source) for r in step.reports if type(r) is Late)
         if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
-            self.decisions.passed(self._place(self._streams[0]).observe(step))
+            self._went_late(self._place(self._streams[0]).observe(step))
             return
         parts: dict[str, Step] = {}
         for event in step.released:
@@ -79,7 +104,11 @@ class PartitionMetrics:
         for report in step.reports:
             parts.setdefault(stream_of(report), Step(0)).reports.append(report)
         for stream, part in parts.items():
-            self.decisions.passed(self._place(stream).observe(part))
+            self._went_late(self._place(stream).observe(part))
+
+    def _went_late(self, events: Sequence[Event]) -> None:
+        self.decisions.passed(events)
+        self._late.note((event.stream, event.source) for event in events)
 
     def stands(self, streams: Mapping[str, StreamFigures], lag: int, shell: ShellTotals) -> None:
         """How the partition stands now: its streams, and how many records are not read."""
@@ -92,7 +121,8 @@ class PartitionMetrics:
                 self._figures[stream] = standing.figures
         for place, standings in places.items():
             held = sum(standing.held for standing in standings)
-            place.stands(held, together(standing.figures for standing in standings))
+            oldest_ns = max(standing.oldest_ns for standing in standings)
+            place.stands(held, together(standing.figures for standing in standings), oldest_ns)
         self._metrics.input_lag.labels(*self._labels).set(lag)
         self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self._metrics.waived_lanes.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
@@ -132,6 +162,7 @@ class PartitionMetrics:
 
     def forget(self) -> None:
         self._metrics.forget(self._stage, self._partition)
+        self._metrics.late_sources.forget(self._stage, self._partition)
 
 
 def stream_of(report: Report) -> str:

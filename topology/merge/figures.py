@@ -20,6 +20,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "queued_bytes": Figure("Payload of the events that wait"),
     "overflows": Figure("Events let go early, the bound being reached", is_total=True),
     "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "promised_ppm": Figure("Share of events not to come later than their source is waited for"),
     "watermark_ns": Figure("W: only late events have a smaller reference time from now on"),
     "watermark_lag_ns": Figure("How far W is behind the arrival clock"),
     "complete_ns": Figure("C: every source has been heard up to here, without a hole"),

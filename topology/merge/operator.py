@@ -65,7 +65,7 @@ from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, DEAD, Event
-from topology.model.histogram import Histogram
+from topology.model.histogram import PPM, Histogram
 from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
 from topology.model.outcome import MERGE_FULL, Step
 
@@ -95,6 +95,7 @@ class Merge(StepByStep):
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns
         self._miss_ppm = config.miss_target_ppm
+        self._promises = config.wait == "delay"
         self._heartbeat_ns = heartbeat_ns
 
         self._sources: dict[str, SourceProgress] = {}
@@ -413,7 +414,11 @@ class Merge(StepByStep):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        return {**self._status.figures(self._now_ns), "overflows": self.overflows}
+        figures = self._status.figures(self._now_ns)
+        figures["overflows"] = self.overflows
+        if self._promises:
+            figures["promised_ppm"] = PPM - self._miss_ppm
+        return figures
 
     def explain(self) -> dict[str, Any]:
         return {**self.figures(), **self._status.explain()}

@@ -15,14 +15,19 @@ from topology.model.outcome import Step
 
 class Totals:
     """What all sources of an operator hold together: events, and their payload in bytes.
-    `overflows` counts how often a bound made room."""
+    `overflows` counts how often a bound made room; `waited_ns` adds up how long those that have
+    left had been held; missing numbers were `filled` in time, or have `outlived` their wait.
+    """
 
-    __slots__ = ("held", "held_bytes", "overflows")
+    __slots__ = ("filled", "held", "held_bytes", "outlived", "overflows", "waited_ns")
 
     def __init__(self) -> None:
         self.held = 0
         self.held_bytes = 0
         self.overflows = 0
+        self.waited_ns = 0
+        self.filled = 0
+        self.outlived = 0
 
 
 class SourceBuffer:

@@ -99,6 +99,7 @@ class TimedBuffer(SourceBuffer):
             event.epoch = 0
             event.seq = self.next_number
             self.next_number += 1
+            self._totals.waited_ns += event.at_ns - event.arrival_ns
         step.released += said.released
         step.reports += said.reports
         self._count()

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
+from topology.model.histogram import PPM
 from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
@@ -141,6 +142,7 @@ class Reorder(Shell[NumberedBuffer]):
                 self._arm(buffer)
                 continue
             elif ahead < 0 and (known_ns := current.fill(event)) != UNKNOWN:  # or another
+                shared.filled += 1
                 buffer.estimator().filled(at_ns - known_ns)
             else:
                 self._take(buffer, event, step)
@@ -227,6 +229,14 @@ class Reorder(Shell[NumberedBuffer]):
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
         buffer = self._table.get(source)
         return None if buffer is None else located(buffer, epoch, seq)
+
+    def figures(self) -> Figures:
+        figures = super().figures()
+        figures["filled"] = self._shared.filled
+        figures["outlived"] = self._shared.outlived
+        if self.settings.rule == "miss":
+            figures["promised_ppm"] = PPM - self.settings.miss_ppm
+        return figures
 
     def counts_of(self, source: str) -> Figures:
         buffer = self._table.get(source)

@@ -190,6 +190,7 @@ class Shell(StepByStep, Generic[Buffer]):
             "held_bytes": self._totals.held_bytes,
             "overflows": self._totals.overflows,
             "forgotten": self.forgotten,
+            "waited_ns": self._totals.waited_ns,
         }
 
     def explain(self) -> dict[str, Any]:

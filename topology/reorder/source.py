@@ -131,7 +131,7 @@ class NumberedBuffer(Epochs):
             if number > sequence.hi:
                 sequence.hi = number
             else:
-                self.estimator().filled(now_ns - sequence.pass_first())
+                self._filled(now_ns - sequence.pass_first())
             self._release(sequence, event, now_ns, step)
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
@@ -139,7 +139,7 @@ class NumberedBuffer(Epochs):
         if number > sequence.hi:
             self._hold_last(sequence, event)
         else:
-            self.estimator().filled(now_ns - sequence.fill(event))
+            self._filled(now_ns - sequence.fill(event))
         self.count_held(event)
         if not self.blocked:
             self._tell(now_ns, step)
@@ -170,7 +170,7 @@ class NumberedBuffer(Epochs):
             sequence.put_first(event)
             sequence.low = number
         else:
-            self.estimator().filled(now_ns - sequence.fill(event))
+            self._filled(now_ns - sequence.fill(event))
         self.count_held(event)
         if number == 0:
             self._start(sequence, now_ns, step)
@@ -185,6 +185,7 @@ class NumberedBuffer(Epochs):
             return
         found = sequence.lost.take(event.seq, now_ns)
         if found is not None:
+            self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
             self._late(event, GAP, now_ns - found.lost_at_ns, step)
         elif sequence is self.retired and event.seq > sequence.hi:
@@ -225,6 +226,11 @@ class NumberedBuffer(Epochs):
         if self.timeout is None:
             self.timeout = self.new_timeout()
         return self.timeout
+
+    def _filled(self, fill_ns: int) -> None:
+        """A missing number came, in time."""
+        self.shared.filled += 1
+        self.estimator().filled(fill_ns)
 
     def new_timeout(self) -> Timeout:
         settings = self.shared.settings
@@ -275,10 +281,13 @@ class NumberedBuffer(Epochs):
         if events:
             sequence.front = []
             data = len(events)
+            waited_ns = 0
             for event in events:
                 event.held_by = 0
+                waited_ns += now_ns - event.at_ns
                 event.at_ns = now_ns
             shared = self.shared
+            shared.waited_ns += waited_ns
             if self.held_bytes:
                 size = 0
                 for event in events:

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.watch import late_sources
 from agents.watch.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
 from agents.watch.wait_histogram import WaitHistogram
 from topology.model.event import HEARTBEAT, WATERMARK, Event
@@ -62,6 +63,7 @@ def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) ->
     assert value(registry, "inorder_records_control_total", kind=WATERMARK) == 1
     assert value(registry, "inorder_reorder_gaps_total", reason="timeout") == 1
     assert value(registry, "inorder_reorder_missing_total") == 5
+    assert value(registry, "inorder_reorder_gap_age_seconds_count") == 1
     emitted, late, duplicate, dead, held = 2, 2, 2, 1, 1
     assert value(registry, "inorder_records_in_total") == emitted + late + duplicate + dead + held
 
@@ -97,13 +99,14 @@ def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: M
     assert registry.get_sample_value("inorder_records_in_total", labels) == 6  # pitch has one place
 
 
-def test_no_family_is_labelled_by_source(registry: CollectorRegistry) -> None:
+def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: CollectorRegistry) -> None:
     Metrics(registry)
-    allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final"}
+    allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final", "outcome"}
     names = [(family.name, family) for family in registry.collect()]
     assert len(names) > 20
     metrics = Metrics(CollectorRegistry())
     operators = {**metrics.operators._gauges, **metrics.operators._counters}
+    assert set(late_sources.LABELS) - allowed == {"source"}
     for name, collector in {**vars(metrics), **operators}.items():
         labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
         assert labels <= allowed, name

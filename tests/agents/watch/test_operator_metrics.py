@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
-from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures, standings
 from topology.config import parse_with
 from topology.config.stages import operators
 from topology.flow.registry import figures as figures_of_all
@@ -80,6 +80,21 @@ def test_totals_found_in_the_state_were_counted_before(told: Told) -> None:
         stands(partition, reorder_forgotten=forgotten, reorder_sources=5)
     assert told("reorder_forgotten_total") == 3
     assert told("reorder_sources") == 5
+
+
+def test_a_total_of_time_is_told_in_seconds(told: Told) -> None:
+    partition = told.partition("pitch")
+    partition.begins({"pitch": StreamFigures(0, {"reorder_waited_ns": S})}, ShellTotals(0, 0))
+    stands(partition, reorder_waited_ns=4 * S)
+    assert told("reorder_waited_seconds_total") == 3
+
+
+def test_how_long_the_first_has_waited(told: Told) -> None:
+    waiting = {"pitch": (2, 3 * S), "stands": (0, None)}
+    found = standings(waiting, 5 * S, lambda stream: {})
+    assert (found["pitch"].oldest_ns, found["stands"].oldest_ns) == (2 * S, 0)
+    told.partition("pitch").stands({"pitch": found["pitch"]}, 0, ShellTotals(0, 0))
+    assert told("records_held_oldest_seconds") == 2
 
 
 def test_a_total_that_begins_anew_takes_nothing_back(told: Told) -> None:

@@ -1,0 +1,129 @@
+"""Which sources are late the most: counters by source, for few of them.
+
+A label for each source would make as many series as there are sources, so only the `TOLD` that are
+late most often are told, of all partitions of a process. Which these are is kept by the rule of
+Misra and Gries: a table of `COUNTED` sources, and where it is full each one in it gives up one
+for the newcomer. So a source that makes more than one in `COUNTED` of a partition's late events is
+in it for certain. What is told of a source is exact from when it came into the table.
+
+    inorder_source_late_total{stage, stream, source}    what was late of it
+    inorder_source_read_total{stage, stream, source}    all that came, since it was first heard
+
+Their rates divided are the share late of a source. Which sources are told changes, so a series may
+end and begin anew.
+
+Cost: O(late events); nothing for what is in order. Memory: `COUNTED` entries a partition.
+
+Proved by: tests/agents/watch/test_late_sources.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+TOLD: Final = 20
+COUNTED: Final = 500
+LONGEST_NAME: Final = 120
+"""Characters of a source's name in a label."""
+
+LABELS: Final = ("stage", "stream", "source")
+
+Read = Callable[[str, str], int]
+"""From stream and source to how many events came of it; 0: unknown."""
+
+Source = tuple[str, str]
+"""Stream and name."""
+
+
+def no_reading(_: str, __: str) -> int:
+    """For a stage that counts no sources."""
+    return 0
+
+
+class LateTable:
+    """One partition's."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._weights: dict[Source, int] = {}
+        self._counts: dict[Source, int] = {}
+
+    def note(self, late: Iterable[Source]) -> None:
+        weights, counts = self._weights, self._counts
+        for source in late:
+            if source in weights:
+                weights[source] += 1
+                counts[source] += 1
+            elif len(weights) < COUNTED:
+                weights[source] = counts[source] = 1
+            else:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Each gives up one, the newcomer its own; amortised O(1)."""
+        weights = self._weights
+        for source in [each for each, weight in weights.items() if weight == 1]:
+            del weights[source], self._counts[source]
+        for source in weights:
+            weights[source] -= 1
+
+    def worst(self) -> list[tuple[int, Source, int, int]]:
+        """(weight, source, late, read) of the TOLD that are late most often; not of those that
+        have been forgotten."""
+        ranks = nlargest(TOLD, ((weight, source) for source, weight in self._weights.items()))
+        found = []
+        for weight, source in ranks:
+            read = self._read(*source)
+            if read:
+                found.append((weight, source, self._counts[source], read))
+        return found
+
+
+class LateSources(Collector):
+    """Those of a process, by stage and partition."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._tables: dict[tuple[str, int], LateTable] = {}
+        registry.register(self)
+
+    def table(self, stage: str, partition: int, read: Read) -> LateTable:
+        """A fresh one in the place of that partition's."""
+        made = self._tables[stage, partition] = LateTable(read)
+        return made
+
+    def forget(self, stage: str, partition: int) -> None:
+        self._tables.pop((stage, partition), None)
+
+    def describe(self) -> Iterable[CounterMetricFamily]:
+        """What `collect` will yield, without the counts."""
+        return self._families()
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        late, read = self._families()
+        found = [
+            (each, stage)
+            for (stage, _), table in list(self._tables.items())
+            for each in table.worst()
+        ]
+        told: dict[tuple[str, str, str], tuple[int, int]] = {}
+        for (_, (stream, source), late_count, read_count), stage in nlargest(TOLD, found):
+            labels = (stage, stream, source[:LONGEST_NAME])
+            before = told.get(labels, (0, 0))  # a source that comes by several partitions
+            told[labels] = before[0] + late_count, before[1] + read_count
+        for labels, (late_count, read_count) in told.items():
+            late.add_metric(labels, late_count)
+            read.add_metric(labels, read_count)
+        yield late
+        yield read
+
+    def _families(self) -> tuple[CounterMetricFamily, CounterMetricFamily]:
+        return (
+            CounterMetricFamily("inorder_source_late", "Late events of a source", labels=LABELS),
+            CounterMetricFamily("inorder_source_read", "Events of it in all", labels=LABELS),
+        )

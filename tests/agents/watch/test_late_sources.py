@@ -1,0 +1,83 @@
+"""Examples: who is late most often is told by name, and no more names than the bound."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from agents.watch import late_sources
+from agents.watch.late_sources import LONGEST_NAME, TOLD, LateSources
+
+READ = 1_000
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def told(registry: CollectorRegistry, what: str = "late") -> dict[str, float]:
+    return {
+        sample.labels["source"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == f"inorder_source_{what}_total"
+    }
+
+
+def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
+    table = LateSources(registry).table("merge", 0, lambda stream, source: READ)
+    table.note([("pitch", "a")] * 3 + [("pitch", "b")])
+    labels = {"stage": "merge", "stream": "pitch", "source": "a"}
+    assert registry.get_sample_value("inorder_source_late_total", labels) == 3
+    assert registry.get_sample_value("inorder_source_read_total", labels) == READ
+    assert told(registry) == {"a": 3, "b": 1}
+
+
+def test_one_that_is_late_often_is_found_among_very_many(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_sources, "COUNTED", 50)
+    table = LateSources(registry).table("merge", 0, lambda stream, source: READ)
+    rng = Random(3)
+    came: Counter[str] = Counter()
+    for _ in range(20_000):
+        name = f"often-{rng.randrange(3)}" if rng.random() < 0.2 else f"s{rng.randrange(100_000)}"
+        came[name] += 1
+        table.note([("pitch", name)])
+        assert len(table._weights) == len(table._counts) <= 50
+    found = told(registry)
+    assert len(found) <= TOLD
+    for number in range(3):
+        name = f"often-{number}"
+        assert came[name] * 0.9 < found[name] <= came[name]
+
+
+def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
+    sources = LateSources(registry)
+    for partition in range(4):
+        table = sources.table("merge", partition, lambda stream, source: READ)
+        table.note([("pitch", f"{partition}-{n}") for n in range(TOLD)])
+    sources.table("merge", 9, lambda _, __: READ).note([("pitch", "x" * 500)] * 2)
+    found = told(registry)
+    assert len(found) == TOLD
+    assert max(map(len, found)) == LONGEST_NAME
+    sources.forget("merge", 9)
+    assert max(map(len, told(registry))) < 10
+
+
+def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -> None:
+    sources = LateSources(registry)
+    for partition in range(2):
+        sources.table("merge", partition, lambda _, __: READ).note([("pitch", "wanders")])
+    assert told(registry) == {"wanders": 2}
+    assert told(registry, "read") == {"wanders": 2 * READ}
+    assert b'source="wanders"' in generate_latest(registry)
+
+
+def test_what_is_forgotten_is_not_told(registry: CollectorRegistry) -> None:
+    LateSources(registry).table("merge", 0, lambda _, __: 0).note([("pitch", "gone")])
+    assert told(registry) == {}
