@@ -306,7 +306,9 @@ def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
             f"let go by reorder {_at(fact)}; no worker that was asked merges its stream"
         ]
     if merge[0] is not fact and merge[1].get("where") == NOT_COME:
-        lag = f"{merge[0]['lag']} records before it are not yet read"
+        lag = f"{merge[0]['lag']} records are not yet read there"
+        if not merge[0]["lag"]:
+            lag = "it comes with the checkpoint of reorder that is on its way"
         return "between", [f"let go by reorder, not yet come to merge {_at(merge[0])}: {lag}"]
     return "not_known", [
         f"its number is done with, and merge has not seen it: it was late or dead; {LEDGERS}"

@@ -83,7 +83,7 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "merge behind reorder",
         [fact("merge", merge=at("not_come", newest=3)), fact("reorder", reorder=at("passed"))],
         "between",
-        "4 records before it are not yet read",
+        "4 records are not yet read there",
     ),
     (
         "left",
