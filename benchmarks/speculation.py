@@ -15,6 +15,10 @@ back, are events of level 6.
 load is: an item takes what makes 60 % of one, in bursts 22 % more; what is read again takes as
 much. `busy`: the mean, and the largest of any two seconds.
 
+*In full*: results behind an event that came late, which the published full retraction takes back,
+of both levels; *differences*: those that were told otherwise. *State*: what a checkpoint of both
+levels holds besides the events, mean, in bytes.
+
 Every run is held to one result: that of `K` with ALPHA 1, but for what `K` calls late.
 """
 
@@ -26,9 +30,14 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import orjson
+
+from benchmarks import _speculation_soccer
+from benchmarks.plots import Axes, Curve, NoPlots, draw
 from topology.model.result import EMIT, RETRACT
 from topology.speculate.budget import Budget
 from topology.speculate.detector import Detector, Found, behaviour_of
@@ -151,6 +160,9 @@ class Level:
         self.k_ns = k_ns
         self.late = 0
         self.worst_ns = 0
+        self.affected = 0
+        self.changed = 0
+        self.state_bytes: list[int] = []
         self._seen = (0, 0)
 
     def put(self, seen: Seen, clock_ns: int) -> None:
@@ -163,7 +175,13 @@ class Level:
     def advance(self, clock_ns: int, frontier_ns: int) -> list[Any]:
         final_ns = frontier_ns if self.k_ns is None else clock_ns - self.k_ns
         read_ns = max(final_ns, clock_ns - self.policy.wait_ns(clock_ns - final_ns))
-        return self.unit.advance(behind(read_ns), before(final_ns + 1))
+        lane = self.unit.lanes.get("")
+        if lane is not None and lane.dirty:
+            since = min(lane.dirty)
+            self.affected += sum(each.cause >= since for each in lane.outs)
+        records = self.unit.advance(behind(read_ns), before(final_ns + 1))
+        self.changed += sum(record.op != EMIT for record in records)
+        return records
 
     @property
     def hold_ns(self) -> int:
@@ -181,6 +199,7 @@ class Level:
         counts = self.unit.counts
         items, again = counts.first - self._seen[0], counts.replayed - self._seen[1]
         self._seen = counts.first, counts.replayed
+        self.state_bytes.append(len(orjson.dumps(self.unit.snapshot())))
         load = Load(first_ns, again * step_ns, SPAN)
         if isinstance(self.policy, Budget):
             self.policy.weigh(load, ahead_ns, items, again)
@@ -298,7 +317,9 @@ def table(kind: str, seconds: int, seed: int) -> None:
     k = fitted(arrivals)
     print(f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms")
     head = ("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s")
-    print("{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5}".format(*head))
+    more = ("in full", "diff", "state")
+    line = "{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5} {:>7} {:>6} {:>6}"
+    print(line.format(*head, *more))
     runs: list[tuple[str, Callable[[], Policy], bool, bool]] = [
         ("K, alpha 1: pure buffering", lambda: Fixed(WHOLE), True, False),
         ("K, tcp as published, one by one", Tcp, True, True),
@@ -333,7 +354,10 @@ def table(kind: str, seconds: int, seed: int) -> None:
             f"{name:34} {_mean_ms(list(told.first_ns.values())):6.0f} {_mean_ms(settled):8.0f}"
             f" {settled[len(settled) * 99 // 100] / MS:6.0f} {cut:5.0%}"
             f" {told.changed:5} of {told.published:4} {again / first:6.3f}"
-            f" {mean:5.0%} {worst:5.0%}{notes}"
+            f" {mean:5.0%} {worst:5.0%}"
+            f" {sum(level.affected for level in levels):7}"
+            f" {sum(level.changed for level in levels):6}"
+            f" {sum(sum(each.state_bytes) // len(each.state_bytes) for each in levels):6}{notes}"
         )
 
 
@@ -347,8 +371,17 @@ def _unlike(one: Told, other: Told, end_ns: int) -> int:
     return sum(some.get(id_) != others.get(id_) for id_ in some.keys() | others.keys())
 
 
-def step_response() -> None:
+PICTURE = Axes(
+    "A load step: how busy the processor is, and how long is waited",
+    "s of stream (nine tenths taken from 30 to 45 s)",
+    "per cent, and hundredths of a second",
+    plain=True,
+)
+
+
+def step_response(plots: Path | None) -> None:
     """The processor is half taken, for 15 s nine tenths, and half again."""
+    curves: list[Curve] = []
     arrivals = stream(70, "stalls", 3)
     print("a load step at 30 s, back at 45 s; busy at most (%) and wait (ms), second by second:")
     for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000))):
@@ -360,15 +393,34 @@ def step_response() -> None:
         wait = [told.wait_ns[at + 1] // MS for at in range(52, 100, 2)]
         print(f"{name:7} from 26 s  busy {' '.join(f'{each:4}' for each in busy)}")
         print(f"{'':18} wait {' '.join(f'{each:4}' for each in wait)}")
+        at_s = [(at + 1) * SPAN / SECOND for at in range(40, 130)]
+        style = "--" if name == "tcp" else "-"
+        loads = [each / 10_000 for each in told.busy_ppm[40:130]]
+        waits = [each / (10 * MS) for each in told.wait_ns[40:130]]
+        what = "the published control" if name == "tcp" else "budget"
+        curves.append(_curve(f"busy, {what} (%)", at_s, loads, style))
+        curves.append(_curve(f"wait, {what} (10 ms)", at_s, waits, style))
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        try:
+            print(draw(PICTURE, curves, plots / "speculation_load.png"))
+        except NoPlots as absent:
+            print(absent)
+
+
+def _curve(name: str, xs: Sequence[float], ys: Sequence[float], style: str) -> Curve:
+    return Curve(name, [(x, y, "") for x, y in zip(xs, ys, strict=False)], style)
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="benchmarks speculation", description=__doc__)
     parser.add_argument("--full", action="store_true", help="45 minutes of stream, not 3")
     parser.add_argument("--seconds", type=int, default=180, help="of stream")
+    parser.add_argument("--plots", type=Path, help="a folder for the picture")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
     for kind in ("stalls", "jitter"):
         table(kind, 2_700 if chosen.full else chosen.seconds, chosen.seed)
         sys.stdout.flush()
-    step_response()
+    _speculation_soccer.table()
+    step_response(chosen.plots)

@@ -101,9 +101,9 @@ class Ahead(Operator):
 
     # -- the rest of the contract ------------------------------------------------------------------
 
-    def items_cost(self, step_ns: int) -> None:
+    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
         """See `topology.speculate.operator`."""
-        self._queries.items_cost(step_ns)
+        self._queries.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:

@@ -10,9 +10,11 @@ again (keys, convergence, many late ones at once), measured, too, by what was re
 wait that was kept. So the price is known of every wait, before it is tried, and from how busy the
 processor is without any of it. The shortest is taken that fits into
 
-    min(granted, FULL - first)
+    min(granted, FULL - first - others, allowed)
 
-where `granted` is the user's share, and `first` what the rest of the work takes. At least it is
+where `granted` is the user's share, `first` what the rest of the work takes, `others` what else the
+processor does, as far as the driver says it, and `allowed` what is left where several read ahead
+(`governor`). At least it is
 `floor_ns`: nothing is gained below what a commit takes anyway. It falls to a half in a span at
 most, and rises at once. Where even the whole wait is too dear, the wait is whole: nothing is read
 again.
@@ -47,7 +49,12 @@ class Budget(Policy):
     """`granted_ppm`: of a processor."""
 
     def __init__(self, granted_ppm: int, floor_ns: int = 0) -> None:
-        self._granted_ppm = granted_ppm
+        self.granted_ppm = granted_ppm
+        self.allowed_ppm = NEVER
+        self.first_ppm = 0
+        self.wanted_ppm = 0
+        """What the shortest wait would cost."""
+        self.others_ppm = 0
         self._floor_ns = floor_ns
         self._late = [0] * CLASSES
         self._spans = 0
@@ -66,6 +73,16 @@ class Budget(Policy):
     def stand_at_least(self, stands_ppm: int, standing: Standing) -> None:
         """No wait at which results stand less surely."""
         self._least_stands_ppm, self._standing = stands_ppm, standing
+
+    @property
+    def room_ppm(self) -> int:
+        """What reading again may take."""
+        idle_ppm = FULL_PPM - self.first_ppm - self.others_ppm
+        return max(min(self.granted_ppm, idle_ppm, self.allowed_ppm), 0)
+
+    def allow(self, allowed_ppm: int) -> None:
+        """What is left for it where several read ahead (`governor`)."""
+        self.allowed_ppm = allowed_ppm
 
     def hits_ppm(self, age_ns: int, ahead_ns: int) -> int:
         """How often late events are expected to come behind a result of that age; none of them
@@ -102,6 +119,8 @@ class Budget(Policy):
         self._spans += UNIT
         if load.span_ns > 0:
             self._span_ns = load.span_ns
+            self.first_ppm = load.first_ns * WHOLE // load.span_ns
+            self.wanted_ppm = 0
             self._hits.clear()
         if load.span_ns > 0 and (items > 0 or rests):
             step_ns = load.first_ns // max(items, 1)
@@ -109,8 +128,8 @@ class Budget(Policy):
             expected = self._again(kept_ns, items, load.span_ns)
             self._expected += expected - self._expected // FADES
             self._came += UNIT * again - self._came // FADES
-            room_ppm = min(self._granted_ppm, FULL_PPM - load.first_ns * WHOLE // load.span_ns)
-            self._choose(ahead_ns, items, load.span_ns, step_ns, max(room_ppm, 0))
+            room_ppm = self.room_ppm
+            self._choose(ahead_ns, items, load.span_ns, step_ns, room_ppm)
         for number in range(self._most):
             late[number] -= -(-late[number] // FADES)
         self._spans -= -(-self._spans // FADES)
@@ -133,6 +152,8 @@ class Budget(Policy):
                 continue
             again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
             price_ppm = -(-again * step_ns * WHOLE // (span_ns * UNIT))
+            if wait_ns == least_ns:
+                self.wanted_ppm = price_ppm
             standing = self._standing
             if standing is not None and standing.of(wait_ns, NEVER) < self._least_stands_ppm:
                 continue

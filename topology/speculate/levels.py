@@ -9,6 +9,8 @@ reads as far as those that it reads have come at most, and what is final of them
 frontiers pass a level without loss, so levels cost no wait of their own. What the tellings of an
 instant come to is all that goes up, and a correction ends where it changes nothing.
 
+Those that read ahead of the merge share a processor (`governor`), so they are run side by side, too.
+
 At the end of a bounded input each level ends before the next; what is told there is told at the
 last instant.
 
@@ -22,6 +24,9 @@ from collections.abc import Mapping, Sequence
 from topology.model.event import Event
 from topology.model.instant import InstantOperator
 from topology.model.outcome import Step
+from topology.speculate.budget import FULL_PPM
+from topology.speculate.config import AHEAD
+from topology.speculate.governor import share
 from topology.speculate.item import BEHIND_ALL
 from topology.speculate.operator import Detecting
 from topology.speculate.result_event import Reading, of_telling
@@ -43,6 +48,12 @@ class Levels(InstantOperator):
                 self._readers.setdefault(each.query, []).append((member, each))
         for name in self._readers:
             by_name[name].watch()
+        ahead = [each.outlook for each in members if each.config.answer in AHEAD]
+        self._governed = ahead if len(ahead) > 1 else []
+        weight = sum(outlook.budget.granted_ppm for outlook in self._governed)
+        for outlook in self._governed:
+            outlook.is_governed = True
+            outlook.budget.allow(FULL_PPM * outlook.budget.granted_ppm // weight)
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -64,6 +75,12 @@ class Levels(InstantOperator):
             hold = min([each.holds for each in below], default=BEHIND_ALL)
             member.decide(self._now_ns, limit, hold, step)
             self._pass_on(member)
+        if self._governed and self._governed[0].has_weighed:
+            budgets = []
+            for outlook in self._governed:
+                outlook.has_weighed = False
+                budgets.append(outlook.budget)
+            share(budgets, budgets[0].others_ppm)
 
     def _pass_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
@@ -85,7 +102,8 @@ class Levels(InstantOperator):
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
-    """Each by itself, or those that hang together as one, where the first of them stands."""
+    """Each by itself, or those that hang together as one, where the first of them stands; so do all
+    that read ahead."""
     groups = _groups(detecting)
     found: list[InstantOperator] = []
     met: set[int] = set()
@@ -94,12 +112,16 @@ def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
         if id(group) in met:
             continue
         met.add(id(group))
-        found.append(each if len(group) == 1 else Levels(_behind_what_they_read(group)))
+        in_order = [member for member in detecting if groups[member.name] is group]
+        found.append(each if len(group) == 1 else Levels(_behind_what_they_read(in_order)))
     return found
 
 
 def _groups(detecting: Sequence[Detecting]) -> Mapping[str, list[Detecting]]:
     groups = {each.name: [each] for each in detecting}
+    ahead = [each for each in detecting if each.config.answer in AHEAD]
+    for each in ahead:
+        groups[each.name] = ahead
     for each in detecting:
         for reading in each.config.reads:
             mine, other = groups[each.name], groups.get(reading.query)

@@ -74,6 +74,8 @@ FOUND: Final = "found"
 OWN: Final = "unit"
 LANE: Final = "lane/"
 RESULT: Final = "result/"
+UNGOVERNED: Final = 11
+"""Parts of its own state, where it reads ahead alone."""
 
 
 class Detecting(Query):
@@ -88,18 +90,19 @@ class Detecting(Query):
     ) -> None:
         super().__init__(config.query, config.fingerprint)
         self.config = config
+        self._behaviour = behaviour
         self._types = behaviour.types
         self._decode = decode
         self._keys = KeyTexts()
         self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
         begun = framed(config.fingerprint)
         self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
-        self._outlook = Outlook(
+        self.outlook = Outlook(
             config.granted_ppm, config.max_ahead_ns, config.withdrawn_ppm, rests=bool(config.reads)
         )
         is_keyed = config.key is not None
         self._emitter = DetectorEmitter(
-            stream, config.query, is_keyed=is_keyed, standing=self._outlook.standing
+            stream, config.query, is_keyed=is_keyed, standing=self.outlook.standing
         )
         self.kept: list[Event] = []
         self.gone: list[Event] = []
@@ -110,9 +113,9 @@ class Detecting(Query):
         self._readings = {each.query: each for each in config.reads}
         self._results = ResultLog()
 
-    def items_cost(self, step_ns: int) -> None:
+    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
         """See `Outlook`."""
-        self._outlook.items_cost(step_ns)
+        self.outlook.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:
@@ -137,7 +140,7 @@ class Detecting(Query):
     @property
     def last_ns(self) -> int:
         """The newest of all that came; takes as long as there are results among its events."""
-        return max(self._outlook.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
+        return max(self.outlook.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
 
     def end_at(self, last_ns: int, step: Step) -> None:
         """Nothing comes any more."""
@@ -168,7 +171,7 @@ class Detecting(Query):
         self._instant_open = True
 
     def _accept(self, event: Event) -> None:
-        self._outlook.hear(event.ref_time_ns, event.at_ns)
+        self.outlook.hear(event.ref_time_ns, event.at_ns)
         if not self.config.reads_stream or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
@@ -254,7 +257,7 @@ class Detecting(Query):
             self._unkeyed += 1
         if said.key < self._unit.reached:
             self._revised += 1
-            self._outlook.hear_of(said.key[0])
+            self.outlook.hear_of(said.key[0])
         known = self._results.get(said.name)
         if known is not None and (known.lane != key or known.entry.key != said.key):
             self._results.forget(said.name)
@@ -274,8 +277,8 @@ class Detecting(Query):
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
         self._frontier.settle()
-        self._outlook.settle(self._now_ns, self._unit.counts, self._frontier.watermark_ns)
-        self._emitter.newest_ns = self._outlook.newest_ns
+        self.outlook.settle(self._now_ns, self._unit.counts, self._frontier.watermark_ns)
+        self._emitter.newest_ns = self.outlook.newest_ns
         self._emitter.watermark_ns = self._frontier.watermark_ns
         self._read()
 
@@ -287,7 +290,7 @@ class Detecting(Query):
         self._emitter.tell(unit.advance(self._goal(frontier), final))
         if unit.held >= self.config.max_events:
             self._given_up += 1
-            all_read = behind(max(self._outlook.newest_ns, frontier.watermark_ns))
+            all_read = behind(max(self.outlook.newest_ns, frontier.watermark_ns))
             self._emitter.tell(unit.advance(all_read, all_read))
         if unit.gone:
             self.gone += [entry.event for entry in unit.gone if entry.event is not None]
@@ -306,10 +309,10 @@ class Detecting(Query):
         if answer == FINAL or self._unit.counts.unlike:
             return self._final(frontier)
         watermark_ns = frontier.watermark_ns
-        newest_ns = self._outlook.newest_ns
+        newest_ns = self.outlook.newest_ns
         if answer not in AHEAD or watermark_ns >= newest_ns:
             return behind(watermark_ns)
-        return behind(max(watermark_ns, newest_ns - self._outlook.wait_ns(watermark_ns)))
+        return behind(max(watermark_ns, newest_ns - self.outlook.wait_ns(watermark_ns)))
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
@@ -351,7 +354,7 @@ class Detecting(Query):
 
     @property
     def _ahead_ns(self) -> int:
-        return self._outlook.ahead_ns(self._frontier.watermark_ns)
+        return self.outlook.ahead_ns(self._frontier.watermark_ns)
 
     @property
     def _waits_ns(self) -> int:
@@ -359,11 +362,11 @@ class Detecting(Query):
         watermark_ns = self._frontier.watermark_ns
         if self.config.answer not in AHEAD or watermark_ns == NOT_YET:
             return 0
-        return self._outlook.wait_ns(watermark_ns)
+        return self.outlook.wait_ns(watermark_ns)
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
-        outlook, reached, ahead_ns = self._outlook, self._unit.reached, self._ahead_ns
+        outlook, reached, ahead_ns = self.outlook, self._unit.reached, self._ahead_ns
         why = "the final frontier" if self.config.answer == FINAL else "the watermark"
         if self._unit.counts.unlike:
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
@@ -381,15 +384,23 @@ class Detecting(Query):
             "newest": None if outlook.newest_ns == NOT_YET else outlook.newest_ns,
             "ahead_of_merge_ns": ahead_ns,
             "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
-            "price_ppm": outlook.budget.price_ppm,
+            "late_events": self._way(),
+            **outlook.explain(),
             **self._stands(),
             "trouble": self._unit.counts.why,
             **self.figures(),
         }
 
+    def _way(self) -> str:
+        """What is done about events that come where has been read."""
+        again = "their key is read again from where they belong"
+        if self._behaviour.corrects:
+            return f"its `correct` takes them in, where that is cheaper; else {again}"
+        return again
+
     def _stands(self) -> dict[str, int]:
         """How likely results that are told now stand, where that is asked."""
-        standing = self._outlook.standing
+        standing = self.outlook.standing
         return (
             {} if standing is None else {"stands_ppm": standing.of(self._waits_ns, self._ahead_ns)}
         )
@@ -410,13 +421,14 @@ class Detecting(Query):
         return [
             self._now_ns,
             self._instant_open,
-            *self._outlook.place(),
+            *self.outlook.place(),
             self._frontier.snapshot(),
             [packed(part) for part in self._unit.reached],
             [packed(part) for part in self._unit.confirmed],
-            self._outlook.known(),
+            self.outlook.known(),
             self._unit.counts.unlike,
             [[packed(part) for part in key] for key in self._unit.fresh],
+            *([self.outlook.budget.allowed_ppm] if self.outlook.is_governed else []),
         ]
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
@@ -424,7 +436,7 @@ class Detecting(Query):
             return
         own = state[OWN]
         self._now_ns, self._instant_open = own[0], own[1]
-        self._outlook.restore(own[2:5], own[8])
+        self.outlook.restore(own[2:5], own[8])
         self._frontier.restore(own[5])
         self._unit.reached = _key(own[6])
         self._unit.confirmed = _key(own[7])
@@ -446,6 +458,8 @@ class Detecting(Query):
         for event in came:
             self._put_again(event)
         self._unit.counts.unlike = own[9]
+        if self.outlook.is_governed and len(own) > UNGOVERNED:
+            self.outlook.budget.allow(own[UNGOVERNED])
 
     def _put_again(self, event: Event) -> None:
         if event.kind != DATA or (self._types and event.type not in self._types):

@@ -44,10 +44,15 @@ class Outlook:
         self._span = 0
         self._seen_counts = [0, 0, 0]
         self._step_ns = STEP_NS
+        self.is_governed = False
+        self.has_weighed = False
+        """Who asks, takes it back."""
 
-    def items_cost(self, step_ns: int) -> None:
-        """What the driver has measured: what an item costs on this machine."""
+    def items_cost(self, step_ns: int, others_ppm: int) -> None:
+        """What the driver has measured: what an item costs on this machine, and what the processor
+        does besides."""
         self._step_ns = max(step_ns, 1)
+        self.budget.others_ppm = others_ppm
 
     def hear(self, ref_ns: int, at_ns: int) -> None:
         """An event of that time has come at that instant."""
@@ -94,8 +99,19 @@ class Outlook:
             passed * SPAN_NS,
         )
         self.budget.weigh(load, self.ahead_ns(watermark_ns), first, again, rests=self._rests)
+        self.has_weighed = True
         if self.standing is not None:
             self.standing.fade()
+
+    def explain(self) -> dict[str, int]:
+        """What going back costs, and what it may, of a processor."""
+        budget = self.budget
+        return {
+            "price_ppm": budget.price_ppm,
+            "room_ppm": budget.room_ppm,
+            "first_ppm": budget.first_ppm,
+            "others_ppm": budget.others_ppm,
+        }
 
     # -- state: two parts, as they stand in that of the query --------------------------------------
 

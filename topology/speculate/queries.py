@@ -93,10 +93,10 @@ class DetectorQueries(KeepingQueries[Detecting]):
         self._settle()
         return found
 
-    def items_cost(self, step_ns: int) -> None:
+    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
         """See `Detecting`."""
         for each in self._detecting:
-            each.items_cost(step_ns)
+            each.items_cost(step_ns, others_ppm)
 
     @property
     def items(self) -> int:

@@ -32,5 +32,18 @@ def test_a_price_is_the_time_by_the_items() -> None:
     assert ahead.explain()["q"]["first"] == ahead.items >= 99
 
 
+def test_what_the_process_does_besides_is_told() -> None:
+    busy, now = [0], [0]
+    stage = _stage("speculate")
+    price = ItemPrice(stage.reading_ahead(), lambda: busy[0], lambda: now[0])
+    (ahead,) = stage.reading_ahead()
+    for seq in range(200):
+        ahead.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
+        busy[0] += 3 * STRETCH_NS  # twice as much as its own
+        now[0] += 10 * STRETCH_NS
+        price.spent(STRETCH_NS)
+    assert 190_000 < price.others_ppm <= 200_000
+
+
 def test_where_nothing_reads_ahead_nothing_is_measured() -> None:
     assert not ItemPrice(_stage("early").reading_ahead())

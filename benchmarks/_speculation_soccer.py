@@ -1,0 +1,130 @@
+"""Speculation on the recorded soccer trace: a match of two hours, tagged by two people, each for one
+team, who are minutes apart, and who correct a few tags hours later.
+
+The detector follows the ball: an attempt at goal, and the passes of the team that led to it with
+none of the other team between. The arrival clock is the latest tag so far, so latencies are in time
+of the match: how much later was the other team tagged? What a team corrects at the end comes behind
+its own tags, where nothing waits for it: it is late in every way but that of K.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from benchmarks import traces
+from topology.model.result import EMIT
+from topology.speculate.detector import Detector, Found, behaviour_of
+from topology.speculate.item import LogEntry, Seen, before, behind
+from topology.speculate.unit import LATE, Unit
+
+MS: Final = 1_000_000
+SECOND: Final = 1_000 * MS
+HELD_S: Final = 15
+"""A pass that long ago does not count."""
+
+State = tuple[str, tuple[int, ...]]
+
+
+def _step(state: State, event: Seen) -> tuple[State, Found | None]:
+    team, passes = state
+    if event.type == "Pass":
+        if team != event.source:
+            passes = ()
+        kept = tuple(each for each in passes if event.time_ns - each < HELD_S * SECOND)
+        return (event.source, (*kept, event.time_ns)), None
+    if event.type == "Shot":
+        led = len(passes) if team == event.source else 0
+        start_ns = passes[0] if led else event.time_ns
+        return ("", ()), Found({"team": event.source, "passes": led}, start_ns=start_ns)
+    return state, None
+
+
+ATTEMPTS: Final = Detector(_step, ("", ()))
+
+
+class Outcome(NamedTuple):
+    """`settled_s` of what stands; `affected`: results behind what came late, which retraction in
+    full takes back, and results that were in fact told otherwise."""
+
+    settled_s: list[float]
+    stands: int
+    told: int
+    changed: int
+    affected: int
+    again: int
+    late: int
+
+
+def trace() -> list[Seen]:
+    """In the order of arrival. TraceAbsent where it is not there."""
+    path = traces.folder() / "soccer_tagging" / "match_2058004.csv.gz"
+    if not path.exists():
+        raise traces.TraceAbsent(path)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [
+            Seen(row["event"], int(row["event_ms"]) * MS, None, row["source"], 0, number)
+            for number, row in enumerate(csv.DictReader(file))
+        ]
+
+
+def run(events: list[Seen], wait_ns: Callable[[int], int], *, by_numbers: bool) -> Outcome:
+    """`by_numbers`: final is what both have passed; else nothing is, until the end."""
+    unit = Unit(behaviour_of(ATTEMPTS), b"")
+    heard: dict[str, int] = {}
+    clock_ns = late = told = changed = affected = 0
+    first_ns: dict[str, int] = {}
+    stands: dict[str, Any] = {}
+    for seen in events:
+        clock_ns = max(clock_ns, seen.time_ns)
+        heard[seen.source] = max(heard.get(seen.source, 0), seen.time_ns)
+        late += unit.put("", LogEntry(seen)) == LATE
+        frontier_ns = min(heard.values()) if by_numbers and len(heard) == 2 else 0
+        read_ns = max(frontier_ns, clock_ns - wait_ns(clock_ns - frontier_ns))
+        lane = unit.lanes.get("")
+        if lane is not None and lane.dirty:
+            since = min(lane.dirty)
+            affected += sum(each.cause >= since for each in lane.outs)
+        records = unit.advance(behind(read_ns), before(frontier_ns))
+        for record in records:
+            told += record.op == EMIT
+            changed += record.op != EMIT
+            stands[record.output.id] = record.op != "retract"
+            first_ns[record.output.id] = clock_ns - record.output.end_ns
+    for record in unit.end(clock_ns):
+        stands[record.output.id] = record.op != "retract"
+        first_ns.setdefault(record.output.id, clock_ns - record.output.end_ns)
+    left = [id_ for id_, live in stands.items() if live]
+    settled_s = sorted(first_ns[id_] / SECOND for id_ in left)
+    again = unit.counts.replayed
+    return Outcome(settled_s, len(left), told, changed, affected, again, late)
+
+
+def table() -> None:
+    """Nothing where the trace is absent."""
+    try:
+        events = trace()
+    except traces.TraceAbsent as absent:
+        print(f"soccer_tagging: left out: {absent}")
+        return
+    print(f"soccer_tagging: {len(events)} tags; latency in s of the match")
+    print("{:34} {:>6} {:>6} {:>8} {:>12} {:>9} {:>6} {:>5}".format(
+        "run", "p50", "mean", "stand", "changed", "in full", "again", "late"
+    ))  # fmt: skip
+    rows: list[tuple[str, Callable[[int], int], bool]] = [
+        ("K, alpha 1: all at the end", lambda ahead_ns: ahead_ns, False),
+        ("K, alpha 0", lambda ahead_ns: 0, False),
+        ("frontier, no speculation", lambda ahead_ns: ahead_ns, True),
+        ("frontier, half of the wait", lambda ahead_ns: ahead_ns // 2, True),
+        ("frontier, wait 0", lambda ahead_ns: 0, True),
+    ]
+    for name, wait_ns, by_numbers in rows:
+        found = run(events, wait_ns, by_numbers=by_numbers)
+        settled = found.settled_s
+        print(
+            f"{name:34} {settled[len(settled) // 2]:6.0f} {sum(settled) / len(settled):6.0f}"
+            f" {found.stands:8} {found.changed:5} of {found.told:3} {found.affected:9}"
+            f" {found.again / len(events):6.2f} {found.late:5}"
+        )
