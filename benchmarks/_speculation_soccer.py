@@ -1,5 +1,5 @@
-"""Speculation on the recorded soccer trace: a match of two hours, tagged by two people, each for one
-team, who are minutes apart, and who correct a few tags hours later.
+"""Speculation on the recorded soccer trace: a match of two hours, tagged by two people, each for
+one team, who are minutes apart, and who correct a few tags hours later.
 
 The detector follows the ball: an attempt at goal, and the passes of the team that led to it with
 none of the other team between. The arrival clock is the latest tag so far, so latencies are in time
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from benchmarks import traces
 from topology.model.result import EMIT
 from topology.speculate.detector import Detector, Found, behaviour_of
 from topology.speculate.item import LogEntry, Seen, before, behind
+from topology.speculate.policy import WHOLE, Fixed, Policy
 from topology.speculate.unit import LATE, Unit
 
 MS: Final = 1_000_000
@@ -70,7 +70,7 @@ def trace() -> list[Seen]:
         ]
 
 
-def run(events: list[Seen], wait_ns: Callable[[int], int], *, by_numbers: bool) -> Outcome:
+def run(events: list[Seen], policy: Policy, *, by_numbers: bool) -> Outcome:
     """`by_numbers`: final is what both have passed; else nothing is, until the end."""
     unit = Unit(behaviour_of(ATTEMPTS), b"")
     heard: dict[str, int] = {}
@@ -82,7 +82,7 @@ def run(events: list[Seen], wait_ns: Callable[[int], int], *, by_numbers: bool) 
         heard[seen.source] = max(heard.get(seen.source, 0), seen.time_ns)
         late += unit.put("", LogEntry(seen)) == LATE
         frontier_ns = min(heard.values()) if by_numbers and len(heard) == 2 else 0
-        read_ns = max(frontier_ns, clock_ns - wait_ns(clock_ns - frontier_ns))
+        read_ns = max(frontier_ns, clock_ns - policy.wait_ns(clock_ns - frontier_ns))
         lane = unit.lanes.get("")
         if lane is not None and lane.dirty:
             since = min(lane.dirty)
@@ -113,15 +113,15 @@ def table() -> None:
     print("{:34} {:>6} {:>6} {:>8} {:>12} {:>9} {:>6} {:>5}".format(
         "run", "p50", "mean", "stand", "changed", "in full", "again", "late"
     ))  # fmt: skip
-    rows: list[tuple[str, Callable[[int], int], bool]] = [
-        ("K, alpha 1: all at the end", lambda ahead_ns: ahead_ns, False),
-        ("K, alpha 0", lambda ahead_ns: 0, False),
-        ("frontier, no speculation", lambda ahead_ns: ahead_ns, True),
-        ("frontier, half of the wait", lambda ahead_ns: ahead_ns // 2, True),
-        ("frontier, wait 0", lambda ahead_ns: 0, True),
+    rows: list[tuple[str, Policy, bool]] = [
+        ("K, alpha 1: all at the end", Fixed(WHOLE), False),
+        ("K, alpha 0", Fixed(0), False),
+        ("frontier, no speculation", Fixed(WHOLE), True),
+        ("frontier, half of the wait", Fixed(WHOLE // 2), True),
+        ("frontier, wait 0", Fixed(0), True),
     ]
-    for name, wait_ns, by_numbers in rows:
-        found = run(events, wait_ns, by_numbers=by_numbers)
+    for name, policy, by_numbers in rows:
+        found = run(events, policy, by_numbers=by_numbers)
         settled = found.settled_s
         print(
             f"{name:34} {settled[len(settled) // 2]:6.0f} {sum(settled) / len(settled):6.0f}"

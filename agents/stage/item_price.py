@@ -5,8 +5,9 @@ It is the processor's time of the stage by the items that its detectors read, th
 included, over stretches of `STRETCH_NS` of it, each counting for a quarter. How early is told
 depends on it, and nothing that stands at last; so it is no part of the state.
 
-What the process does besides, other stages and partitions, the clients' threads, takes of the same
-processor, for Python runs one thread at a time: it is told, too, as a share of the time that passed.
+What the process does besides, other stages and partitions, the clients' threads, takes of the
+same processor, for Python runs one thread at a time: it is told, too, as a share of the time that
+passed.
 
 Proved by: tests/agents/stage/test_item_price.py
 """

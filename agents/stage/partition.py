@@ -43,6 +43,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed
+from agents.stage.hang import HangGuard
 from agents.stage.history import Histories, origin, refuse_other
 from agents.stage.inlet import Read
 from agents.stage.item_price import ItemPrice
@@ -86,6 +87,8 @@ class Partition:
         table = None if self._feed is None else self._feed.table
         self.stage = arrangement.operators(source, table)
         self._price = ItemPrice(self.stage.reading_ahead())
+        brings = any(topology.user_functions)
+        self._guard = HangGuard(topology.stuck_after_ns, is_armed=brings)
         self.stage.keep_moved()
         tracing = surroundings.tracing
         self._traces = None if tracing is None else tracing.of_partition()
@@ -324,7 +327,8 @@ class Partition:
         if any(event.kind == DATA for event in events):
             self._event_came_s = time.monotonic()
         begun_ns = thread_time_ns() if self._price else 0
-        step = self.stage.on_batch(events, self.clock.now_ns)
+        with self._guard:
+            step = self.stage.on_batch(events, self.clock.now_ns)
         if self._price:
             self._price.spent(thread_time_ns() - begun_ns)
         if not self._is_first:
@@ -348,7 +352,9 @@ class Partition:
             self._feed.wants(self.source, caught_up_at_ns)
         if self.clock.tick(caught_up_at_ns):
             with self._whole_or_nothing():
-                self._put(self.stage.on_time(self.clock.now_ns), ANY_OFFSET)
+                with self._guard:
+                    step = self.stage.on_time(self.clock.now_ns)
+                self._put(step, ANY_OFFSET)
 
     def _put(self, step: Step, before: int) -> None:
         """`before`: the first offset of the batch at hand."""

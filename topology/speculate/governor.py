@@ -7,8 +7,8 @@ given to those first that ask for least of what they are granted, for there a un
 time; the others share the rest as they are granted. So no query waits because another that could
 not have its wish anyway asks for more, and all together leave the processor its air.
 
-It is decided from figures that are part of the state, in the instant in which all have weighed; what
-the processor does besides is the driver's to say.
+It is decided from figures that are part of the state, in the instant in which all have weighed;
+what the processor does besides is the driver's to say.
 
 Proved by: tests/topology/speculate/test_governor.py
 """

@@ -9,7 +9,7 @@ reads as far as those that it reads have come at most, and what is final of them
 frontiers pass a level without loss, so levels cost no wait of their own. What the tellings of an
 instant come to is all that goes up, and a correction ends where it changes nothing.
 
-Those that read ahead of the merge share a processor (`governor`), so they are run side by side, too.
+Those that read ahead of the merge share a processor (`governor`), so they are run side by side.
 
 At the end of a bounded input each level ends before the next; what is told there is told at the
 last instant.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from tests.laws.cases_detector import PURE
@@ -80,6 +81,6 @@ def test_together_they_take_no_more_than_there_is() -> None:
     alone, many = _run(1, 1_000_000), _run(4, 1_000_000)
     assert max(each["price"] for each in alone) > 0
     assert any(min(each["allowed"]) < GRANTED for each in many), "there was something to share"
-    for before, after in zip(many, many[1:], strict=False):
+    for before, after in pairwise(many):
         if after["price"] != before["price"]:
             assert after["price"] <= max(FULL_PPM - before["first"], 0) + 4

@@ -1,0 +1,61 @@
+"""Examples: a detector that never returns ends its process, and the log says where it hung."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agents.stage.hang import HangGuard
+from tests import ROOT
+
+SCRIPT = """
+from agents.stage.hang import HangGuard
+from inorder.engine import Detector, parse
+from topology.flow.stage import Stage
+from topology.model.event import Event
+
+def never(state, event):
+    while event.seq == 3:
+        pass
+    return state, {"seq": event.seq}
+
+own = {"never": Detector(never)}
+text = "streams: {default: {clock: {unsynced: trust}}}\\nqueries: {q: {detector: never}}"
+stage = Stage(parse(text, detectors=own), ["detector"])
+guard = HangGuard(500_000_000, is_armed=ARMED)
+for seq in range(5):
+    event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
+    with guard:
+        stage.on_batch([event], event.at_ns + 1)
+    print("read", seq, flush=True)
+"""
+
+
+def test_it_ends_and_names_the_line() -> None:
+    script = SCRIPT.replace("ARMED", "True")
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Timeout (0:00:00.5" in ended.stderr
+    assert "in never" in ended.stderr
+    assert ended.stdout.splitlines()[-1:] == ["read 3"], "an instant is read when it is over"
+
+
+@pytest.mark.parametrize("is_armed", [True, False])
+def test_what_returns_is_left_alone(is_armed: bool) -> None:
+    guard = HangGuard(50_000_000, is_armed=is_armed)
+    for _ in range(3):
+        with guard:
+            time.sleep(0.03)
+    with pytest.raises(ZeroDivisionError), guard:
+        _ = 1 // 0
+    time.sleep(0.1)
