@@ -87,8 +87,7 @@ class Partition:
         table = None if self._feed is None else self._feed.table
         self.stage = arrangement.operators(source, table)
         self._price = ItemPrice(self.stage.reading_ahead())
-        brings = any(topology.user_functions)
-        self._guard = HangGuard(topology.stuck_after_ns, is_armed=brings)
+        self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self.stage.keep_moved()
         tracing = surroundings.tracing
         self._traces = None if tracing is None else tracing.of_partition()
