@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message
+from redis import Redis
 
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
@@ -140,6 +141,36 @@ def test_a_state_folder_deleted_at_work(
     wait_out(setting, len({(row.source, row.seq) for row in rows}))
     assert worker.stop() == 0, worker.log[-3000:]
     assert "failed" not in worker.log, worker.log[-3000:]
+    verdict = check(setting)
+    assert not verdict.faults, verdict
+
+
+@pytest.mark.redis
+@pytest.mark.chaos
+def test_a_redis_that_is_emptied_at_work(
+    kafka: SharedKafka, own_redis: RedisServer, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """The worker goes on, and so does the next one, from the changelog: the same output."""
+    redis = f"redis: {own_redis.url}\n"
+    setting = settle(
+        kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, state="redis", more=redis
+    )
+    worker = worker_of(setting, tmp_path, workers)
+    rows = crowd(6_000, seed=9).rows
+    worker.start()
+    worker.wait_ready()
+    sender = Sender(setting, rows, speed=0.3, epoch=0).start()
+    wait_until(lambda: sender.share > 0.3, TIMEOUT_S, "a part of the rows")
+    with Redis.from_url(own_redis.url) as server:
+        assert server.dbsize() > 0
+        server.flushall()
+        wait_until(lambda: sender.share > 0.6, TIMEOUT_S, "more of the rows")
+        assert worker.stop() == 0, worker.log[-3000:]
+        server.flushall()
+    worker.start()
+    sender.finish()
+    wait_out(setting, len({(row.source, row.seq) for row in rows}))
+    assert worker.stop() == 0, worker.log[-3000:]
     verdict = check(setting)
     assert not verdict.faults, verdict
 
