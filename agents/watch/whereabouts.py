@@ -139,8 +139,14 @@ class _Seen:
         found = self.answers.get(operator)
         return None if found is None else found[1].get("where")
 
-    def last(self, *what: str) -> tuple[Fact, Mapping[str, Any]] | None:
-        found = [each for each in self.decided if each[1]["what"] in what]
+    def last(self, *what: str, orders: bool = False) -> tuple[Fact, Mapping[str, Any]] | None:
+        """The note of the stage farthest down; `orders`: of those with REORDER or MERGE, since a
+        stage behind them sees the mark only."""
+        found = [
+            (fact, note)
+            for fact, note in self.decided
+            if note["what"] in what and (not orders or {REORDER, MERGE} & {*fact["operators"]})
+        ]
         return found[-1] if found else None
 
 
@@ -230,7 +236,7 @@ def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
 
 def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
     """Late and dead, where a note of it is kept."""
-    late = seen.last(GONE_ON, TURNED_AWAY)
+    late = seen.last(GONE_ON, TURNED_AWAY, orders=True)
     if late is not None:
         fact, note = late
         merges = MERGE in fact["operators"]

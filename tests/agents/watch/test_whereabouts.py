@@ -112,6 +112,15 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
         "emitted",
         "yet its place in merge was open",
     ),
+    (
+        "late at merge, seen by a window",
+        [
+            fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")]),
+            {**fact("window", decided=[note("late", "merge_idle")]), "operators": ["window"]},
+        ],
+        "late",
+        "late in to.both/3, 5 ms ago: its source had been silent",
+    ),
     ("dead", [fact("reorder", decided=[note("dead", "value")])], "dead", "at offset 88"),
     ("missing", [fact("reorder", reorder=AWAITED)], "awaited", "9 ms more at most"),
     (
