@@ -28,7 +28,7 @@ AHEAD: Final = {"s03": 5_000_000_000}
 CLOCK_DELAY_MS: Final = 6_000
 """A second more than the clock is ahead."""
 
-PARTS: Final = ("crowd", "slow", "clock", "throughput", "silver", "live")
+PARTS: Final = ("crowd", "slow", "clock", "throughput", "silver", "live", "history")
 
 
 @click.command("spark")
@@ -44,10 +44,16 @@ def command(full: bool, seconds: int | None, only: tuple[str, ...], markdown: Pa
         page.say(f"left out: {absent}")
         return
     length_s = seconds or (FULL_SECONDS if full else QUICK_SECONDS)
+    parts = only or PARTS
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        with new_broker(folder / "kafka") as broker:
-            _measure(page, folder, broker.bootstrap, length_s, only or PARTS)
+        if {*parts} - {"history"}:
+            with new_broker(folder / "kafka") as broker:
+                _measure(page, folder, broker.bootstrap, length_s, parts)
+        if "history" in parts:
+            from benchmarks.spark_jobs import history
+
+            page.table(history.measure(folder, length_s * RATE, page.say))
 
 
 def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Sequence[str]) -> None:
