@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics.outputs import BATCH, MICROSECONDS
+from spark_analytics.session import require_java
 
 POSTGRES: Final = "org.postgresql.Driver"
 MAX_NAME_CHARS: Final = 56
@@ -98,6 +99,7 @@ class Jdbc:
     @contextmanager
     def _connection(self, spark: SparkSession) -> Iterator[Any]:
         """Without a commit, its end takes all back."""
+        require_java(spark, "--to jdbc")
         java: Any = spark._jvm
         driver = java
         for part in self._driver.split("."):

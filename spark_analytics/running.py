@@ -40,6 +40,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.outputs import Output
+from spark_analytics.session import require_java
 from spark_analytics.told import first_line
 from spark_analytics.watching import Watch, settle
 from spark_analytics.work import Part, Table
@@ -147,6 +148,8 @@ class Running:
 
         self._guard = guard or (lambda: None)
         self.watch = Watch(frozenset(table.name for table in tables))
+        for table in tables:
+            require_java(table.rows.sparkSession, "a stream")
         self._streams = [table.rows.sparkSession.streams for table in tables[:1]]
         for manager in self._streams:
             manager.addListener(self.watch)

@@ -5,6 +5,13 @@ The time zone is UTC, so that printed times and hours mean the same everywhere. 
 (`local[…]`) state and shuffles have as many parts as there are cores, unless somebody says
 otherwise: Spark's 200 are for clusters. There Python functions run in the very interpreter that
 the driver runs in; elsewhere in what `spark.pyspark.python` or PYSPARK_PYTHON says.
+
+A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a server of Spark Connect: jars and
+what else a session has from its start are the server's to know, the other settings are made. All
+functions on DataFrames work there, and so do jobs with an end; what reaches into Java, or has Spark
+call back into this process, says so (`require_java`).
+
+Proved by: tests/spark_analytics/test_session.py, tests/spark_analytics/test_connect.py
 """
 
 from __future__ import annotations
@@ -15,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import SparkSession
+
+from spark_analytics.work import JobRefused
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
@@ -41,14 +50,20 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 PARTS: Final = "spark.sql.shuffle.partitions"
 PYTHON: Final = "spark.pyspark.python"
+MASTER: Final = "spark.master"
+CONNECT: Final = "sc://"
+REMOTE: Final = "SPARK_REMOTE"
 
 
 def new_session(
     name: str, jars: Sequence[str] = (), settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """`jars` are paths of the Kafka connector's; `settings` go on top of `SETTINGS`."""
-    builder = SparkSession.builder.appName(name)
     wanted = {**SETTINGS, **(settings or {})}
+    remote = wanted.get(MASTER, os.environ.get(REMOTE, ""))
+    if remote.startswith(CONNECT):
+        return _connected(name, remote, wanted)
+    builder = SparkSession.builder.appName(name)
     if jars:
         wanted["spark.jars"] = ",".join(jars)
     for key, value in wanted.items():
@@ -64,4 +79,26 @@ def new_session(
     own = sys.executable if is_local else context.pythonExec
     said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     context.pythonExec = said or context.getConf().get(PYTHON, own) or own
+    return session
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """It is a session of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def require_java(spark: SparkSession, what: str) -> None:
+    """JobRefused by Spark Connect: `what` needs Spark's own process."""
+    if is_connected(spark):
+        raise JobRefused(
+            f"{what} needs Spark in this process, which Spark Connect is not; leave --master sc://"
+            " and SPARK_REMOTE out, or start it by spark-submit"
+        )
+
+
+def _connected(name: str, remote: str, wanted: Mapping[str, str]) -> SparkSession:
+    session = SparkSession.builder.appName(name).remote(remote).getOrCreate()
+    for key, value in wanted.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
     return session

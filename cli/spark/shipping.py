@@ -16,6 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from pyspark.sql import SparkSession
 
 from cli.spark.jars import is_submitted
+from spark_analytics.session import require_java
 
 ROOT: Final = Path(__file__).parents[2]
 ROOMS: Final = ("inorder", "topology", "codec", "agents", "producers", "spark_analytics", "cli")
@@ -39,6 +40,7 @@ def zip_into(folder: Path) -> Path:
 @contextmanager
 def shipped(spark: SparkSession) -> Iterator[None]:
     """Executors elsewhere can import the rooms. Under spark-submit `--py-files` brings them."""
+    require_java(spark, "work on rows by our own code")
     if is_submitted() or str(spark.sparkContext.master).startswith("local"):
         yield
         return

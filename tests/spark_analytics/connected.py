@@ -1,0 +1,145 @@
+"""What the functions of `spark_analytics` answer on a few records, as plain rows: for a session of
+either kind. As a program: by Spark Connect, on a server of its own on this machine.
+
+Functions of Spark are of one kind in a process, so the two cannot be compared within one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.workloads import crowd, to_events
+from spark_analytics import folders, silver
+from spark_analytics.aggregates import Measures
+from spark_analytics.jdbc import Jdbc
+from spark_analytics.jobs import JOBS
+from spark_analytics.outputs import Folder, newest, read
+from spark_analytics.payload import schema_of
+from spark_analytics.running import Running, run_bounded
+from spark_analytics.session import is_connected, new_session
+from spark_analytics.work import JobRefused, Table, Wanted
+from tests.spark_analytics.conftest import SETTINGS
+from tests.spark_analytics.records import MS, Record, frame, ordered_records, raw_records
+from tests.spark_analytics.values import result
+from topology.config import parse
+from topology.flow.stage import Stage
+
+TOPOLOGY = """\
+streams: {default: {input: raw, output: ordered, clock: {unsynced: trust}}}
+queries: {counted: {window: tumbling 10s, aggregate: {n: count()}}}
+"""
+TABLES = {
+    "events": ("events", "windows"),
+    "rates": ("windows-default", "bad"),
+    "disorder": ("ordered-default", "compared"),
+    "clocks": ("rounds", "offsets"),
+    "results": ("latest", "queries"),
+    "truth": ("differences", "balance"),
+}
+ROWS = crowd(200).rows
+
+Answers = dict[str, list[str]]
+
+
+class Given:
+    """Topics as frames; others are empty."""
+
+    streaming = False
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.asked: set[str] = set()
+        self._spark = spark
+        topology = parse(TOPOLOGY)
+        stage = Stage(topology, topology.stages[0].operators)
+        events = to_events(ROWS)
+        released = stage.on_batch(events, events[-1].arrival_ns).released
+        released += stage.on_end(events[-1].arrival_ns).released
+        rounds = [{f"t{at}": (number * 10 + at) * MS for at in range(1, 5)} for number in range(9)]
+        told = [result(f"w{number}", 0, "emit", at=number) for number in range(5)]
+        told += [result("w1", 1, "retract", at=9), result("w2", 1, "update", at=9)]
+        self._records = {
+            "raw": raw_records(ROWS),
+            "ordered": ordered_records(released),
+            "clock.offsets": [
+                Record(b"s01", json.dumps(each).encode(), [], at, at)
+                for at, each in enumerate(rounds)
+            ],
+            "results.windows": [
+                Record(key, value, [], at, at) for at, (key, value) in enumerate(told)
+            ],
+        }
+
+    def records(self, topic: str) -> DataFrame:
+        return frame(self._spark, self._records.get(topic, []))
+
+
+def answers(spark: SparkSession, folder: Path) -> Answers:
+    found: Answers = {}
+    topics = Given(spark)
+    wanted = Wanted(measures=Measures(("payload.v",)), schema=schema_of("v BIGINT"))
+    for job, names in TABLES.items():
+        for table in JOBS[job](topics, parse(TOPOLOGY), wanted):
+            if table.parts:
+                parts = {part.name: part.pick(table.rows) for part in table.parts}
+                found |= {
+                    f"{job}/{name}": told(rows) for name, rows in parts.items() if name in names
+                }
+                if "windows_told" in parts:
+                    found["as of"] = told(silver.as_of(parts["windows_told"], 5))
+            elif table.name in names:
+                rows = table.rows if table.fold is None else table.fold(table.rows)
+                found[f"{job}/{table.name}"] = told(rows)
+    rows = spark.range(3).selectExpr("id", "id % 2 AS k")
+    run_bounded([Table("t", rows, ["id"])], Folder(f"{folder}/tables"), str(folder))
+    found["written"] = told(newest(read(spark, f"{folder}/tables", "t"), ["id"]))
+    there = (folders.exists(spark, f"{folder}/{name}") for name in ("tables", "none"))
+    found["there"] = [str(each) for each in there]
+    return found
+
+
+def told(rows: DataFrame) -> list[str]:
+    return sorted(row[0] for row in rows.select(F.to_json(F.struct("*"))).collect())
+
+
+def refused(spark: SparkSession, folder: Path) -> list[str]:
+    """What it says where Spark has to be in this process."""
+    stream = spark.readStream.format("rate").load()
+    output = Folder(str(folder))
+    asked: list[Any] = [
+        lambda: Running([Table("s", stream, ["value"])], output, "", str(folder), None),
+        lambda: Jdbc("jdbc:x", "p", {}).holds(spark, "t"),
+        lambda: folders.remove(spark, str(folder)),
+    ]
+    said = []
+    for each in asked:
+        try:
+            each()
+        except JobRefused as error:
+            said.append(str(error))
+    return said
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    # Spark's own way to a server on this machine, at a port of its own; `sc://` finds it then.
+    os.environ["SPARK_TESTING"] = "1"
+    builder = SparkSession.builder.remote("local[2]")
+    for key, value in {**SETTINGS, "spark.local.dir": str(folder / "scratch")}.items():
+        if key != "spark.master":
+            builder = builder.config(key, value)
+    builder.getOrCreate()
+    spark = new_session("inorder by Connect", settings={"spark.master": "sc://localhost"})
+    assert is_connected(spark)
+    document = {"answers": answers(spark, folder), "refused": refused(spark, folder)}
+    (folder / "answers.json").write_text(json.dumps(document))
+
+
+if __name__ == "__main__":
+    main()

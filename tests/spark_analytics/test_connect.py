@@ -1,0 +1,47 @@
+"""By Spark Connect, on a local server, functions and bounded jobs answer what they do otherwise,
+and what needs Java in this process says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests import ROOT
+from tests.spark_analytics.connected import answers
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+TIMEOUT_S = 280.0
+STREAM = (
+    "a stream needs Spark in this process, which Spark Connect is not; leave --master sc:// and"
+    " SPARK_REMOTE out, or start it by spark-submit"
+)
+
+
+def test_it_answers_the_same_by_connect(spark: SparkSession, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "tests.spark_analytics.connected", str(tmp_path)]
+    apart = subprocess.Popen(
+        program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        mine = answers(spark, tmp_path / "mine")
+        said, _ = apart.communicate(timeout=TIMEOUT_S)
+    finally:
+        apart.kill()
+    assert apart.returncode == 0, said[-3_000:]
+    document = json.loads((tmp_path / "answers.json").read_text())
+    theirs = document["answers"]
+    assert theirs.keys() == mine.keys()
+    for name, rows in mine.items():
+        assert theirs[name] == rows, name
+    assert all(rows for name, rows in mine.items() if not name.endswith(("bad", "differences")))
+    stream, database, removing = document["refused"]
+    assert stream == STREAM
+    assert database.startswith("--to jdbc needs Spark")
+    assert removing.startswith("to remove folders needs Spark")
