@@ -6,10 +6,10 @@ The time zone is UTC, so that printed times and hours mean the same everywhere. 
 otherwise: Spark's 200 are for clusters. There Python functions run in the very interpreter that
 the driver runs in; elsewhere in what `spark.pyspark.python` or PYSPARK_PYTHON says.
 
-A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a server of Spark Connect: jars and
-what else a session has from its start are the server's to know, the other settings are made. All
-functions on DataFrames work there, and so do jobs with an end; what reaches into Java, or has Spark
-call back into this process, says so (`require_java`).
+A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a server of Spark Connect: jars
+and what else a session has from its start are the server's to know, the other settings are made.
+All functions on DataFrames work there, and so do jobs with an end; what reaches into Java, or has
+Spark call back into this process, says so (`require_java`).
 
 Proved by: tests/spark_analytics/test_session.py, tests/spark_analytics/test_connect.py
 """
