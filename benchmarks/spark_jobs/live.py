@@ -38,6 +38,7 @@ CROWD_RATE: Final = 10_000
 LIVE_S: Final = 20
 TICK_LAG_MS: Final = 2_000
 MAX_WAITING: Final = 1_000_000
+POLL_S: Final = 0.05
 
 
 class Nothing:
@@ -74,8 +75,11 @@ def _catching_up(spark: SparkSession, course: Course, say: Callable[[str], None]
     def run() -> None:
         checkpoints.append(course.folder / f"live-{uuid.uuid4().hex}")
         running = _started(spark, course.bootstrap, course.setting, Nothing(), checkpoints[-1])
-        running.wait()
+        while running.watch.figures["live"].rows < records:
+            time.sleep(POLL_S)
         batches.append(running.watch.figures["live"].batches)
+        running.stop()
+        running.wait()
 
     took = timed(run, cpu_of(spark))
     state = sum(file.stat().st_size for file in (checkpoints[-1] / "live/state").rglob("*.*"))
