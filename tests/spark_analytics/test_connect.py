@@ -15,9 +15,9 @@ from tests import ROOT
 from tests.spark_analytics.connected import answers
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.timeout(600)]
 
-TIMEOUT_S = 280.0
+TIMEOUT_S = 500.0
 STREAM = (
     "a stream needs Spark in this process, which Spark Connect is not; leave --master sc:// and"
     " SPARK_REMOTE out, or start it by spark-submit"
@@ -40,7 +40,7 @@ def test_it_answers_the_same_by_connect(spark: SparkSession, tmp_path: Path) -> 
     assert theirs.keys() == mine.keys()
     for name, rows in mine.items():
         assert theirs[name] == rows, name
-    assert all(rows for name, rows in mine.items() if not name.endswith(("bad", "differences")))
+    assert all(mine.values())
     stream, database, removing = document["refused"]
     assert stream == STREAM
     assert database.startswith("--to jdbc needs Spark")
