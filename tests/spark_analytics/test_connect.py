@@ -1,5 +1,5 @@
-"""By Spark Connect, on a local server, functions and bounded jobs answer what they do otherwise,
-and what needs Java in this process says so."""
+"""Oracle: functions and bounded jobs answer by Spark Connect, on a local server, what they answer
+otherwise, and what needs Java in this process says so."""
 
 from __future__ import annotations
 
