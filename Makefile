@@ -19,7 +19,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 3
 ARGS ?=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -167,6 +167,11 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
 	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
 	    requirements-otlp.lock requirements-spark.lock
+
+# The image and the wheel with all extras but Spark's; and Spark's jobs.
+sbom: $(RUNTIME) ## the list of parts of a release, CycloneDX, into dist/
+	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json requirements.lock requirements-otlp.lock
+	@$(PY) -m infra.sbom dist/inorder-engine-spark.cdx.json requirements.lock requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -24,5 +24,6 @@ sections=$(sed -n "/^## \[Unreleased\]/,/^## \[$version\]/p" CHANGELOG.md | grep
 [[ ${1:-} != --dry-run ]] || { echo "v$version could be released"; exit 0; }
 make test
 make wheels
+make sbom
 git tag --annotate "v$version" --message "inorder $version"
-echo "tagged v$version, wheels are in dist/; push it with: git push origin v$version"
+echo "tagged v$version, wheels and the list of parts are in dist/; push it with: git push origin v$version"

@@ -15,7 +15,14 @@ from tests import ROOT
 CONTENTS = "docs/index.md"
 PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
-    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"),
+    *(
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "benchmarks/README.md",
+    ),
 ]
 TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```", re.M | re.S)
 ENTRY = re.compile(r"^(?!:)(?:.*<)?(?P<name>[^\s<>]+)>?$", re.M)

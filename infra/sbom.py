@@ -1,0 +1,152 @@
+"""What a release is made of, as CycloneDX 1.6 in JSON: `python -m infra.sbom FILE LOCK...`.
+
+The components are what the locks pin: name, version, package URL, and the SHA-256 of every file
+that the lock takes for it (so `pip install --require-hashes` takes one of these and no other). Who
+needs whom is what the locks note. The product is `inorder-engine` at the version of pyproject.toml;
+the package `inorder` of the same repository is a part of it.
+
+The same locks give the same file, byte for byte: no time, no machine and no dice are in it; its
+serial number is made of its content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+PRODUCT: Final = "inorder-engine"
+PIN: Final = re.compile(
+    r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?==(?P<version>[^\s;\\]+)"
+    r"(?:\s*;(?P<marker>[^\\]*))?"
+)
+HASH: Final = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
+NEEDED_BY: Final = re.compile(r"^    # via (?P<name>[a-z0-9][a-z0-9._-]*)")
+ALSO_BY: Final = re.compile(r"^    #   (?P<name>[a-z0-9][a-z0-9._-]*)")
+NAMESPACE: Final = uuid.UUID("6f0a1c3e-5d7b-4f2a-9c8e-1b3d5f7a9c0e")
+"""From which, and the content, the serial number is made."""
+
+
+@dataclass
+class Pinned:
+    """A package of a lock. `marker`: where it is installed, "" for everywhere."""
+
+    name: str
+    version: str
+    marker: str = ""
+    digests: set[str] = field(default_factory=set)
+    needed_by: set[str] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        return f"pkg:pypi/{self.name}@{self.version}"
+
+
+class BadLock(Exception):
+    """Two locks disagree, or one has no hashes; the message says where."""
+
+
+def main() -> None:
+    out, *locks = sys.argv[1:]
+    try:
+        found = bom(read((ROOT / lock).read_text(encoding="utf-8") for lock in locks))
+    except BadLock as error:
+        sys.exit(f"no list of parts: {error}")
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    Path(out).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{out}: {len(found['components'])} components", file=sys.stderr)
+
+
+def read(texts: Iterable[str]) -> list[Pinned]:
+    """By name and version, of all locks together. A package may have several versions, each for
+    some Pythons or platforms. BadLock."""
+    found: dict[tuple[str, str], Pinned] = {}
+    for text in texts:
+        at: Pinned | None = None
+        for line in text.splitlines():
+            if pin := PIN.match(line):
+                name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
+                new = Pinned(name, pin["version"], (pin["marker"] or "").strip())
+                at = found.setdefault((name, new.version), new)
+                at.marker = at.marker and new.marker
+            elif at is not None:
+                at.digests.update(HASH.findall(line))
+                if by := NEEDED_BY.match(line) or ALSO_BY.match(line):
+                    at.needed_by.add(by["name"])
+    pinned = [found[place] for place in sorted(found)]
+    for each, following in pairwise(pinned):
+        if each.name == following.name and not (each.marker and following.marker):
+            versions = f"{each.version} in one lock and {following.version} in another"
+            raise BadLock(f"{each.name} is {versions}")
+    for each in pinned:
+        if not each.digests:
+            raise BadLock(f"{each.name} has no hash; write the lock by `make lock`")
+    return pinned
+
+
+def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:
+    """The document."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    product = f"pkg:pypi/{PRODUCT}@{version}"
+    light = f"pkg:pypi/inorder@{version}"
+    own = {"type": "library", "name": "inorder", "version": version, "purl": light}
+    needs: dict[str, set[str]] = {product: {light}, light: set()}
+    named: dict[str, list[str]] = {}
+    for each in pinned:
+        named.setdefault(each.name, []).append(each.url)
+    for each in pinned:
+        needs.setdefault(each.url, set())
+        parents = [url for name in each.needed_by for url in named.get(name, [product])]
+        for parent in parents or [product]:
+            needs.setdefault(parent, set()).add(each.url)
+    document: dict[str, Any] = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": PRODUCT,
+                "version": version,
+                "purl": product,
+                "bom-ref": product,
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": [
+            {**own, "bom-ref": light, "licenses": [{"license": {"id": "Apache-2.0"}}]},
+            *(_component(each) for each in pinned),
+        ],
+        "dependencies": [
+            {"ref": ref, "dependsOn": sorted(parts)} for ref, parts in sorted(needs.items())
+        ],
+    }
+    text = json.dumps(document, sort_keys=True)
+    return {**document, "serialNumber": f"urn:uuid:{uuid.uuid5(NAMESPACE, text)}"}
+
+
+def _component(each: Pinned) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "type": "library",
+        "name": each.name,
+        "version": each.version,
+        "purl": each.url,
+        "bom-ref": each.url,
+        "scope": "optional" if each.marker else "required",
+        "hashes": [{"alg": "SHA-256", "content": digest} for digest in sorted(each.digests)],
+    }
+    if each.marker:
+        found["properties"] = [{"name": "inorder:marker", "value": each.marker}]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Laws: what nobody has asked for is not open to others.
+
+Who wants a port to be reached from elsewhere has to write it: `infra/compose.yaml` is held to the
+same by tests/infra/test_compose.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import click
+
+from agents.watch.http import HttpServer
+from cli.local.ports import LOOPBACK
+from cli.main import main
+from producers.sync_server.server import is_loopback
+from topology.config import parse
+
+ADDRESS = re.compile(r"(?P<host>[^\s:/]+):\d+")
+PLACES = {"--http", "--bind"}
+"""Options by which a command is told where to listen."""
+
+
+def commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    for part in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), part)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{name} {part}")
+        else:
+            yield f"{name} {part}".strip(), command
+
+
+def test_every_command_listens_on_loopback_unless_told() -> None:
+    found = {}
+    for name, command in commands(main):
+        for option in command.params:
+            if PLACES & {*option.opts}:
+                default = option.default if isinstance(option.default, str) else None
+                address = ADDRESS.fullmatch(default or f"{LOOPBACK}:0")
+                assert address, (name, default)
+                assert is_loopback(address["host"]), (name, default)
+                found[name] = default
+    assert {"worker", "sync-server", "sink redis"} <= found.keys()
+
+
+def test_a_web_server_listens_on_loopback_unless_told() -> None:
+    assert inspect.signature(HttpServer).parameters["host"].default == LOOPBACK
+
+
+def test_what_the_topology_file_does_not_say_is_the_safe_way() -> None:
+    """Queries from outside are not taken, the Redis is this machine's, functions are none; no
+    signature is asked for, which docs/security.md says loudly."""
+    topology = parse("streams: {default: {}}")
+    assert not topology.live_queries
+    assert not topology.functions
+    assert is_loopback(re.split("[/:]+", topology.redis)[1])
+    assert topology.delivery == "exactly_once"

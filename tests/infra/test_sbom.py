@@ -1,0 +1,87 @@
+"""Examples: the list of parts is what the locks pin, hash by hash, and is the standard's."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from infra.sbom import BadLock, bom, read
+from tests import ROOT
+
+LOCKS = ("requirements.lock", "requirements-otlp.lock")
+ONE = f"""\
+aiokafka==0.14.0 \\
+    --hash=sha256:{"a" * 64} \\
+    --hash=sha256:{"b" * 64}
+    # via inorder-engine (pyproject.toml)
+async-timeout==5.0.1 ; python_full_version < '3.11.3' \\
+    --hash=sha256:{"c" * 64}
+    # via
+    #   aiokafka
+    #   redis
+"""
+
+
+def made(folder: Path) -> bytes:
+    out = folder / "parts" / "inorder.cdx.json"
+    command = [sys.executable, "-m", "infra.sbom", str(out), *LOCKS]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    return out.read_bytes()
+
+
+def test_it_is_what_the_locks_pin_and_the_same_each_time(tmp_path: Path) -> None:
+    content = made(tmp_path)
+    assert content == made(tmp_path)
+    document: dict[str, Any] = json.loads(content)
+    text = "".join((ROOT / lock).read_text() for lock in LOCKS)
+    pins = set(re.findall(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", text, re.M))
+    parts = {(part["name"], part["version"]) for part in document["components"]}
+    assert parts - {(n, v) for n, v in parts if n == "inorder"} == pins
+    digests = {each["content"] for p in document["components"] for each in p.get("hashes", ())}
+    assert digests == set(re.findall(r"sha256:([0-9a-f]{64})", text))
+    refs = {part["bom-ref"] for part in document["components"]}
+    named = {ref for each in document["dependencies"] for ref in each["dependsOn"]}
+    assert named == refs  # each is needed by somebody
+
+
+def test_it_is_valid_by_the_standards_own_schema(tmp_path: Path) -> None:
+    fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(made(tmp_path).decode())
+    assert fault is None, str(fault)[:500]
+
+
+def test_who_needs_whom_and_where() -> None:
+    document = bom(read([ONE]))
+    needs = {each["ref"]: each["dependsOn"] for each in document["dependencies"]}
+    kafka, timeout = "pkg:pypi/aiokafka@0.14.0", "pkg:pypi/async-timeout@5.0.1"
+    assert needs[kafka] == [timeout]
+    (product,) = [ref for ref in needs if ref.startswith("pkg:pypi/inorder-engine@")]
+    assert {kafka, timeout} <= {*needs[product]}  # redis is not pinned here: so the product's own
+    marked = next(part for part in document["components"] if part["purl"] == timeout)
+    assert (marked["scope"], marked["properties"][0]["value"]) == (
+        "optional",
+        "python_full_version < '3.11.3'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ([ONE, ONE.replace("0.14.0", "0.15.0")], "aiokafka is 0.14.0 in one lock and 0.15.0"),
+        (["aiokafka==0.14.0\n"], "aiokafka has no hash"),
+    ],
+)
+def test_locks_that_disagree_or_have_no_hashes_are_refused(texts: list[str], says: str) -> None:
+    with pytest.raises(BadLock, match=says):
+        read(texts)
+
+
+def test_a_release_makes_it() -> None:
+    assert "make sbom" in (ROOT / "infra" / "release.sh").read_text()

@@ -1,0 +1,176 @@
+"""Laws: whatever one source sends hurts that source; the others are as they would be without it.
+
+The whole topology in the process, five honest sources beside one that means harm (SECURITY.md). "As
+without it" is meant word for word: which events, in which order, at which reference time, none of
+them late; and what they wait is within what the file allows. A pattern runs where payloads are the
+weapon alone: times that are unsure make one costly, which SECURITY.md says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from inorder.engine import parse, replay
+from inorder.records import DeadRecord, DuplicateRecord, LateRecord, OrderedEvent, RawEvent
+from topology.model.payload import UNREADABLE, read_payload
+
+MS = 1_000_000
+S = 1_000 * MS
+BEGIN_NS = 1_700_000_000 * S
+ROUNDS = 80
+HONEST = [f"honest-{n}" for n in range(5)]
+MAX_SOURCES = 50
+LONGEST_WAIT_NS = 800 * MS
+"""`max_wait` of the merge, behind `idle_after` of a source that is heard for the first time."""
+
+
+FILE = f"""
+streams:
+  default:
+    reorder: {{rule: fixed, max_wait: 200ms, start: zero, max_sources: {MAX_SOURCES}}}
+    clock: {{unsynced: %s}}
+    merge: {{wait: delay, max_wait: 300ms, idle_after: 500ms}}
+queries:
+  mean: {{window: tumbling 1s, key: payload.k, aggregate: {{m: avg(payload.v), n: count()}}}}
+"""
+
+PAIR = """
+  pair: {pattern: "PATTERN SEQ(A a, B b) WHERE a.v < b.v WITHIN 100 ms"}
+"""
+
+EDGES = [0, 1, 2**31, 2**53, 2**62, 2**63 - 1, -1, -(2**63), BEGIN_NS, -BEGIN_NS]
+Attack = Callable[[random.Random, int, int], Iterator[RawEvent]]
+
+
+def sent(
+    source: str,
+    seq: int,
+    ts_ns: int,
+    now_ns: int,
+    type_: str = "",
+    payload: Any = None,
+    *,
+    epoch: int = 0,
+    kind: str = "",
+) -> RawEvent:
+    return RawEvent(
+        source=source,
+        seq=seq,
+        ts_ns=ts_ns,
+        arrival_ns=now_ns,
+        type=type_,
+        payload=payload,
+        epoch=epoch,
+        kind=kind,
+    )
+
+
+def numbers(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """Jumps to any number, back and forth, and copies."""
+    seq = dice.choice((turn, turn, dice.randrange(2**63), 2**63 - 1, dice.randrange(turn + 1)))
+    yield sent("bad", seq, now_ns, now_ns, "A")
+
+
+def epochs(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """A new life with each event, and lives long over."""
+    epoch = dice.choice((turn, dice.randrange(2**63), 2**63 - 1, 0))
+    yield sent("bad", dice.randrange(3), now_ns, now_ns, "A", epoch=epoch)
+
+
+def stamps(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """Any time there is."""
+    ts_ns = dice.choice((dice.choice(EDGES), now_ns + dice.randrange(-400 * S, 400 * S)))
+    yield sent("bad", turn, ts_ns, now_ns, "A")
+
+
+def words(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """Comes and goes, and says that nothing older follows."""
+    kind = dice.choice(("heartbeat", "bye", ""))
+    yield sent("bad", turn, dice.choice((now_ns, now_ns + 300 * S)), now_ns, kind=kind)
+
+
+def names(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """More sources than the stage keeps, each heard once or twice."""
+    for number in range(10):
+        yield sent(f"bad-{turn}-{number}", dice.randrange(2), now_ns, now_ns, "A")
+
+
+def holes(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """Every other number, so that there is always something to wait for."""
+    for step in range(5):
+        yield sent("bad", 10 * turn + 2 * step, now_ns, now_ns, "B", {"v": 1, "k": "bad"})
+
+
+def payloads(dice: random.Random, turn: int, now_ns: int) -> Iterator[RawEvent]:
+    """What no formula has in mind: deep, huge, of other types, a key of its own for each."""
+    deep: object = turn
+    for _ in range(dice.choice((1, 400))):
+        deep = [deep]
+    values: tuple[Any, ...] = (
+        deep,
+        10**400,
+        -(2**63),
+        "x" * 10_000,
+        {},
+        [],
+        True,
+        None,
+        turn,
+        1e308,
+    )
+    payload = dice.choice((values[turn % 10], {"v": dice.choice(values), "k": f"bad-{turn}"}))
+    yield sent("bad", turn, now_ns, now_ns, dice.choice("AB"), payload)
+
+
+ATTACKS: list[Attack] = [numbers, epochs, stamps, words, names, holes, payloads]
+
+
+def stream(attack: Attack | None) -> Iterator[RawEvent]:
+    dice = random.Random(7)
+    harm = random.Random(11)
+    for turn in range(ROUNDS):
+        for place, source in enumerate(HONEST):
+            now_ns = BEGIN_NS + turn * 10 * MS + place * MS
+            payload = {"v": dice.randrange(100), "k": "good"}
+            yield sent(source, turn, now_ns, now_ns, dice.choice("AB"), payload)
+        if attack is not None:
+            yield from attack(harm, turn, BEGIN_NS + turn * 10 * MS + 8 * MS)
+
+
+ENDS = (OrderedEvent, LateRecord, DuplicateRecord, DeadRecord)
+
+
+@cache
+def ordered(attack: Attack | None, unsynced: str) -> list[OrderedEvent]:
+    """What comes out of the honest sources. Whatever came in has come to one end."""
+    inputs = list(stream(attack))
+    file = FILE % unsynced + (PAIR if attack is payloads else "")
+    records = list(replay(parse(file), inputs))
+    if attack is not words:  # which are no events, and counted apart
+        assert sum(isinstance(record, ENDS) for record in records) == len(inputs)
+    return [r for r in records if isinstance(r, OrderedEvent) and r.source in HONEST]
+
+
+def told(events: list[OrderedEvent]) -> list[tuple[str, int, int, str]]:
+    return [(e.source, e.seq, e.ref_time_ns, e.type) for e in events]
+
+
+@pytest.mark.parametrize("unsynced", ["trust", "estimate"])
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_law_one_source_hurts_itself_alone(attack: Attack, unsynced: str) -> None:
+    expected, found = ordered(None, unsynced), ordered(attack, unsynced)
+    assert len(expected) == ROUNDS * len(HONEST)
+    assert not any(event.late for event in found)
+    differ = [pair for pair in zip(told(found), told(expected), strict=False) if len({*pair}) > 1]
+    assert (len(found), differ[:3]) == (len(expected), [])
+    assert max(e.at_ns - e.ts_ns for e in found) <= LONGEST_WAIT_NS
+
+
+@pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 3_000 + b"]" * 3_000])
+def test_a_payload_nested_without_end_is_no_json(value: bytes) -> None:
+    assert read_payload(value) is UNREADABLE
