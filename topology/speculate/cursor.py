@@ -123,6 +123,7 @@ class Counts:
         "first",
         "replayed",
         "restores",
+        "size",
         "snapshots",
         "stopped",
         "unlike",
@@ -142,6 +143,8 @@ class Counts:
         self.untold = 0
         self.stopped = 0
         self.unlike = 0
+        self.size = 1
+        """Values of the largest state that was looked at."""
         self.why = ""
 
 
@@ -364,9 +367,11 @@ class Cursor:
     def _look(self) -> None:
         if isinstance(self.state, Stopped):
             return
-        if size_of(self.state, MAX_SIZE) > MAX_SIZE:
+        size = size_of(self.state, MAX_SIZE)
+        if size > MAX_SIZE:
             self._stop(f"its state is of more than {MAX_SIZE:,} values")
             return
+        self._counts.size = max(self._counts.size, size)
         try:
             self._behaviour.pack(self.state)
         except NotAValue as wrong:

@@ -385,6 +385,7 @@ class Detecting(Query):
             "ahead_of_merge_ns": ahead_ns,
             "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
             "late_events": self._way(),
+            "checkpoint_every": self._unit.spacing,
             **outlook.explain(),
             **self._stands(),
             "trouble": self._unit.counts.why,

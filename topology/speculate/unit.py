@@ -25,7 +25,7 @@ its key.
 
 The source is Speculative Event Processing (docs/operators/detector.md says what is different).
 
-Bounds: `max_keys`; how many events are held is the caller's to look at (`held`).
+Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look at (`held`).
 
 Proved by: tests/topology/speculate/test_unit.py, tests/topology/speculate/test_laws.py
 """
@@ -43,13 +43,19 @@ from topology.speculate import lane_state
 from topology.speculate.cursor import Counts, ToldOutput
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
-from topology.speculate.lane import STORED, Lane
+from topology.speculate.lane import MAX_SPACING, STORED, Lane
 from topology.speculate.mend import mend
 from topology.speculate.result_event import Edit, Telling, net
 from topology.speculate.values import same
 
 LATE: Final = "late"
 REFUSED: Final = "refused"
+
+MAX_KEPT: Final = 1_000_000
+"""Values, of all states together that are kept for going back by copying; beyond, fewer are kept,
+and what comes late is read again from further back."""
+KEEPS_MORE: Final = 8
+"""As many times below it, more are kept again."""
 
 MAX_IDS: Final = 10_000
 """Ids of a key that may still be told anew, and whose revisions are known."""
@@ -87,6 +93,7 @@ class Unit:
         self._finals = finals
         self._max_keys = max_keys
         self.spacing = spacing
+        self.max_kept = MAX_KEPT
         self.mends = mends
         self._converges = converges
         self.lanes: dict[str, Lane] = {}
@@ -197,6 +204,8 @@ class Unit:
                 lane.pending |= mend(lane, self._behaviour, self.counts)
             lane.pending |= lane.advance(goal, final)
         self.reached, self.confirmed = goal, final
+        if not self._behaviour.is_cheap:
+            self._keep_fewer_or_more()
         for key in self._open.due(final[0] + 1):
             visited.setdefault(key, self.lanes[key])
         return self._settle(visited)
@@ -305,9 +314,19 @@ class Unit:
         rules = self._behaviour
         return not rules.has_end and same(lane.live.state, rules.initial())
 
+    def _keep_fewer_or_more(self) -> None:
+        """By how much the copies come to, were each held event followed by one of the largest."""
+        kept = self.held * self.counts.size // self.spacing
+        if kept > self.max_kept and self.spacing < MAX_SPACING:
+            self.thin_out()
+        elif self.spacing > 1 and kept * KEEPS_MORE < self.max_kept:
+            self.spacing //= 2
+            for lane in self.lanes.values():
+                lane.spacing = self.spacing
+
     def thin_out(self) -> None:
         """Every second checkpoint goes; what is told stays the same."""
-        self.spacing = min(2 * self.spacing, 4_096)
+        self.spacing = min(2 * self.spacing, MAX_SPACING)
         for lane in self.lanes.values():
             lane.spacing = self.spacing
             lane.thin_out()

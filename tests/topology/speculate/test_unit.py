@@ -8,7 +8,7 @@ import pytest
 
 from topology.speculate import unit as unit_module
 from topology.speculate.detector import Detector, Found, behaviour_of
-from topology.speculate.item import LogEntry, Seen, before, behind
+from topology.speculate.item import ABSENT, LogEntry, Seen, before, behind
 from topology.speculate.lane import CONFLICT, COPY, STORED
 from topology.speculate.unit import LATE, REFUSED, Record, Unit
 
@@ -195,3 +195,42 @@ def test_checkpoints_thinned_out_change_nothing_that_is_told() -> None:
         return said
 
     assert run(thins=True) == run(thins=False)
+
+
+class Hoard:
+    """Its state is a thousand values; it tells where they come round."""
+
+    def __init__(self) -> None:
+        self.seen = [0] * 1_000
+
+    def on_event(self, event: Seen) -> Any:
+        self.seen[event.seq % 1_000] += event.payload
+        return {"sum": sum(self.seen)} if event.seq % 7 == 0 else None
+
+
+def _hoarded(max_kept: int) -> tuple[list[Any], int, list[int]]:
+    unit = Unit(behaviour_of(Hoard), b"")
+    unit.max_kept = max_kept
+    told: list[Any] = []
+    kept: list[int] = []
+    for seq in range(300):
+        unit.put("", LogEntry(Seen("A", 10 * seq, seq, "s", 0, seq)))
+        if seq % 50 == 49:
+            unit.put("", LogEntry(Seen("A", 10 * seq - 255, 1, "t", 0, seq)))
+        records = unit.advance(behind(10 * seq), before(0))
+        told += [(each.op, each.revision, each.output.values) for each in records]
+        kept.append(sum(each.after is not ABSENT for each in unit.lanes[""].entries))
+    most = unit.spacing
+    unit.advance(behind(3_000), before(3_000))
+    unit.advance(behind(3_000), before(3_000))
+    assert unit.spacing < most or most == 1, "when little is held, more is kept again"
+    return told, most, kept
+
+
+def test_copies_of_large_states_are_thinned_out_and_nothing_else_changes() -> None:
+    plenty, every, _ = _hoarded(10**9)
+    scarce, spacing, kept = _hoarded(20_000)
+    assert every == 1
+    assert spacing >= 8
+    assert scarce == plenty
+    assert max(kept) * 1_000 <= 2 * 20_000, "and no moment in which there are more"
