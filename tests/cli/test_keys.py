@@ -49,14 +49,15 @@ def test_what_is_asked_wrongly_is_refused(
     assert says in done.err
 
 
-@pytest.mark.parametrize("command", ["worker", "dump"])
+@pytest.mark.parametrize("command", ["worker", "dump", "spark live"])
 def test_who_reads_a_signed_stream_needs_the_masters(command: str, tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(SIGNED)
-    reaching = ("--topology", tmp_path / "t.yaml", "--brokers", "127.0.0.1:1")
-    done = inorder(command, *reaching)
+    reaching: list[str | Path] = ["--topology", tmp_path / "t.yaml", "--brokers", "127.0.0.1:1"]
+    reaching += ["--out", tmp_path, "--checkpoint", tmp_path] if "live" in command else []
+    done = inorder(*command.split(), *reaching)
     assert done.code == 2
     assert "stream default is signed; name the file of the master keys in" in done.err
-    done = inorder(command, *reaching, env={"INORDER_MASTER_KEYS": "zz"})
+    done = inorder(*command.split(), *reaching, env={"INORDER_MASTER_KEYS": "zz"})
     assert done.code == 2
     assert "INORDER_MASTER_KEYS: line 1 is not hex" in done.err
 

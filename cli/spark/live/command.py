@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cli.kafka_options import kafka_option, security
+from cli.signing import master_keys
 from cli.spark.around import go_on, open_session, require_spark, told_plainly
 from cli.spark.options import POSTGRES, TO, conf_option, master_option
 from cli.topology_file import brokers_option, load, topology_option
@@ -86,6 +87,8 @@ def command(
 ) -> None:
     """Put the topics in order as they grow, on Spark alone: what inorder replay says, as tables."""
     topology = load(topology_path)
+    # The executors read them again, each from its own environment.
+    master_keys(topology, {stream.input for stream in topology.streams.values()})
     access = security(kafka_path)
     require_spark()
     from cli.spark.backfill.setting import setting_of
