@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
 from spark_analytics.decode import RECORD
 from spark_analytics.instants import to_timestamp
+from spark_analytics.once import once
 
 SCHEMA: Final = (
     "t1 BIGINT, t2 BIGINT, t3 BIGINT, t4 BIGINT, server STRING, segment BIGINT, mono BIGINT,"
@@ -47,7 +48,7 @@ def samples(records: DataFrame) -> Words:
     rows = records.select(
         *place,
         F.try_validate_utf8(F.col("key").cast("string")).alias("source"),
-        F.from_json(F.col("value").cast("string"), SCHEMA).alias("_w"),
+        once(F.from_json(F.col("value").cast("string"), SCHEMA)).alias("_w"),
         F.col("value").isNull().alias("_forgotten"),
     )
     t1, t2, t3, t4 = (F.col(f"_w.t{number}") for number in range(1, 5))

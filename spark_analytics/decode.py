@@ -42,6 +42,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.instants import digits, header_time_ns, integer, to_ns, to_timestamp
+from spark_analytics.once import once
 from topology.config import HeaderConfig
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -241,19 +242,15 @@ def _number(field: str) -> Column:
 
 
 def _faulty(faults: Sequence[_Fault]) -> tuple[Column, Column]:
-    """Columns `fault` and `detail`, of the first that applies; null if none does.
-
-    A filter on them has to stay above the projections: Spark would push it below, and compute in it
-    all that it is made of, as often as it is spoken of there, and then again above. What it takes
-    for not deterministic it leaves where it is; this is true of every row."""
+    """Columns `fault` and `detail`, of the first that applies; null if none does. Filters on them
+    stay above."""
     first = F.coalesce(
         *(
             F.when(fault.when, F.struct(F.lit(fault.reason).alias("r"), fault.detail.alias("d")))
             for fault in faults
         )
     )
-    stays = F.spark_partition_id() >= 0
-    return F.when(stays, first["r"]).alias("fault"), F.when(stays, first["d"]).alias("detail")
+    return once(first["r"]).alias("fault"), once(first["d"]).alias("detail")
 
 
 def _says(name: str, field: str, remedy: str) -> Column:

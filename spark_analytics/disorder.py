@@ -37,6 +37,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
 from spark_analytics.decode import RECORD, Decoded
+from spark_analytics.once import once
 
 EVENT: Final = ("stream", "source", "epoch", "seq")
 SOURCE: Final = ("stream", "source")
@@ -117,7 +118,8 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
 
 def gap_records(records: DataFrame) -> Decoded:
     """Records of `events.gaps` as typed rows, and those that are none."""
-    rows = records.withColumn("_r", F.from_json(F.col("value").cast("string"), GAP))
+    read = F.from_json(F.col("value").cast("string"), GAP)
+    rows = records.withColumn("_r", once(read))
     needed = [F.col(f"_r.{name}") for name in ("stream", "source", "first", "last")]
     whole = F.lit(True)
     for column in needed:

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from spark_analytics.once import once
+
 SPOILT: Final = "_spoilt"
 SAMPLE_ROWS: Final = 1_000
 
@@ -44,7 +46,7 @@ def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
     wide = StructType([*schema.fields, StructField(SPOILT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     text = F.col("value").cast("string")
-    rows = rows.withColumn("_read", F.from_json(text, wide, options))
+    rows = rows.withColumn("_read", once(F.from_json(text, wide, options)))
     whole = F.struct(*(F.col("_read")[name].alias(name) for name in schema.fieldNames()))
     is_event = F.col("kind") == ""
     there = F.col("value").isNotNull()

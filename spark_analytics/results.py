@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.decode import RECORD, Decoded
+from spark_analytics.once import once
 
 EVENT: Final = (
     "STRUCT<alias: STRING, stream: STRING, source: STRING, epoch: BIGINT, seq: BIGINT,"
@@ -54,7 +55,8 @@ def decoded(records: DataFrame) -> Decoded:
     a header) and value, and bad ones."""
     wide = f"{SCHEMA}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
-    rows = records.withColumn("_r", F.from_json(F.col("value").cast("string"), wide, options))
+    read = F.from_json(F.col("value").cast("string"), wide, options)
+    rows = records.withColumn("_r", once(read))
     rows = rows.withColumn("_kind", _kind())
     silent = F.col("value").isNull() | F.col("_kind").isNotNull()
     fault = (
@@ -64,7 +66,7 @@ def decoded(records: DataFrame) -> Decoded:
         .when(F.col("_r.revision").isNull() | (F.col("_r.revision") < 0), "revision_missing")
         .when(~F.coalesce(F.col("_r.op").isin(*OPS), F.lit(False)), "op_unknown")
     )
-    rows = rows.withColumn("reason", fault)
+    rows = rows.withColumn("reason", once(fault))
     sound = rows.where(F.col("reason").isNull())
     detail = F.concat(F.lit("the value is `"), _shown(), F.lit("`; write a results record"))
     kind = F.coalesce("_kind", F.lit("")).alias("kind")

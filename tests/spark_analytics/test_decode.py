@@ -4,13 +4,14 @@ what `topology.wire.header_writer` was given. Examples: what only stages write, 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics import decode, payload
+from spark_analytics import decode, payload, results
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, Record, frame, ordered_records, watermark
 from topology.config import HeaderConfig
@@ -154,6 +155,20 @@ def test_what_stages_did_not_write_is_aside_with_a_reason(spark: SparkSession) -
     ]
     assert "`soon`" in bad[1].detail
     assert found.events.count() == 1
+
+
+def test_what_is_dear_is_computed_once(spark: SparkSession) -> None:
+    """Filters stay above the projections that look for headers and read JSON."""
+    records = frame(spark, ordered_records([Event("default", "s", 0, 1, BEGIN_NS, BEGIN_NS)]))
+    decoded = decode.ordered(records, HeaderConfig())
+    rows = decode.sound(payload.with_payload(decoded, payload.schema_of("v DOUBLE")))
+    said = results.decoded(records).events
+    for found, dear in ((rows, "array_position"), (rows, "from_json"), (said, "from_json")):
+        java: Any = found._jdf
+        plan = java.queryExecution().optimizedPlan().toString().splitlines()
+        assert [line for line in plan if dear in line]
+        assert [line for line in plan if "Filter" in line]
+        assert [line for line in plan if "Filter" in line and dear in line] == []
 
 
 def test_payloads_by_a_schema(spark: SparkSession) -> None:
