@@ -1,0 +1,74 @@
+"""End to end: a backfill on a master that is not of this process; executors get our code zipped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyspark
+import pytest
+
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
+from cli.program import PROGRAM
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.told import replayed, tabled
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+
+HOME = Path(pyspark.__file__).parent
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 30.0
+LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """A master with one worker, both on loopback."""
+    (port,), log = free_ports(1), tmp_path / "master.log"
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    of_master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port)]
+    of_worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "2", "--memory", "1g"]
+    of_worker += ["--work-dir", str(tmp_path / "work")]
+    started = []
+    try:
+        for words in (of_master, [*of_worker, "--webui-port", "0", url]):
+            with log.open("ab") as out:
+                command = [str(HOME / "bin" / "spark-class"), *words]
+                environment = {**os.environ, **LOCAL, "SPARK_MASTER_WEBUI_PORT": "0"}
+                started.append(
+                    subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=tmp_path)
+                )
+            wait_until(lambda: "Starting Spark master" in log.read_text(), START_TIMEOUT_S, url)
+        yield url
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(STOP_TIMEOUT_S)
+
+
+def test_executors_elsewhere_say_what_a_replay_says(master: str, tmp_path: Path) -> None:
+    rng = Random(21)
+    topology, events = tmp_path / "t.yaml", tmp_path / "events.jsonl"
+    topology.write_text(streams.topology(rng))
+    streams.recording(rng, events, 400)
+    out = tmp_path / "out"
+    asked = ["--topology", topology, "--in", events, "--out", out, "--master", master]
+    own = ["spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1"]
+    own += ["spark.executor.memory=512m"]
+    done = subprocess.run(
+        [*PROGRAM, "spark", "backfill", *map(str, asked), *(w for c in own for w in ("--conf", c))],
+        env={**os.environ, **LOCAL},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert tabled(out) == replayed(topology, events)[0]
+    assert list((tmp_path / "work").rglob("inorder.zip"))
