@@ -59,7 +59,7 @@ from topology.speculate.item import (
 from topology.speculate.lane import COPY, STORED
 from topology.speculate.outlook import Outlook
 from topology.speculate.policy import WHOLE
-from topology.speculate.result_event import ResultEvent, Telling, of_result
+from topology.speculate.result_event import ResultEvent, Telling, dump, load, of_result
 from topology.speculate.result_log import ResultLog
 from topology.speculate.results import DetectorEmitter
 from topology.speculate.unit import LATE, REFUSED, Unit
@@ -74,6 +74,7 @@ FOUND: Final = "found"
 OWN: Final = "unit"
 LANE: Final = "lane/"
 RESULT: Final = "result/"
+HEARD: Final = "heard"
 UNGOVERNED: Final = 11
 """Parts of its own state, where it reads ahead alone."""
 
@@ -112,6 +113,9 @@ class Detecting(Query):
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in config.reads}
         self._results = ResultLog()
+        self._overhears = any(not each.level for each in config.reads)
+        self._heard: list[ResultEvent] = []
+        """Found by windows and patterns in the instant that is open."""
 
     def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
         """See `Outlook`."""
@@ -163,9 +167,9 @@ class Detecting(Query):
             self._reject(event)
         elif event.kind == FOUND:
             reading = self._readings.get(event.value.query)
-            if reading is not None:
-                self.read_result(of_result(event.value, reading))
-            return
+            if reading is None:
+                return
+            self._heard.append(of_result(event.value, reading))
         else:
             return
         self._instant_open = True
@@ -280,6 +284,10 @@ class Detecting(Query):
         self.outlook.settle(self._now_ns, self._unit.counts, self._frontier.watermark_ns)
         self._emitter.newest_ns = self.outlook.newest_ns
         self._emitter.watermark_ns = self._frontier.watermark_ns
+        heard, self._heard = self._heard, []
+        for said in heard:
+            self.read_result(said)
+        self._instant_open = False
         self._read()
 
     def _read(self) -> None:
@@ -411,12 +419,18 @@ class Detecting(Query):
     def snapshot(self) -> State:
         state: State = {LANE + key: value for key, value in self._unit.snapshot().items()}
         state |= {RESULT + name: value for name, value in self._results.snapshot().items()}
+        state |= self._heard_state()
         return state | {OWN: self._own_state()}
 
     def changes(self) -> Changes:
         changes: Changes = {LANE + key: value for key, value in self._unit.changes().items()}
         changes |= {RESULT + name: value for name, value in self._results.changes().items()}
+        changes |= self._heard_state()
         return changes | {OWN: self._own_state()}
+
+    def _heard_state(self) -> State:
+        heard = [[dump(each.name, each.key, each.seen), each.stands] for each in self._heard]
+        return {HEARD: heard} if self._overhears else {}
 
     def _own_state(self) -> Plain:
         return [
@@ -448,6 +462,9 @@ class Detecting(Query):
             if name.startswith(RESULT):
                 lane, entry = self._results.load(name[len(RESULT) :], value)
                 self._unit.put(lane, entry)
+        for plain, stands in state.get(HEARD, ()):
+            known_by, key, seen = load(plain)
+            self._heard.append(ResultEvent(known_by, stands, key, seen))
         fresh = {_key(key) for key in own[10]}
         came = []
         for event in held:

@@ -3,16 +3,22 @@ events in order, whatever each answers, however early, and in whatever order all
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import pytest
 
 from inorder.engine import Detector, Found, RawEvent, Seen, parse, replay
 from inorder.records import LateRecord
+from tests.laws.told import over_the_wire
 from tests.topology.speculate.chain_oracle import Item, Level, chain_truth
 from tests.topology.speculate.test_answers import MS, events, standing
+from topology.config.stages import operators
+from topology.flow.stage import Stage
+from topology.model.event import Event, twin
 
 ANSWERS = ("final", "early", "speculate", "auto")
 
@@ -244,3 +250,32 @@ def test_windows_and_matches_are_read_alike(answer: str) -> None:
             assert not any(ops[query, "retract"] for query in expected)
         else:
             assert ops["spread", "update"] + ops["spread", "retract"]
+
+
+def _stage_run(seed: int, restarts: float) -> list[Any]:
+    """All operators in one stage, restored from what it says of itself now and then."""
+    own = {"near": NEAR, "spread": SPREAD}
+    topology = parse(STREAM + BESIDE.format(answer="early"), detectors=own)
+    dice = Random(seed)
+    stage = Stage(topology, operators())
+    found: list[Any] = []
+    sent = sorted(events(seed, 80), key=lambda each: each.arrival_ns or 0)
+    for number, each in enumerate(sent):
+        value, at_ns = json.dumps(each.payload).encode(), each.arrival_ns or 0
+        place = (each.source, 0, each.seq or 0, each.ts_ns or 0, at_ns, number)
+        event = Event("default", *place, None, value, each.type)
+        found += stage.on_batch([event], at_ns).results
+        if dice.random() < restarts:
+            kept = {id(event): event for event in stage.held()}.values()
+            held = [twin(event) for event in sorted(kept, key=lambda event: event.offset)]
+            state = over_the_wire(stage.snapshot())
+            stage = Stage(topology, operators())
+            stage.restore(state, held)
+    found += stage.on_end(found[-1].at_ns + 10**9).results
+    said = [(r.at_ns, r.query, r.id, r.revision, r.op, r.final, repr(r.values)) for r in found]
+    return sorted(said)
+
+
+def test_a_restart_in_an_instant_in_which_something_was_found_changes_nothing() -> None:
+    for seed in range(4):
+        assert _stage_run(seed, 0.2) == _stage_run(seed, 0.0), seed
