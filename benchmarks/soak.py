@@ -71,16 +71,25 @@ Place = tuple[str, str]
 
 
 class Sample(NamedTuple):
-    """One row of the table; memory of all processes of the worker, in MiB."""
+    """One row of the table; memory in MiB, of the supervisor and of each stage."""
 
     at_s: float
-    memory_mib: float
+    by_process_mib: Mapping[str, float]
     cpu_s: float
     sent: int
     read_out: int
     held: int
     lag: int
     stands_s: float
+
+    @property
+    def memory_mib(self) -> float:
+        return sum(self.by_process_mib.values())
+
+    def row(self) -> dict[str, float]:
+        whole = {name: value for name, value in self._asdict().items() if name != "by_process_mib"}
+        parts = {f"{name}_mib": value for name, value in self.by_process_mib.items()}
+        return {name: round(value, 3) for name, value in {**whole, **parts}.items()}
 
 
 class Feed(threading.Thread):
@@ -221,15 +230,17 @@ class Watch:
         return content
 
 
-def memory_mib(pid: int) -> float:
-    """Memory of a process and those it has started, pages they share counted once."""
-    kib = 0
+def memory_mib(pid: int) -> dict[str, float]:
+    """Memory of a worker's processes by the stage's name, pages they share counted in parts."""
+    found: dict[str, float] = {}
     for each in (pid, *children(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
+            words = Path(f"/proc/{each}/cmdline").read_text().split("\0")
+            name = words[words.index("--name") + 1] if "--name" in words else "supervisor"
             for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
-                    kib += int(line.split()[1])
-    return kib / 1024
+                    found[name] = found.get(name, 0.0) + int(line.split()[1]) / 1024
+    return found
 
 
 def unbalanced(figures: Mapping[str, Mapping[Place, float]]) -> list[str]:
@@ -297,13 +308,15 @@ def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], li
             seen.start()
             feed.start()
             with (folder / "soak.csv").open("w", newline="") as file:
-                table = csv.writer(file)
-                table.writerow(Sample._fields)
                 while feed.is_alive():
                     feed.join(SAMPLE_S)
                     at_s = time.monotonic() - began_s
                     samples.append(watch.sample(at_s, feed, seen))
-                    table.writerow(round(each, 3) for each in samples[-1])
+                    row = samples[-1].row()
+                    table = csv.DictWriter(file, list(row))
+                    if len(samples) == 1:
+                        table.writeheader()
+                    table.writerow(row)
                     file.flush()
             if feed.failure is not None:
                 raise feed.failure
@@ -328,7 +341,7 @@ def table_of(samples: Sequence[Sample]) -> Table:
     columns = ("minutes", "memory MiB", "% of a core", "events/s", "held", "lag", "stands s")
     table = Table("a worker over time", columns)
     tenth = max(1, len(samples) // 10)
-    before = Sample(0.0, 0.0, samples[0].cpu_s, 0, 0, 0, 0, 0.0)
+    before = Sample(0.0, {}, samples[0].cpu_s, 0, 0, 0, 0, 0.0)
     for at in range(0, len(samples), tenth):
         part = samples[at : at + tenth]
         last = part[-1]
@@ -348,9 +361,12 @@ def table_of(samples: Sequence[Sample]) -> Table:
 
 def pictures(samples: Sequence[Sample], folder: Path) -> None:
     later = [(each.at_s / 60, each) for each in samples]
-    memory = Curve("memory of all processes", [(m, each.memory_mib, "") for m, each in later], "-")
+    curves = [Curve("all processes", [(m, each.memory_mib, "") for m, each in later], "-")]
+    for name in samples[-1].by_process_mib:
+        points = [(m, each.by_process_mib.get(name, 0.0), "") for m, each in later]
+        curves.append(Curve(name, points, "-"))
     axes = Axes("a worker under sources that come and go", "minutes", "MiB", plain=True)
-    draw(axes, [memory], folder / "soak-memory.png")
+    draw(axes, curves, folder / "soak-memory.png")
 
 
 @click.command("soak")
