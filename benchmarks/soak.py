@@ -271,8 +271,11 @@ def faults_of(samples: Sequence[Sample], sent: Counter[Name], seen: Counter[Name
 
 
 def growth(samples: Sequence[Sample]) -> float:
-    """By what share of itself memory grows in an hour, by least squares after the warm-up."""
+    """By what share of itself memory grows in an hour, by least squares after the warm-up; 0 of a
+    run too short to say."""
     later = [each for each in samples if each.at_s >= WARM_UP * samples[-1].at_s]
+    if len(later) < 2:
+        return 0.0
     memory = [each.memory_mib for each in later]
     line = linear_regression([each.at_s for each in later], memory)
     return line.slope * 3600 / mean(memory)
