@@ -47,7 +47,7 @@ class Hearing:
         self, progress: SourceProgress, event: Event, is_next: bool, now_ns: int, step: Step
     ) -> bool:
         """Whether it may change what leaves at this instant. `is_next`: it is plain
-        (topology.merge.plain), of which a pause is not told."""
+        (topology.merge.plain), so no gap is to be judged."""
         # In one piece because it runs for every event that is not the plain next one.
         if event.kind != DATA:
             self._take_word(progress, event)

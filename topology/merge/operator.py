@@ -124,9 +124,7 @@ class Merge(StepByStep):
         self._hearing = Hearing(
             self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
         )
-        self._plain = PlainRuns(
-            self._bounds, self._queues, self._pause, self._pool, position, numbered
-        )
+        self._plain = PlainRuns(self._bounds, self._queues, self._pool, position, numbered)
         self._status = MergeStatus(
             self._known, self._bounds, self._queues, self._passage, self._watermark
         )
@@ -156,7 +154,9 @@ class Merge(StepByStep):
         pool = self._pool
         position = self._position
         takes_plain = self.takes_plain
-        is_odd = sees_all = bounds.sees_all
+        # A gap that is to be judged is told of every event, whoever sends it: how a source is
+        # bounded is no part of the state.
+        is_odd = bounds.sees_all or pause.since_ns != NEVER
         heard_ns = pause.heard_ns
         has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
         at, end = 0, len(batch)
@@ -169,10 +169,9 @@ class Merge(StepByStep):
                 else:
                     self._now_ns = at_ns
             if has_gap:  # in the batch, or before it
-                is_odd = at_ns - heard_ns > pause.longest_silence_ns
-                if is_odd:
+                if at_ns - heard_ns > pause.longest_silence_ns:
                     pause.begin(heard_ns, at_ns)
-                is_odd = is_odd or sees_all
+                    is_odd = True
                 heard_ns = at_ns
             source = event.source
             progress = sources.get(source)

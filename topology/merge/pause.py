@@ -75,8 +75,8 @@ class Pause:
         self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - heard_ns))
 
     def hear(self, progress: SourceProgress, event: Event) -> None:
-        """Told of each event in sequence and each heartbeat that is not the plain next one, before
-        its source takes note of it."""
+        """Told of each event in sequence and each heartbeat while a gap is to be judged, and of
+        what an awaited source says, before it takes note of it."""
         if self.since_ns != NEVER:
             self._judge(progress, event)
         if progress.state == AWAITED and not self._is_old(progress, event):

@@ -4,7 +4,7 @@ A *run* are events of one source that came at one instant and follow on one anot
 goes into the queue of its source at once, and the others in one piece (`follow`), if of the first
 one all holds that `Merge.on_batch` asks:
 
-* its source is live, however it is bounded, and no pause of the log is about to be found;
+* its source is live, however it is bounded, and no gap in the log waits to be judged;
 * it bears the number after the newest one, of the same epoch, and came by the same lane;
 * it is later than the newest of its source, and than all that has left or been announced;
 
@@ -24,31 +24,27 @@ Proved by: tests/laws/test_plain.py, tests/topology/merge/test_operator.py
 from __future__ import annotations
 
 from topology.merge.bounds import SourceBounds
-from topology.merge.pause import Pause
 from topology.merge.queues import Queues
 from topology.merge.source import AWAITED, POOL_EVERY, SourceProgress
 from topology.model.event import DATA, Event
 from topology.model.histogram import Histogram
-from topology.model.operator import NEVER
 
 
 class PlainRuns:
     """Over the parts of a `Merge`, which it shares."""
 
-    __slots__ = ("_bounds", "_numbered", "_pause", "_pool", "_position", "_queues")
+    __slots__ = ("_bounds", "_numbered", "_pool", "_position", "_queues")
 
     def __init__(
         self,
         bounds: SourceBounds,
         queues: Queues,
-        pause: Pause,
         pool: Histogram,
         position: int,
         numbered: bool,
     ) -> None:
         self._bounds = bounds
         self._queues = queues
-        self._pause = pause
         self._pool = pool
         self._position = position
         self._numbered = numbered
@@ -60,7 +56,6 @@ class PlainRuns:
             progress.state < AWAITED
             and not progress.said_bye
             and (self._numbered or not progress.blocked)
-            and self._pause.since_ns == NEVER
         )
 
     def opens(self, progress: SourceProgress, was_empty: bool, led_max_ns: int) -> bool:

@@ -35,8 +35,7 @@ Log = dict[tuple[str, int], list[Record]]
 
 
 def topology(rng: Random) -> str:
-    """Pauses of the log are left out: whether MERGE finds one may depend on a restore."""
-    raw = f"{{input: {RAW}, merge: {{outage_wait: 0s}}, clock:"
+    raw = f"{{input: {RAW}, clock:"
     text = streams.topology(rng).replace("{clock:", raw)
     synced = text.replace("{unsynced: estimate}", "{unsynced: estimate, sync: udp}")
     return f"{synced}topics: {{clock: {CLOCKS}, partitions: 2}}\n"

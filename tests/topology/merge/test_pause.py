@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,11 +11,13 @@ import pytest
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, told
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, HEARTBEAT
+from topology.model.event import BLOCKED, BYE, HEARTBEAT, Event
 
 BEFORE: Table = [(10, "a", 0, 9, []), (11, "b", 0, 10, ["a0 at 10"]), (61, None, ["b0 at 60"])]
 PAUSED: Table = [*BEFORE, (3_000, "a", 1, 20, [])]
 """Nobody was heard from 11 to 3000, and what a brings then has waited for 2980."""
+
+SEEDS = 60
 
 
 def merge(**settings: Any) -> Merge:
@@ -165,3 +169,35 @@ def test_explain_names_who_is_awaited_and_until_when() -> None:
     operator_.on_time(3_000 * MS)
     (waited,) = operator_.explain()["waits_for"]
     assert (waited["source"], waited["after_pause"], waited["until"]) == ("b", True, 8_978 * MS)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_restarts_anywhere_change_nothing(seed: int) -> None:
+    """Gaps, what was kept through them and what was not; how a source is bounded is no state."""
+    rng = Random(seed)
+    events = with_gaps(rng)
+    whole = merge(heartbeat=100)
+    broken = merge(heartbeat=100)
+    for each in events:
+        wanted = told(whole.on_batch([copy(each)], each.at_ns))
+        if rng.random() < 0.3:
+            again = merge(heartbeat=100)
+            again.restore(broken.snapshot(), broken.held())
+            broken = again
+        assert told(broken.on_batch([copy(each)], each.at_ns)) == wanted, each
+    assert told(broken.on_end(events[-1].at_ns)) == told(whole.on_end(events[-1].at_ns))
+
+
+def with_gaps(rng: Random) -> list[Event]:
+    """Four sources; now and then nobody is heard for seconds, and some send what they kept."""
+    at, seqs, newest = 10, dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0)
+    events = []
+    for _ in range(150):
+        gap = rng.random() < 0.05
+        at += rng.randrange(1_100, 6_000) if gap else rng.randrange(1, 80)
+        source = rng.choice("abcd")
+        delay = rng.choice((1, 1, 1, 5, 30, 60, 2_000))
+        newest[source] = max(newest[source] + 1, at - delay)
+        events.append(event(at, source, seqs[source], newest[source]))
+        seqs[source] += 1
+    return events
