@@ -1,6 +1,8 @@
 """Example: a state that an earlier version wrote is read, and its owner goes on as that one did.
 
-The files are what that version wrote and said (`written_states`); none is made here."""
+The files are what that version wrote (`written_states`); none is made here. What is said of the
+other half changed once on purpose (decision 44): then the digests were made anew, with each state
+going on as one of the version at hand does."""
 
 from __future__ import annotations
 
