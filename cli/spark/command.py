@@ -17,7 +17,7 @@ from cli.kafka_options import kafka_option, security
 from cli.spark import jars
 from cli.spark.around import go_on, open_session, require_spark, told_plainly
 from cli.spark.live.command import command as live
-from cli.spark.options import POSTGRES, TO, conf_option, master_option
+from cli.spark.options import conf_option, master_option, output_options
 from cli.topology_file import Refused, brokers_option, load, topology_option
 
 if TYPE_CHECKING:
@@ -106,28 +106,7 @@ def command() -> None:
     show_default=True,
     help="With --batch, include: windows count marked events where their time says.",
 )
-@click.option(
-    "--to",
-    multiple=True,
-    type=click.Choice(TO),
-    default=("parquet",),
-    show_default=True,
-    help="May be given more than once.",
-)
-@click.option("--to-topic", metavar="TOPIC", help="With --to kafka; it ought to be compacted.")
-@click.option(
-    "--jdbc-url",
-    metavar="URL",
-    help="With --to jdbc: jdbc:postgresql://HOST/DATABASE. INORDER_JDBC_USER and"
-    " INORDER_JDBC_PASSWORD come from the environment.",
-)
-@click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True)
-@click.option(
-    "--catalog",
-    metavar="URL",
-    help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
-    " Default: none but the folders below --out.",
-)
+@output_options
 @click.option("--silver", is_flag=True, help="Read the table events below --out, not the topic.")
 @click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the queries.")
 @click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")

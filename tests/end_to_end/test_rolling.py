@@ -90,6 +90,25 @@ def named(setting: Setting, folder: Path, count: int) -> list[Worker]:
     ]
 
 
+def grown(flow: Flow, workers: Sequence[Worker]) -> float:
+    """The first runs, the others come; the longest silence until all have work."""
+    for worker in workers[1:]:
+        worker.start()
+    for worker in workers[1:]:
+        flow.until(is_ready(worker), TIMEOUT_S)
+    flow.for_seconds(FLOWS_S)
+    return flow.silence_s
+
+
+def stopped(flow: Flow, *workers: Worker) -> None:
+    """All at once, each gracefully."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        flow.until(lambda worker=worker: not worker.alive, TIMEOUT_S)  # type: ignore[misc]
+        assert worker.exit_code() == 0, worker.log
+
+
 def is_ready(worker: Worker) -> Callable[[], bool]:
     return lambda: worker.ask("ready")[0] == 200
 
@@ -101,17 +120,10 @@ def test_four_workers_are_upgraded_one_after_the_other(
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
     workers = named(setting, tmp_path, 4)
     with flowing(setting, workers, 75.0) as flow:
-        for worker in workers[1:]:
-            worker.start()
-        for worker in workers[1:]:
-            flow.until(is_ready(worker), TIMEOUT_S)
-        flow.for_seconds(FLOWS_S)
-        print(f"\nthree more: {flow.silence_s:.1f} s of silence")
+        print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
         pauses = []
         for worker in workers:
-            worker.terminate()
-            flow.until(lambda worker=worker: not worker.alive, TIMEOUT_S)  # type: ignore[misc]
-            assert worker.exit_code() == 0, worker.log
+            stopped(flow, worker)
             worker.start()
             flow.until(is_ready(worker), TIMEOUT_S)
             flow.for_seconds(1.0)
@@ -127,17 +139,8 @@ def test_one_worker_becomes_four_and_then_two(
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
     workers = named(setting, tmp_path, 4)
     with flowing(setting, workers, 45.0) as flow:
-        for worker in workers[1:]:
-            worker.start()
-        for worker in workers[1:]:
-            flow.until(is_ready(worker), TIMEOUT_S)
-        flow.for_seconds(FLOWS_S)
-        more_s = flow.silence_s
-        for worker in workers[2:]:
-            worker.terminate()
-        for worker in workers[2:]:
-            flow.until(lambda worker=worker: not worker.alive, TIMEOUT_S)  # type: ignore[misc]
-            assert worker.exit_code() == 0, worker.log
+        more_s = grown(flow, workers)
+        stopped(flow, *workers[2:])
         flow.for_seconds(FLOWS_S)
         fewer_s = flow.silence_s
         print(f"\n1 to 4: {more_s:.1f} s of silence, 4 to 2: {fewer_s:.1f} s")

@@ -9,7 +9,7 @@ import click
 from cli.kafka_options import kafka_option, security
 from cli.signing import master_keys
 from cli.spark.around import go_on, open_session, require_spark, told_plainly
-from cli.spark.options import POSTGRES, TO, conf_option, master_option
+from cli.spark.options import conf_option, master_option, output_options
 from cli.topology_file import brokers_option, load, topology_option
 
 if TYPE_CHECKING:
@@ -61,18 +61,7 @@ NOT_OF_LIVE: Final[dict[str, Any]] = {
     show_default=True,
     help="Lines of a group that wait for partitions which are behind.",
 )
-@click.option(
-    "--to",
-    multiple=True,
-    type=click.Choice(TO),
-    default=("parquet",),
-    show_default=True,
-    help="May be given more than once.",
-)
-@click.option("--to-topic", metavar="TOPIC", help="With --to kafka.")
-@click.option("--jdbc-url", metavar="URL", help="With --to jdbc, as for the jobs.")
-@click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True)
-@click.option("--catalog", metavar="URL", help="For Iceberg, as for the jobs.")
+@output_options
 @click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the query.")
 @click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
 @master_option
