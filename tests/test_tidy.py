@@ -44,6 +44,7 @@ FOREIGN = re.compile(
     r"|\b(pypi|files\.pythonhosted|repo1?\.maven|repo\.maven\.apache|test\.pypi)\.org\b"
     r"|\bindex-url\b|\bextra-index\b|\bfind-links\b"
 )
+CONFLICT = re.compile(r"^(<{7}|>{7}) ")
 INVERTED = re.compile(r"""(^\s*|[.:;!?)"|#*-]\s*)(O)f\s""")
 """A sentence that opens so keeps its subject for the end."""
 
@@ -93,6 +94,10 @@ def test_no_source_is_longer_than_a_room() -> None:
 def test_nothing_is_left_unfinished() -> None:
     found = matches(UNFINISHED, text_files())
     assert found == []
+
+
+def test_no_merge_was_left_half_done() -> None:
+    assert matches(CONFLICT, text_files()) == []
 
 
 def test_no_file_names_a_registry_or_a_place_on_a_machine() -> None:

@@ -91,6 +91,11 @@ def test_every_place_of_the_image_agrees() -> None:
     assert f"cli/spark/application.py {package.APPLICATION}" in dockerfile
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
     assert copied == list(package.ROOMS)
+    # A backfill and a live job hand rows to our code by pandas and pyarrow.
+    locks = set(re.findall(r"-r (\S+\.lock)", dockerfile))
+    assert locks == {"requirements.lock", "requirements-spark.lock"}
+    let_in = (ROOT / ".dockerignore").read_text().splitlines()
+    assert {f"!{lock}" for lock in locks} <= set(let_in)
 
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
