@@ -69,7 +69,7 @@ class Journal:
         self._source = source
         self._stream = stream
         self._pid = os.getpid()
-        self._lock: int | None = _locked(path)
+        self._lock: int | None = locked(path, "journal")
         tell_child(self)
         try:
             self.epoch, self.next_seq = self._begin(first_epoch)
@@ -144,20 +144,22 @@ class Journal:
 _REMEDY: Final = "remove it and the source begins a new epoch, which must be higher than any before"
 
 
-def _locked(path: Path) -> int:
-    # Not on the journal itself: that file is replaced, and its lock with it.
+def locked(path: Path, what: str) -> int:
+    """The lock of a file that belongs to one producer, as a descriptor to be closed. JournalError:
+    another one has it."""
+    # Not on the file itself: a journal is replaced, and its lock with it.
     beside = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise JournalError(f"journal {path} cannot be locked: {error}") from error
+        raise JournalError(f"{what} {path} cannot be locked: {error}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
         raise JournalError(
-            f"journal {path} is in use by another producer; a source has one at a time"
+            f"{what} {path} is in use by another producer; a source has one at a time"
         ) from error
     return lock
 

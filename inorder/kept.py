@@ -1,13 +1,18 @@
 """What a source has sent, kept for a while in one file, so that it can be sent again.
 
-    kept = Kept(Path("/var/lib/press-7.kept"), max_bytes=256 << 20)
+    kept = Kept(Path("/var/lib/press-7.kept"), "press-7", "default", max_bytes=256 << 20)
     kept.add(Sent(epoch, seq, ts_ns, "stroke", "", b"..."))
     for sent in kept.between(epoch, 7, 9): ...
 
-The file is SQLite's. Payloads, types and `RECORD_BYTES` for the rest of each record make up at
-most `max_bytes`, and the oldest records go first. Records are written at every `COMMIT_RECORDS`,
-once `COMMIT_S` are over, at `commit` and at `close`: what was added since is lost with the process,
-and with a machine that loses power the last seconds.
+The file is SQLite's, and belongs to one source of one stream and to one producer at a time, as a
+journal does. Payloads, types and `RECORD_BYTES` for the rest of each record make up at most
+`max_bytes`, and the oldest records go first; the file itself may take three times that. Records are
+written at every `COMMIT_RECORDS` or `COMMIT_BYTES`, once `COMMIT_S` are over, at `commit` and at
+`close`: what was added since is lost with the process, and with a machine that loses power the last
+seconds.
+
+Who publishes is not stopped by a file that cannot be written: those records are not kept, counted
+in `not_kept`, and told in the log (`inorder.producers`).
 
 Beside the records lies how far requests have been answered (`place_of`), so none is answered twice
 after a restart.
@@ -18,28 +23,35 @@ Proved by: tests/inorder/test_kept.py
 from __future__ import annotations
 
 import ctypes
+import logging
+import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from inorder.failure import JournalError
 from inorder.forked import tell_child
+from inorder.journal import locked
 
 FORMAT: Final = 1
 COMMIT_RECORDS: Final = 500
+COMMIT_BYTES: Final = 1 << 20
 COMMIT_S: Final = 1.0
 RECORD_BYTES: Final = 64
 LET_GO: Final = 0.05
 """At the bound so large a part of it goes at once."""
+
+logger = logging.getLogger("inorder.producers")
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS sent (
     epoch INTEGER, seq INTEGER, ts_ns INTEGER, type TEXT, kind TEXT, payload BLOB,
     PRIMARY KEY (epoch, seq)
 );
+CREATE TABLE IF NOT EXISTS owner (source TEXT, stream TEXT);
 CREATE TABLE IF NOT EXISTS place (part INTEGER PRIMARY KEY, next INTEGER);
 """
 _SIZE: Final = f"coalesce(length(payload), 0) + length(type) + {RECORD_BYTES}"
@@ -58,20 +70,26 @@ class Sent(NamedTuple):
 
 class Kept:
     """See the module's docstring. Usable from several threads. JournalError: the file cannot be
-    read or written, or is none of these."""
+    read, is none of these, another source's, or in use."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, source: str, stream: str, max_bytes: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._guard = threading.Lock()
         self._waiting: list[Sent] = []
+        self._waiting_bytes = 0
         self._written_s = time.monotonic()
+        self.not_kept = 0
+        self._lock: int | None = locked(path, "what is kept,")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._open()
-        except (OSError, sqlite3.Error) as error:
+            self._open(source, stream)
+        except sqlite3.Error as error:
+            self._let_lock_go()
             raise self._failed(error) from error
+        except JournalError:
+            self._let_lock_go()
+            raise
         tell_child(self)
 
     @property
@@ -80,22 +98,22 @@ class Kept:
         return self._kept_bytes
 
     def add(self, sent: Sent) -> None:
-        with self._lock:
+        """Never raises for the file's sake."""
+        with self._guard:
             self._waiting.append(sent)
+            self._waiting_bytes += _size(sent)
             late = time.monotonic() - self._written_s > COMMIT_S
-            if late or len(self._waiting) >= COMMIT_RECORDS:
+            if late or len(self._waiting) >= COMMIT_RECORDS or self._waiting_bytes >= COMMIT_BYTES:
                 self._write()
 
     def between(self, epoch: int, first: int, last: int) -> Iterator[Sent]:
         """Those there are of an epoch from `first` to `last`, in their order."""
         self.commit()
         while first <= last:
-            with self._lock:
-                found = self._db.execute(
-                    "SELECT * FROM sent WHERE epoch = ? AND seq BETWEEN ? AND ?"
-                    " ORDER BY seq LIMIT ?",
-                    (epoch, first, last, COMMIT_RECORDS),
-                ).fetchall()
+            found = self._asked(
+                "SELECT * FROM sent WHERE epoch = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
+                (epoch, first, last, COMMIT_RECORDS),
+            )
             if not found:
                 return
             yield from map(Sent._make, found)
@@ -103,30 +121,30 @@ class Kept:
 
     def place_of(self, part: int) -> int | None:
         """The offset to read a partition of requests from; None: it was never read."""
-        with self._lock:
-            found = self._db.execute("SELECT next FROM place WHERE part = ?", (part,)).fetchone()
-        return None if found is None else int(found[0])
+        found = self._asked("SELECT next FROM place WHERE part = ?", (part,))
+        return int(found[0][0]) if found else None
 
     def answered(self, part: int, next_offset: int) -> None:
         """All requests of the partition before that offset have been answered."""
-        with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
+        self._asked("INSERT OR REPLACE INTO place VALUES (?, ?)", (part, next_offset))
 
     def commit(self) -> None:
         """Write what was added."""
-        with self._lock:
+        with self._guard:
             self._write()
 
     def left_to_parent(self) -> None:
         """The connection is never freed in a child: SQLite would take it for the last one."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+        self._let_lock_go()  # in a child this leaves the parent's hold on it
 
     def close(self) -> None:
-        with self._lock:
+        with self._guard:
             self._write()
             self._db.close()
+        self._let_lock_go()
 
-    def _open(self) -> None:
+    def _open(self, source: str, stream: str) -> None:
         (known,) = self._db.execute("PRAGMA user_version").fetchone()
         if known not in (0, FORMAT):
             raise sqlite3.DatabaseError(f"format {known} is not {FORMAT}")
@@ -134,26 +152,46 @@ class Kept:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.executescript(_TABLES)
+        owner = self._db.execute("SELECT source, stream FROM owner").fetchone()
+        if owner is None:
+            self._db.execute("INSERT INTO owner VALUES (?, ?)", (source, stream))
+        elif owner != (source, stream):
+            raise JournalError(
+                f"{self._path} keeps what source {owner[0]!r} sent in stream {owner[1]!r}, not"
+                f" {source!r} in {stream!r}; give each source a file of its own"
+            )
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
         (kept_bytes,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()
         self._kept_bytes = int(kept_bytes)
 
+    def _asked(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
+        with self._guard:
+            try:
+                return self._db.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                raise self._failed(error) from error
+
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
+        size, self._waiting_bytes = self._waiting_bytes, 0
         self._written_s = time.monotonic()
         if not waiting:
             return
+        before = self._kept_bytes
         try:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?, ?, ?)", waiting)
-            self._kept_bytes += sum(
-                len(each.payload or b"") + len(each.type) + RECORD_BYTES for each in waiting
-            )
+            self._kept_bytes += size
             if self._kept_bytes > self._max_bytes:
-                self._let_go(self._kept_bytes - self._max_bytes + int(LET_GO * self._max_bytes))
+                over_bytes = self._kept_bytes - self._max_bytes
+                self._let_go(over_bytes + int(LET_GO * self._max_bytes))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._failed(error) from error
+            self._kept_bytes = before
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            self.not_kept += len(waiting)
+            logger.error("%s; %d records cannot be sent again", self._failed(error), len(waiting))
 
     def _let_go(self, wanted_bytes: int) -> None:
         """The oldest, until so many bytes are free."""
@@ -170,7 +208,16 @@ class Kept:
             self._db.execute("DELETE FROM sent WHERE (epoch, seq) <= (?, ?)", last)
             self._kept_bytes -= freed
 
+    def _let_lock_go(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
     def _failed(self, error: Exception) -> JournalError:
         return JournalError(
             f"what is kept to be sent again, {self._path}: {error}; remove the file to begin anew"
         )
+
+
+def _size(sent: Sent) -> int:
+    return len(sent.payload or b"") + len(sent.type) + RECORD_BYTES

@@ -12,10 +12,11 @@ A request: key the source's name, value JSON
     {"stream": "default", "source": "press-7", "epoch": 1700000000, "first": 17, "last": 19}
 
 All partitions are read, from where the last answer was; by a source that never listened from the
-end. At most `MOST_RECORDS` are sent for one request and `per_second` in all, so that what is new
-has room. What is no longer kept, or no request at all, is counted and told in the log
-(`inorder.producers`). A broker that is away is waited for; nothing met here reaches who publishes,
-but for records that could not be delivered.
+end. At most `per_second` records are sent in a second, so that what is new has room; at the end of
+the producer what has begun is broken off, and answered anew after the next start. What is no longer
+kept, or no request at all, is counted and told in the log (`inorder.producers`). A broker that is
+away is waited for; nothing met here reaches who publishes, but for records that could not be
+delivered.
 
 Proved by: tests/inorder/test_resending.py
 """
@@ -32,10 +33,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from inorder.contract import MAX_SEQ
 from inorder.failure import ProducerError
 from inorder.kept import Kept, Sent
 
-MOST_RECORDS: Final = 100_000
 POLL_S: Final = 0.2
 AT_ONCE: Final = 100
 RETRY_S: Final = 5.0
@@ -47,12 +48,17 @@ logger = logging.getLogger("inorder.producers")
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """See the module's docstring. `keep_bytes` bounds the file `keep`."""
+    """See the module's docstring. `keep_bytes` bounds what the file `keep` holds. ValueError where
+    a bound is not above 0."""
 
     topic: str
     keep: Path
     keep_bytes: int = KEEP_BYTES
     per_second: float = 1_000.0
+
+    def __post_init__(self) -> None:
+        if self.keep_bytes <= 0 or not self.per_second > 0:
+            raise ValueError("keep_bytes and per_second are to be above 0")
 
 
 class Request(NamedTuple):
@@ -76,6 +82,8 @@ def request_of(value: bytes | None) -> Request:
     for name in ("epoch", "first", "last"):
         if type(found[name]) is not int:
             raise ValueError(f"{name} is not an integer")
+        if not 0 <= found[name] <= MAX_SEQ:
+            raise ValueError(f"{name} is not between 0 and {MAX_SEQ}")
     request = Request(**found)
     if request.first > request.last:
         raise ValueError("first is above last")
@@ -198,9 +206,8 @@ class Answering:
 
     def _answer(self, request: Request) -> bool:
         self.status.requests += 1
-        last = min(request.last, request.first + MOST_RECORDS - 1)
         sent = 0
-        for each in self._kept.between(request.epoch, request.first, last):
+        for each in self._kept.between(request.epoch, request.first, request.last):
             if self._closing.wait(1.0 / self._wanted.per_second):
                 return False
             self._again(each)

@@ -134,15 +134,19 @@ class SequencedProducer:
         first = _epoch_of_today() if first_epoch is None else first_epoch
         if fault := epoch_fault(first):
             raise ValueError(fault)
+        self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
         # Last, so that nothing that fails above leaves the journal marked as in use.
-        self._journal = Journal(journal, source, stream, first) if journal else None
+        try:
+            self._journal = Journal(journal, source, stream, first) if journal else None
+        except BaseException:
+            if self._kept is not None:
+                self._kept.close()
+            raise
         self._epoch, self._next = (
             (self._journal.epoch, self._journal.next_seq) if self._journal else (first, 0)
         )
-        self._kept: Kept | None = None
         self._answering: Answering | None = None
-        if resend is not None:
-            self._kept = Kept(resend.keep, resend.keep_bytes)
+        if resend is not None and self._kept is not None:
             self._answering = Answering(
                 brokers, resend, self._kept, (stream, source), self._put, settings or {}
             )
@@ -257,9 +261,9 @@ class SequencedProducer:
             ts_ns = self._clock() if ts_ns is None else ts_ns
             sent = Sent(self._epoch, seq, ts_ns, type_, kind, value)
             self._put(sent)
+            self._next = seq + 1  # only now: a record that was not taken leaves no hole
             if self._kept is not None:
                 self._kept.add(sent)
-            self._next = seq + 1  # only now: a record that was not taken leaves no hole
         return seq
 
     def _put(self, sent: Sent) -> None:

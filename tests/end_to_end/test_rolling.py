@@ -3,7 +3,7 @@
 Events flow at a steady rate while workers come and go; the oracle looks at every record at the
 end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
 and held against a bound. A machine with two cores and other work makes every start longer, so
-the bounds here are those that a busy one keeps; docs/operations.md has what a quiet one showed.
+the bounds here are those that a busy one keeps; docs/cluster.md has what was seen.
 """
 
 from __future__ import annotations

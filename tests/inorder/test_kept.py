@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sqlite3
@@ -22,12 +23,16 @@ def sent(seq: int, epoch: int = 1, payload: bytes | None = b"x") -> Sent:
     return Sent(epoch, seq, 1_000 + seq, "A", "", payload)
 
 
+def kept_in(folder: Path, max_bytes: int = PLENTY, source: str = "s1") -> Kept:
+    return Kept(folder / "kept", source, "default", max_bytes)
+
+
 def numbers(kept: Kept, epoch: int, first: int, last: int) -> list[int]:
     return [each.seq for each in kept.between(epoch, first, last)]
 
 
 def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "deep" / "kept", PLENTY)
+    kept = kept_in(tmp_path / "deep")
     heartbeat = Sent(2, 0, 5, "", "heartbeat", None)
     for each in (sent(3), sent(1), sent(2), heartbeat):
         kept.add(each)
@@ -38,7 +43,7 @@ def test_what_was_added_is_found_whole_and_in_its_order(tmp_path: Path) -> None:
 
 
 def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "kept", PLENTY)
+    kept = kept_in(tmp_path)
     count = 2 * COMMIT_RECORDS + 7
     for seq in range(count):
         kept.add(sent(seq))
@@ -47,18 +52,18 @@ def test_more_than_one_read_of_the_table(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_after_a_start(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "kept", PLENTY)
+    kept = kept_in(tmp_path)
     kept.add(sent(0))
     kept.answered(3, 17)
     kept.close()
-    again = Kept(tmp_path / "kept", PLENTY)
+    again = kept_in(tmp_path)
     assert (numbers(again, 1, 0, 0), again.place_of(3), again.place_of(4)) == ([0], 17, None)
     assert again.bytes == 1 + 1 + RECORD_BYTES
     again.close()
 
 
 def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "kept", 100_000)
+    kept = kept_in(tmp_path, 100_000)
     payload = bytes(1_000)
     for epoch in (1, 2):
         for seq in range(300):
@@ -70,7 +75,7 @@ def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
     assert left == list(range(left[0], 300))
     assert 80 < len(left) < 100
     kept.close()
-    again = Kept(tmp_path / "kept", 100_000)
+    again = kept_in(tmp_path, 100_000)
     assert again.bytes == len(left) * (1_000 + 1 + RECORD_BYTES)
     again.close()
 
@@ -78,7 +83,7 @@ def test_the_oldest_go_at_the_bound(tmp_path: Path) -> None:
 def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys; from pathlib import Path; from inorder.kept import Kept, Sent\n"
-        "kept = Kept(Path(sys.argv[1]), 1 << 20)\n"
+        "kept = Kept(Path(sys.argv[1]), 's1', 'default', 1 << 20)\n"
         "for seq in range(9): kept.add(Sent(1, seq, 0, '', '', b''))\n"
         "kept.commit(); kept.add(Sent(1, 9, 0, '', '', b''))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -86,13 +91,13 @@ def test_what_was_committed_outlives_a_kill(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(tmp_path / "kept")]
     done = subprocess.run(command, cwd=ROOT, timeout=30, check=False)
     assert done.returncode == -signal.SIGKILL
-    kept = Kept(tmp_path / "kept", PLENTY)
+    kept = kept_in(tmp_path)
     assert numbers(kept, 1, 0, 99) == list(range(9))
     kept.close()
 
 
 def test_a_forked_child_leaves_it_to_its_parent(tmp_path: Path) -> None:
-    kept = Kept(tmp_path / "kept", PLENTY)
+    kept = kept_in(tmp_path)
     kept.add(sent(0))
     kept.commit()
     child = os.fork()
@@ -109,9 +114,37 @@ def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     path.write_bytes(b"not a database, but long enough to be looked at" * 30)
     with pytest.raises(JournalError, match=r"kept: file is not a database; remove the file"):
-        Kept(path, PLENTY)
+        Kept(path, "s1", "default", PLENTY)
     other = tmp_path / "other"
     with sqlite3.connect(other) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(JournalError, match="format 99 is not 1"):
-        Kept(other, PLENTY)
+        Kept(other, "s1", "default", PLENTY)
+
+
+def test_it_belongs_to_one_source_and_one_producer(tmp_path: Path) -> None:
+    kept = kept_in(tmp_path)
+    with pytest.raises(JournalError, match="in use by another producer"):
+        kept_in(tmp_path)
+    kept.close()
+    with pytest.raises(JournalError, match=r"keeps what source 's1' sent .* not 's2'"):
+        kept_in(tmp_path, source="s2")
+    kept_in(tmp_path).close()
+
+
+def test_who_adds_is_not_stopped_by_a_file_that_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = kept_in(tmp_path)
+    kept.add(sent(0))
+    kept.commit()
+    kept._db.execute("PRAGMA max_page_count = 1")  # as a full disk: nothing more fits
+    with caplog.at_level(logging.ERROR, "inorder.producers"):
+        for seq in range(1, 50):
+            kept.add(sent(seq, payload=bytes(10_000)))
+        kept.commit()
+    assert kept.not_kept > 0
+    assert "records cannot be sent again" in caplog.text
+    assert numbers(kept, 1, 0, 0) == [0]
+    assert kept.bytes == 1 + 1 + RECORD_BYTES
+    kept.close()

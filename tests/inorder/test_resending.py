@@ -12,7 +12,7 @@ from confluent_kafka import Message, Producer
 
 from cli.local.embedded import EmbeddedBroker
 from cli.local.poll import wait_until
-from inorder import Resend, SequencedProducer
+from inorder import JournalError, Resend, SequencedProducer
 from inorder.resending import Request, request_of
 from tests.inorder.records import event_of, headers_of, read_messages
 from tests.services import UniqueName
@@ -108,6 +108,7 @@ def test_what_is_not_kept_is_counted_and_told(
             requests,
             b"no JSON",
             b'{"stream": "default", "source": "s1", "epoch": 7, "first": 2, "last": 1}',
+            b'{"stream": "default", "source": "s1", "epoch": %d, "first": 0, "last": 1}' % 2**64,
             Request("other", "s1", 7, 0, 0),
             Request("default", "s2", 7, 0, 0),
             Request("default", "s1", 7, 0, 9),
@@ -116,7 +117,7 @@ def test_what_is_not_kept_is_counted_and_told(
         status = producer.resend
         assert status is not None
         assert (status.requests, status.resent, status.unknown) == (1, 1, 9)
-        assert status.unreadable == 2
+        assert status.unreadable == 3
     assert "is no request: first is above last" in caplog.text
     assert "1 of the numbers 0 to 9 were sent again; of the others nothing is kept" in caplog.text
 
@@ -136,6 +137,32 @@ def test_requests_of_the_time_between_two_lives_are_answered_once(
         assert producer.resend is not None
         assert producer.resend.requests == 0
     assert len(read_messages(embedded_broker.bootstrap, topic, 2)) == 2
+
+
+def test_a_number_is_used_once_also_where_nothing_can_be_kept(
+    build: Build, embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    with build(first_epoch=7) as producer:
+        assert producer._kept is not None
+        producer._kept._db.execute("PRAGMA max_page_count = 1")
+        sent = [producer.send(b"%d" % at * 5_000) for at in range(600)]
+        assert sent == list(range(600))
+    found = {event_of(m).seq for m in read_messages(embedded_broker.bootstrap, topic, 600)}
+    assert found == set(range(600))
+
+
+def test_what_is_kept_for_another_leaves_the_journal_free(tmp_path: Path) -> None:
+    mine = {"resend": Resend("r", tmp_path / "kept"), "journal": tmp_path / "journal"}
+    SequencedProducer("127.0.0.1:1", "raw", "other", resend=mine["resend"]).close(0.1)  # type: ignore[arg-type]
+    with pytest.raises(JournalError, match="keeps what source 'other' sent"):
+        SequencedProducer("127.0.0.1:1", "raw", "s1", **mine)  # type: ignore[arg-type]
+    SequencedProducer("127.0.0.1:1", "raw", "s1", journal=tmp_path / "journal").close(0.1)
+
+
+@pytest.mark.parametrize("bound", [{"per_second": 0.0}, {"keep_bytes": 0}])
+def test_bounds_are_above_nothing(bound: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Resend("r", Path("kept"), **bound)
 
 
 def test_a_broker_that_is_away_does_not_reach_who_publishes(tmp_path: Path) -> None:
