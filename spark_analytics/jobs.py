@@ -140,7 +140,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
 
 
 def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    names = tuple(wanted.results) or tuple(topology.result_topics.values())
+    names = tuple(wanted.results) or tuple(dict.fromkeys(topology.result_topics.values()))
     if not names:
         raise JobRefused(
             "the topology has no queries, so no topic has results; write queries: in its file, or"

@@ -4,7 +4,7 @@ In: records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `
 `confidence`, interval, events, values; the key is the id). Control records say nothing of a
 result: those with a header `kind` (`frontier`, `overflow`), those whose value says that it is an
 overflow, and those without a value. `overflows` reads the ones that tell of a query beyond its
-bound.
+bound. Every row has `line`, the JSON of the record, so what no column says is not lost.
 
 `latest` keeps, of each id, the record of the highest revision; a retract takes the result
 back, so it has `standing` false. Records may come again and out of order: copies of a
@@ -36,13 +36,16 @@ SCHEMA: Final = (
     "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
     " confidence STRING, key STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
     f" events ARRAY<{EVENT}>, `values` STRING, low STRING, high STRING,"
-    " expected STRING, probability DOUBLE, amended BOOLEAN"
+    " expected STRING, probability DOUBLE, amended BOOLEAN, stands DOUBLE, `count` BIGINT,"
+    " ranges STRING, joined STRING"
 )
 """Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
-join's. `values`, `low`, `high`, `expected` and a structured `key` stay JSON text: each query has
-its own."""
+join's, `count`, `ranges` and `joined` a set of matches', `stands` a detector's. `values`, `low`,
+`high`, `expected`, `ranges`, `joined` and a structured `key` stay JSON text: each query has its
+own."""
 
 OVERFLOW_SCHEMA: Final = f"query STRING, event {EVENT}, shown BIGINT, at BIGINT, stream STRING"
+LINE: Final = "line"
 
 OPS: Final = ("emit", "update", "retract")
 OVERFLOW: Final = "overflow"
@@ -71,7 +74,7 @@ def decoded(records: DataFrame) -> Decoded:
     detail = F.concat(F.lit("the value is `"), _shown(), F.lit("`; write a results record"))
     kind = F.coalesce("_kind", F.lit("")).alias("kind")
     return Decoded(
-        sound.where(~silent).select(*RECORD[:4], "_r.*").drop(SPOILT),
+        sound.where(~silent).select(*RECORD[:4], "_r.*", _line()).drop(SPOILT),
         sound.where(silent).select(*RECORD, kind),
         rows.where(F.col("reason").isNotNull()).select(
             *RECORD[:4], "reason", detail.alias("detail")
@@ -95,7 +98,7 @@ def overflows(control: DataFrame) -> DataFrame:
     bound: `shown` of its results are not all."""
     said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
     told = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
-    return told.select(*RECORD[:4], "_o.*")
+    return told.select(*RECORD[:4], "_o.*", _line())
 
 
 def latest(results: DataFrame) -> DataFrame:
@@ -141,6 +144,10 @@ def by_query(course: DataFrame) -> DataFrame:
         F.count_if(F.col("final_at_ns").isNull()).alias("not_final"),
         F.percentile_approx("to_final_ns", ranks, 10_000).alias("to_final_ns"),
     )
+
+
+def _line() -> Column:
+    return F.col("value").cast("string").alias(LINE)
 
 
 def _shown() -> Column:

@@ -8,7 +8,9 @@
 | `dead`           | the dead topic            | `dead`                                         |
 | `windows` …      | a results topic           | `windows`, `windows-told`, `bad-windows`       |
 
-(`matches` and `joins` likewise.) `events` holds every event of the ordered topic, those that are
+(`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
+of an event than its bound. `matches` holds single matches, sets of them and what detectors tell,
+apart by `kind`.) `events` holds every event of the ordered topic, those that are
 marked late among them (`late` is the reason, empty where in order); `late` those that were put
 aside. `windows` has, of each id, the record of the highest revision, taken back or not
 (`standing`); `windows-told` all that was ever said, so that `as_of` can tell what stood at a time
@@ -51,7 +53,14 @@ DEAD: Final = (
     " offset BIGINT, reason STRING, at BIGINT"
 )
 REASON: Final = "reason"
-RESULT_TABLES: Final = {"window": "windows", "pattern": "matches", "join": "joins"}
+RESULT_TABLES: Final = {
+    "window": "windows",
+    "pattern": "matches",
+    "detector": "matches",
+    "join": "joins",
+}
+BOUNDED: Final = frozenset({"matches", "joins"})
+"""Tables of results whose queries may have more to say of an event than their bound."""
 
 
 def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
@@ -60,8 +69,9 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
     found.append(_late(topics, topology, wanted))
     found.append(_of_gaps(topics.records(names.gaps)))
     found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
-    for operator, topic in topology.result_topics.items():
-        found.append(of_results(topics.records(topic), RESULT_TABLES[operator]))
+    results_of = {RESULT_TABLES[name]: topic for name, topic in topology.result_topics.items()}
+    for table, topic in results_of.items():
+        found.append(of_results(topics.records(topic), table))
     return found
 
 
@@ -162,16 +172,17 @@ def of_results(records: DataFrame, name: str) -> Table:
     def bad(rows: DataFrame) -> DataFrame:
         return results.decoded(rows).bad
 
-    return Table(
-        name,
-        records,
-        ("id",),
-        parts=[
-            Part(f"{name}-told", PLACE, told),
-            Part(name, ("id",), newest, newer="revision"),
-            Part(f"bad-{name}", PLACE, bad),
-        ],
-    )
+    def overflows(rows: DataFrame) -> DataFrame:
+        return results.overflows(results.decoded(rows).control)
+
+    parts = [
+        Part(f"{name}-told", PLACE, told),
+        Part(name, ("id",), newest, newer="revision"),
+        Part(f"bad-{name}", PLACE, bad),
+    ]
+    if name in BOUNDED:
+        parts.append(Part(f"overflows-{name}", PLACE, overflows))
+    return Table(name, records, ("id",), parts=parts)
 
 
 def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:

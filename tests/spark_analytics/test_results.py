@@ -10,14 +10,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from inorder.engine import Detector, parse
 from spark_analytics import results
 from spark_analytics.jobs import JOBS
 from spark_analytics.work import JobRefused, Wanted
-from tests.sinks.written import WRITTEN
+from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
-from topology.config import parse
-from topology.model.result import Member, Overflow, Result
+from topology.model.result import (
+    DetectorResult,
+    MatchSetResult,
+    Member,
+    MemberRange,
+    Overflow,
+    Result,
+)
 from topology.wire.json_lines import line_json, result_line
 
 pytestmark = SPARK
@@ -140,12 +147,18 @@ def test_control_records_are_told_apart(spark: SparkSession) -> None:
     for row in told:
         assert (row.query, row.shown, row.at, row.stream) == ("q", 2, 7, "pitch")
         assert tuple(row.event) == ("b", None, "s1", 0, 5, 3)
+        assert row.line.encode() == said
 
 
-AS_TEXT = ("key", "values", "low", "high", "expected")
+AS_TEXT = ("key", "values", "low", "high", "expected", "ranges", "joined")
+RANGE = MemberRange("a", 3, Member("a", "s1", 0, 1, 10), Member("a", "s2", 1, 2**62, 20))
+SETS: list[Result] = [
+    MatchSetResult(**HEAD | {"values": {}}, count=2**62, ranges=[RANGE], joined=[RANGE], key=[1]),
+    DetectorResult(**HEAD, members=[RANGE.first], key="k", stands_ppm=250_000),
+]
 
 
-@pytest.mark.parametrize("result", WRITTEN, ids=lambda result: result.found_by)
+@pytest.mark.parametrize("result", [*WRITTEN, *SETS], ids=lambda result: type(result).__name__)
 def test_every_field_that_stages_write_is_read(spark: SparkSession, result: Result) -> None:
     line = result_line(result)
     record = Record(result.id.encode(), line_json(line), [], 0, 0)
@@ -160,6 +173,7 @@ def test_every_field_that_stages_write_is_read(spark: SparkSession, result: Resu
         else:
             found = read[name]
         assert found == value, name
+    assert json.loads(row.line) == line
     absent = {name for name, value in read.items() if value is None}
     assert absent.isdisjoint(line.keys())
 
@@ -180,6 +194,8 @@ class Fixed:
 
 WINDOW = "w: {window: tumbling 1s, aggregate: {n: count()}}"
 PATTERN = "p: {pattern: 'PATTERN SEQ(A a, B b) WITHIN 1 s'}"
+DETECTOR = "d: {detector: mine}"
+MINE = {"mine": Detector(lambda state, event: (state, None))}
 JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
 
 
@@ -193,6 +209,7 @@ JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
             {"results.matches", "results.joins"},
             {"latest-results.joins", "overflows-results.matches"},
         ),
+        ([PATTERN, DETECTOR], [], {"results.matches"}, {"latest", "overflows"}),
         ([WINDOW], ["mine"], {"mine"}, {"latest", "queries"}),
         ([], ["mine"], {"mine"}, {"bad"}),
     ],
@@ -200,7 +217,9 @@ JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
 def test_the_topics_that_have_results_are_read(
     spark: SparkSession, queries: list[str], named: list[str], read: set[str], tables: set[str]
 ) -> None:
-    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}")
+    topology = parse(
+        f"streams: {{default: {{}}}}\nqueries: {{{', '.join(queries)}}}", detectors=MINE
+    )
     topics = Fixed(spark)
     found = JOBS["results"](topics, topology, Wanted(results=named))
     assert topics.asked == read

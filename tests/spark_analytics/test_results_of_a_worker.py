@@ -39,8 +39,8 @@ from tests.spark_analytics.topics import done, run
 pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 EVENTS = 2_500
-JSON_TEXT = ("values", "low", "high", "expected")
-OURS = {"topic", "partition", "offset", "timestamp", "batch", "standing"}
+JSON_TEXT = ("values", "low", "high", "expected", "ranges", "joined")
+OURS = {"topic", "partition", "offset", "timestamp", "batch", "standing", "line"}
 """Columns that are not of the object."""
 
 

@@ -3,7 +3,9 @@ comes late and however the topic is cut. Examples: what of the topics ends in wh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from inorder import engine
+from inorder.engine import Detector
 from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.corrected import FINAL, MAX_RANGES, joined
@@ -30,6 +34,7 @@ from tests.spark_analytics.records import (
     SCHEMA,
     Record,
     S,
+    frame,
     ordered_records,
     stream_of,
     watermark,
@@ -38,15 +43,20 @@ from tests.spark_analytics.records import (
 from tests.spark_analytics.values import result
 from topology.config import HeaderConfig, Topology, parse
 from topology.model.event import Event
+from topology.model.result import MatchSetResult, Member, MemberRange, Overflow
+from topology.wire.json_lines import line_json, result_line
 
 pytestmark = [*SPARK, pytest.mark.timeout(600)]
 
-TOPOLOGY = """\
+STREAMS = """\
 streams:
   a: {input: raw, output: ordered}
   b: {input: raw, output: ordered}
+"""
+TOPOLOGY = f"""\
+{STREAMS}
 queries:
-  counted: {stream: a, window: tumbling 10s, aggregate: {n: count()}}
+  counted: {{stream: a, window: tumbling 10s, aggregate: {{n: count()}}}}
 """
 EVENTS = 120
 PARTS = 3
@@ -256,6 +266,57 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     stood = silver.as_of(told, 3).orderBy("id").collect()
     assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
     assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
+
+
+MEMBER = Member("a", "s1", 0, 1, 10)
+SET = MatchSetResult(
+    *(7, "a", "q", "i", "emit", 0, False, "confirmed", 10, 20, {}),
+    count=2**62,
+    ranges=[MemberRange("a", 3, MEMBER, MEMBER)],
+)
+
+
+def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
+    """With all that was said of them; by a detector and a pattern, whose topic is one."""
+
+    class Told:
+        streaming = False
+
+        def __init__(self) -> None:
+            self.asked: set[str] = set()
+
+        def records(self, topic: str) -> DataFrame:
+            values = []
+            if topic == "results.matches":
+                said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
+                values = [line_json(result_line(each)) for each in said]
+                values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))
+            return frame(spark, [Record(b"k", v, [], n, n) for n, v in enumerate(values)])
+
+    queries = """\
+queries:
+  p: {stream: a, pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  d: {stream: a, detector: mine}
+"""
+    own = {"mine": Detector(lambda state, event: (state, None))}
+    both = engine.parse(STREAMS + queries, detectors=own)
+    found = silver.events_tables(Told(), both, Wanted())
+    assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
+    rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
+    told = rows["matches-told"]
+    assert [(row.kind, row.revision, row["count"]) for row in told] == [
+        ("match_set", 0, 2**62),
+        ("match_set", 1, 2**62),
+    ]
+    (row,) = rows["matches"]
+    assert (row.revision, row.standing) == (1, True)
+    line = json.loads(row.line)
+    assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]
+    assert [row.joined is None for row in told] == [True, False]
+    (overflow,) = rows["overflows-matches"]
+    assert (overflow.query, overflow.shown) == ("q", 2)
+    assert json.loads(overflow.line)["event"]["seq"] == 1
+    assert rows["bad-matches"] == []
 
 
 def test_what_cannot_be_asked_is_refused(spark: SparkSession, tmp_path: Path) -> None:
