@@ -56,12 +56,23 @@ def told_plainly(job: str) -> Iterator[None]:
 
     from cli.recording.file import InputError, Unreadable
     from spark_analytics.backfill.place import PlaceRefused
+    from spark_analytics.backfill.state import StateUnreadable
+    from spark_analytics.live.state import StateUnreadable as LiveStateUnreadable
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.running import CheckpointRefused, JobFailed
     from spark_analytics.tables.catalog import TablesRefused
-    from spark_analytics.told import first_line
+    from spark_analytics.told import first_line, raised
     from spark_analytics.work import JobRefused
 
+    def kind_of(error: BaseException) -> type[click.ClickException]:
+        """A state is read where it is needed, so a task may have refused it."""
+        found = raised(error)
+        is_refused = found is not None and found.kind in unreadable
+        return Refused if is_refused else click.ClickException
+
+    unreadable = {
+        f"{each.__module__}.{each.__name__}" for each in (StateUnreadable, LiveStateUnreadable)
+    }
     try:
         yield
     except (
@@ -69,6 +80,8 @@ def told_plainly(job: str) -> Iterator[None]:
         SchemaRefused,
         CheckpointRefused,
         TablesRefused,
+        StateUnreadable,
+        LiveStateUnreadable,
         FileNotFoundError,
     ) as error:
         raise Refused(str(error)) from None
@@ -78,10 +91,12 @@ def told_plainly(job: str) -> Iterator[None]:
         raise Unreadable(str(error)) from None
     except JarsUnavailable as error:
         raise Refused(str(error)) from None
-    except (BrokersUnavailable, JobFailed) as error:
+    except BrokersUnavailable as error:
         raise click.ClickException(str(error)) from None
+    except JobFailed as error:
+        raise kind_of(error.__cause__ or error)(str(error)) from None
     except (PySparkException, Py4JJavaError) as error:
-        raise click.ClickException(f"{job}: {first_line(error)}") from None
+        raise kind_of(error)(f"{job}: {first_line(error)}") from None
     except (Py4JError, ConnectionError):
         raise click.ClickException(f"{job}: the Java process of Spark has ended") from None
 
