@@ -131,7 +131,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
         ) from None
     try:
-        resumed = Resumed(address, who=OPTION, undoes=False)
+        resumed = Resumed(address, who=OPTION, option=OPTION, undoes=False)
         return resumed.known, resumed.states()
     except PlaceRefused as refused:
         raise Refused(str(refused)) from None
@@ -143,7 +143,7 @@ def _state_of(address: str | None) -> Any:
 
     if address is None:
         return GroupState(None, (), {})
-    files, path = file_system(address)
+    files, path = file_system(address, OPTION)
     try:
         with files.open_input_stream(path) as file:
             return unpacked(file.read())

@@ -36,15 +36,16 @@ class PlaceRefused(ValueError):
     """Tables cannot be written there; the message says what to do instead."""
 
 
-def file_system(address: str) -> tuple[fs.FileSystem, str]:
-    """Where an address leads: the file system, and the path on it."""
+def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str]:
+    """Where an address leads: the file system, and the path on it. PlaceRefused if it leads
+    nowhere, by the `option` that named it."""
     if "://" not in address:
         return fs.LocalFileSystem(), str(Path(address).absolute())
     try:
         return fs.FileSystem.from_uri(address)  # type: ignore[no-any-return]
     except (pa.ArrowException, OSError, ValueError) as wrong:
         reason = str(wrong).splitlines()[0]
-        raise PlaceRefused(f"--out {address}: {reason}; name a folder") from None
+        raise PlaceRefused(f"{option} {address}: {reason}; name a folder") from None
 
 
 class Place:

@@ -36,13 +36,25 @@ group)."""
 
 class Resumed:
     """The state of the tables at an address. PlaceRefused if there is none to go on from. `who`
-    asks for it; one who only looks undoes nothing."""
+    asks for it, and `option` names the address; one who only looks undoes nothing."""
 
-    def __init__(self, address: str, *, who: str = "--resume", undoes: bool = True) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        who: str = "--resume",
+        option: str = "--out",
+        undoes: bool = True,
+    ) -> None:
         self._address = address
-        self._files, self._path = file_system(address.rstrip("/"))
+        self._files, self._path = file_system(address.rstrip("/"), option)
         self._state = f"{self._path}/{STATE}"
         known = self._read(CURRENT)
+        if known is None and not self._is_there(self._path):
+            raise PlaceRefused(
+                f"{who}: {address} is not there; name the --out of a backfill that was asked with"
+                " --no-to-end"
+            )
         if known is None:
             raise PlaceRefused(
                 f"{who}: {address} has no state of a backfill to go on from; the run before has"

@@ -25,6 +25,8 @@ PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
 QUERIED = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
 
+WORKER = ("worker", "--brokers", "nowhere:1")
+
 
 def left(folder: Path, text: str, **more: Any) -> Path:
     """What a run leaves that took nothing."""
@@ -38,8 +40,7 @@ def left(folder: Path, text: str, **more: Any) -> Path:
 
 
 def worker(folder: Path, out: Path) -> Answer:
-    asked = ("--topology", folder / "t.yaml", "--brokers", "nowhere:1", "--from-backfill", out)
-    return inorder("worker", *asked)
+    return inorder(*WORKER, "--topology", folder / "t.yaml", "--from-backfill", out)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,27 @@ def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(PLAIN)
     answer = worker(tmp_path, tmp_path)
     assert answer.code == 2
+    assert "has no state of a backfill" in answer.err
     assert "asked with --no-to-end" in answer.err
+
+
+def test_a_folder_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = worker(tmp_path, tmp_path / "nowhere")
+    assert answer.code == 2
+    assert f"--from-backfill: {tmp_path / 'nowhere'} is not there; name the --out" in answer.err
+    assert "has no state" not in answer.err
+
+
+def test_an_address_that_leads_nowhere_is_refused_by_the_option_that_named_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = inorder(*WORKER, "--topology", tmp_path / "t.yaml", "--from-backfill", "s4://x/y")
+    assert answer.code == 2
+    assert "--from-backfill s4://x/y: " in answer.err
+    assert "name a folder" in answer.err
+    assert "--out" not in answer.err
 
 
 def arranged(text: str, partitions: int) -> Arrangement:

@@ -10,6 +10,7 @@ from pyarrow import parquet
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
 from spark_analytics.backfill.place import Place, PlaceRefused, file_system
+from spark_analytics.backfill.resuming import Resumed
 
 GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
 
@@ -92,5 +93,14 @@ def test_tables_of_another_format_are_taken_away_where_one_fails(tmp_path: Path)
 
 
 def test_an_address_that_leads_nowhere_is_refused() -> None:
-    with pytest.raises(PlaceRefused, match="name a folder"):
+    with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
         Place("nowhere://x/y")
+    with pytest.raises(PlaceRefused, match=r"^--out nowhere://x/y: .*; name a folder$"):
+        Resumed("nowhere://x/y")
+
+
+def test_a_folder_that_is_absent_is_not_gone_on_with(tmp_path: Path) -> None:
+    with pytest.raises(PlaceRefused, match=r"^--resume: .*/out is not there; "):
+        Resumed(str(tmp_path / "out"))
+    with pytest.raises(PlaceRefused, match="has no state of a backfill"):
+        Resumed(str(tmp_path))
