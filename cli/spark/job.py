@@ -18,7 +18,7 @@ from agents.kafka.security import Security
 from cli.kafka_options import reached
 from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
 from cli.spark.kafka import java_settings
-from cli.spark.spelled import settings_of, window_of
+from cli.spark.spelled import length_of, settings_of, window_of
 from cli.spark.tables import formats, secrets_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
@@ -278,18 +278,18 @@ def _wanted(asked: Asked) -> Wanted:
 def _interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spelled(window_of(f"tumbling {asked.every}", "--every").size_ns)
+    return _spelled(length_of(asked.every, "--every"), "--every")
 
 
 def _windows(text: str) -> Windows:
     found = window_of(text, "--window")
     if found.kind == "count":
         raise Refused("--window count: Spark's windows are of time; write tumbling 10s")
-    every = _spelled(found.every_ns) if found.kind == "sliding" else None
-    return Windows(found.kind, _spelled(found.size_ns), every)
+    every = _spelled(found.every_ns, "--window") if found.kind == "sliding" else None
+    return Windows(found.kind, _spelled(found.size_ns, "--window"), every)
 
 
-def _spelled(length_ns: int) -> str:
+def _spelled(length_ns: int, option: str) -> str:
     if length_ns % 1_000:
-        raise Refused(f"{length_ns} ns: Spark counts in microseconds; write whole ones")
+        raise Refused(f"{option}: {length_ns} ns: Spark counts in microseconds; write whole ones")
     return f"{length_ns // 1_000} microseconds"

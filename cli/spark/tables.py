@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from cli.spark.jars import jars, lake_jars, postgres_jars
-from cli.spark.spelled import settings_of, window_of
+from cli.spark.spelled import length_of, settings_of
 from spark_analytics.tables.catalog import FORMATS, Format
 
 if TYPE_CHECKING:
@@ -65,4 +65,4 @@ def maintained(
 
 
 def _length(option: str, text: str) -> timedelta:
-    return timedelta(microseconds=window_of(f"tumbling {text}", option).size_ns // 1_000)
+    return timedelta(microseconds=length_of(text, option) // 1_000)

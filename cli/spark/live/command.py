@@ -82,10 +82,10 @@ def command(
     require_spark()
     from cli.spark.backfill.setting import setting_of
     from cli.spark.job import Asked
-    from cli.spark.spelled import window_of
+    from cli.spark.spelled import length_of
 
     asked = Asked(**{**NOT_OF_LIVE, **rest}, topology=topology, brokers=brokers, security=access)
-    lag_ms = window_of(f"tumbling {tick_lag}", "--tick-lag").size_ns // 1_000_000
+    lag_ms = length_of(tick_lag, "--tick-lag") // 1_000_000
     with told_plainly("live"):
         _live(asked, setting_of(topology_path, topology), lag_ms, max_waiting)
 

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 import cli.spark.jars
 from cli.main import main
+from cli.spark.spelled import length_of
+from cli.topology_file import Refused
 from tests import ROOT
 from tests.services import require
 
@@ -25,6 +27,8 @@ REFUSED = [
     (["rates", "--batch", "--window", "count 5"], "windows are of time"),
     (["rates", "--batch", "--window", "tumbling 10"], "--window tumbling 10"),
     (["rates", "--batch", "--window", "tumbling 10ns"], "microseconds"),
+    (["rates", "--every", "2x"], "--every: `2x` has an unknown unit `x`; use one of: ns"),
+    (["rates", "--every", "10ns"], "--every: 10 ns: Spark counts in microseconds"),
     (["rates", "--batch", "--conf", "x"], "NAME=VALUE"),
     (["rates", "--catalog", "http://h"], "--catalog is Iceberg's"),
     (["rates", "--silver"], "--to iceberg, or --to delta"),
@@ -44,6 +48,36 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) 
     assert done.exit_code == 2, done.output
     assert told in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["live", "--tick-lag", "2x"], "--tick-lag: `2x` has an unknown unit `x`"),
+        (["live", "--every", "1s s"], "--every: `1s s` is not a number with a unit"),
+        (["maintain", "--keep", "1x"], "--keep: `1x` has an unknown unit `x`"),
+        (["maintain", "--orphans", "3"], "--orphans: `3` has no unit; write 3ms"),
+    ],
+)
+def test_a_length_of_time_is_refused_by_its_option(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    require(cli.spark.jars.missing())
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\n")
+    options = ["--topology", str(file), "--brokers", "127.0.0.1:1"] if words[0] == "live" else []
+    done = CliRunner().invoke(main, ["spark", *words, *options, "--out", str(tmp_path)])
+    assert done.exit_code == 2, done.output
+    assert told in done.output
+    assert "tumbling" not in done.output
+
+
+@pytest.mark.parametrize("text", ["0s", "-1s", "2x", "", "200000d"])
+def test_what_is_no_length_is_refused(text: str) -> None:
+    assert length_of("1.5s", "--every") == 1_500_000_000
+    with pytest.raises(Refused, match=r"^--every: [^;]*; \w"):
+        length_of(text, "--every")
 
 
 def test_help_knows_the_demo_and_does_not_import_it() -> None:
