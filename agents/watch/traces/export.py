@@ -5,7 +5,9 @@ the library's batch processor, which sends them from a thread of its own: the lo
 waits for no collector, and one that is gone costs spans and nothing else.
 
 Bounds: `MAX_TRACES_PER_S` traces, `MAX_QUEUED` spans that wait for the collector, `TIMEOUT_S` for
-an answer of it, and as long at the stop. What goes beyond is dropped and counted by `outcome`.
+an answer of it, and as long for the whole of the stop: what a collector has not taken by then is
+given up, and the thread that sends is left behind. What goes beyond the rate is dropped and counted
+by `outcome`.
 
 The collector's own settings (headers with a password, certificates) are the library's variables,
 `OTEL_EXPORTER_OTLP_…`, and so never on a command line.
@@ -16,8 +18,11 @@ Proved by: tests/agents/watch/traces/test_export.py
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -27,6 +32,8 @@ from agents.watch.traces.spans import EVENT, Span, spans
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
+
+log = logging.getLogger(__name__)
 
 MAX_TRACES_PER_S: Final = 100
 MAX_QUEUED: Final = 4_096
@@ -106,9 +113,22 @@ class Exporter:
                 self._counted(outcome, count)
 
     async def stop(self) -> None:
-        """What waits is sent, for TIMEOUT_S at most."""
-        await asyncio.to_thread(self._sender.force_flush, int(TIMEOUT_S * 1_000))
-        await asyncio.to_thread(self._sender.shutdown)
+        """What waits is sent, for TIMEOUT_S at most in all."""
+        # The library waits TIMEOUT_S for each batch, and a loop that ends waits for the threads of
+        # its pool: so it is a thread of our own, which nobody waits for.
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+
+        def stop() -> None:
+            self._sender.shutdown()
+            with suppress(RuntimeError):  # the loop is closed: we were left behind
+                loop.call_soon_threadsafe(stopped.set)
+
+        threading.Thread(target=stop, name="traces-stop", daemon=True).start()
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await stopped.wait()
+        except TimeoutError:
+            log.warning("the collector has not taken all spans within %.0f s of the stop", TIMEOUT_S)
 
     def _may_send(self) -> bool:
         now_s = time.monotonic()

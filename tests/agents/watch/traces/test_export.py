@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 import time
 from collections import Counter
 
@@ -72,6 +73,21 @@ def test_a_collector_that_is_gone_keeps_nobody(monkeypatch: pytest.MonkeyPatch) 
     began_s = time.monotonic()
     assert sending(f"http://127.0.0.1:{port}", Steps([ONE])) == {SENT: 1}
     assert time.monotonic() - began_s < 5.0
+
+
+def test_a_collector_that_never_answers_keeps_the_stop_for_one_timeout(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(export, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(export, "MAX_TRACES_PER_S", export.MAX_QUEUED)
+    many = [dataclasses.replace(ONE, who=("default", "s", 0, seq)) for seq in range(2_000)]
+    assert sum(map(len, spans("plant", Steps(many), 0))) > export.MAX_QUEUED  # several batches wait
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, nobody answers
+        began_s = time.monotonic()
+        sending(f"http://127.0.0.1:{deaf.getsockname()[1]}", Steps(many))
+        took_s = time.monotonic() - began_s
+    assert 1.0 <= took_s < 4.0
+    assert "has not taken all spans within 1 s" in caplog.text
 
 
 @pytest.mark.parametrize(
