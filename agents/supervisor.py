@@ -45,7 +45,7 @@ from agents.watch.http import Health, HttpServer
 from agents.watch.page.serving import Page
 from agents.watch.page.together import NAME, together
 from agents.watch.page.view import View, view
-from agents.watch.peers import SIGNED, Named, Peers
+from agents.watch.peers import Named, Peers, signed
 from agents.watch.question import Question
 from agents.watch.whereabouts import verdict
 
@@ -276,7 +276,7 @@ class Supervisor:
             else:
                 facts += peer.said["found"]
                 silent += [f"{who} of {peer.who}" for who in peer.said["silent"]]
-        return {SIGNED: self._me, "silent": silent, **verdict(asked, facts, silent)}
+        return {**signed(self._me), "silent": silent, **verdict(asked, facts, silent)}
 
     async def _facts(self, asked: Question) -> tuple[list[Any], list[str]]:
         """What the stages here know of the event, and those that do not answer."""
@@ -360,7 +360,7 @@ class Supervisor:
         await self._ask_for_all()
         health = {path: asdict(self._answer(path)) for path in ("live", "ready")}
         seen = view(health, self._explained(), self._metrics_texts())
-        return {SIGNED: self._me, NAME: self._name, **seen}
+        return {**signed(self._me), NAME: self._name, **seen}
 
     def _metrics_texts(self) -> list[str]:
         return [told.metrics for told in self._told]

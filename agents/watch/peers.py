@@ -12,7 +12,7 @@ the token; so name only what is the topology's own.
 
 Bounds: `MAX_PEERS` are asked, at once, for `TIMEOUT_S` each and `MAX_ANSWER_BYTES` of an answer; a
 name is resolved anew every `RESOLVE_EVERY_S`. What fails is told with the reason, and the others'
-answers stand.
+answers stand; so is a worker of another version whose answers are of another `FORMAT`.
 
 Proved by: tests/agents/watch/test_peers.py
 """
@@ -39,6 +39,15 @@ MAX_ANSWER_BYTES: Final = 8 << 20
 SCHEMES: Final = ("http", "https", "dns")
 SIGNED: Final = "worker"
 """In an answer: the mark of the process that gave it, by which a worker knows itself."""
+SPOKEN: Final = "format"
+FORMAT: Final = 1
+"""In an answer: what words the rest is made of, of `/view` and `/event`. It is raised when one of
+them that others read goes, or comes to mean something else."""
+
+
+def signed(me: str) -> dict[str, Any]:
+    """What each answer to a peer has, whatever it was asked."""
+    return {SIGNED: me, SPOKEN: FORMAT}
 
 
 class PeersRefused(ValueError):
@@ -136,7 +145,9 @@ class Peers:
         except orjson.JSONDecodeError:
             said = None
         if not isinstance(said, dict) or not isinstance(said.get(SIGNED), str):
-            return Answer(url, None, "answers as no worker of this version does")
+            return Answer(url, None, "answers as no worker does")
+        if said.get(SPOKEN) != FORMAT:
+            return Answer(url, None, "is of another version, and cannot be shown beside this one")
         return Answer(url, said)
 
     async def _urls(self) -> tuple[list[str], list[Answer]]:

@@ -36,7 +36,8 @@ async def serving(handler: Handler) -> AsyncIterator[int]:
 def says(mark: str) -> Handler:
     async def answer(request: web.Request) -> web.Response:
         sent = request.headers.get("Authorization")
-        return web.json_response({"worker": mark, "sent": sent, "asked": request.path_qs})
+        said = {**peering.signed(mark), "sent": sent, "asked": request.path_qs}
+        return web.json_response(said)
 
     return answer
 
@@ -98,6 +99,14 @@ async def babbles(_: web.Request) -> web.Response:
     return web.Response(text="hello")
 
 
+async def speaks_otherwise(_: web.Request) -> web.Response:
+    return web.json_response({**peering.signed("a"), "format": peering.FORMAT + 1})
+
+
+async def speaks_as_before_there_were_formats(_: web.Request) -> web.Response:
+    return web.json_response({"worker": "a", "name": "a"})
+
+
 async def floods(_: web.Request) -> web.Response:
     return web.Response(body=b"x" * 2_000)
 
@@ -108,6 +117,8 @@ async def floods(_: web.Request) -> web.Response:
         (refuses, "refuses the token of this worker"),
         (hangs, "does not answer within"),
         (babbles, "answers as no worker"),
+        (speaks_otherwise, "is of another version, and cannot be shown"),
+        (speaks_as_before_there_were_formats, "is of another version, and cannot be shown"),
         (floods, "answers 200, not with /view"),
     ],
 )

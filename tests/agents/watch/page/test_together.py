@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from agents.watch.page.together import together
 from agents.watch.page.view import MAX_SOURCES, view
+from agents.watch.peers import FORMAT
 from tests.agents.watch.page.many import METRICS, healthy, partitions
 
 
@@ -56,3 +58,31 @@ def test_it_is_bounded_for_any_number_of_workers() -> None:
     assert len(found["sources"]["waiting"]) == len(found["sources"]["clocks"]) == MAX_SOURCES
     assert found["sources"]["known"] == 20_000
     assert len(json.dumps(found)) < 200_000
+
+
+def test_what_workers_read_of_each_other_belongs_to_its_format() -> None:
+    """Who changes these words raises FORMAT, so that nobody reads a view by the wrong ones."""
+    told = set(words(seen("a", 2, 1, 1)))
+    assert FORMAT == 1
+    assert {
+        *("name", "health.live.ok", "health.ready.ok", "stages.stage", "stages.topic"),
+        *("streams.stream", "streams.stage", "streams.partition"),
+        *("sources.known", "sources.waiting_in_all", "sources.states.synced"),
+        *("sources.waiting.source", "sources.waiting.since", "sources.waiting.now"),
+        *("sources.clocks.source", "sources.clocks.error_ns"),
+        *("queries.query", "queries.achieved_ppm", "queries.told.emit", "reasons.late.passed"),
+    } <= told
+    assert {word.partition(".")[0] for word in told} == {
+        *("worker", "name", "health", "stages", "streams", "sources", "queries", "reasons")
+    }
+
+
+def words(part: Any, way: str = "") -> Iterator[str]:
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield from words(value, f"{way}.{key}" if way else key)
+    elif isinstance(part, list):
+        for value in part:
+            yield from words(value, way)
+    else:
+        yield way
