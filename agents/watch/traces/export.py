@@ -128,7 +128,7 @@ class Exporter:
             async with asyncio.timeout(TIMEOUT_S):
                 await stopped.wait()
         except TimeoutError:
-            log.warning("the collector has not taken all spans within %.0f s of the stop", TIMEOUT_S)
+            log.warning("the collector has not taken all within %.0f s of the stop", TIMEOUT_S)
 
     def _may_send(self) -> bool:
         now_s = time.monotonic()
