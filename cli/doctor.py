@@ -29,9 +29,9 @@ def command(topology_path: str, brokers: str, kafka_path: str | None, as_json: b
     """
     topology = load(topology_path)
     access = security(kafka_path)
-    reached(brokers, access)
+    tells = not reached(brokers, access).is_embedded
     try:
-        found = findings(topology, looked(topology, brokers, access))
+        found = findings(topology, looked(topology, brokers, access, tells=tells))
     except KafkaException as error:
         raise click.ClickException(f"the brokers do not answer: {error.args[0].str()}") from error
     if as_json:

@@ -2,6 +2,7 @@
 
 | looked at | why |
 |-----------|-----|
+| whether they tell their settings | one embedded in a process has none, and keeps nothing |
 | whether topics have ids | brokers before 2.8 give none: one made anew is not noticed |
 | `transaction.max.timeout.ms` | a stage that asks for more does not begin |
 | `transactional.id.expiration.ms`, `offsets.retention.minutes` | shorter than a stop may last |
@@ -41,6 +42,8 @@ class SeenBrokers:
     gives_ids: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     ahead_ms: int | None = None
+    tells: bool = True
+    """They say how topics and they themselves are set; embedded ones do not."""
 
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:
@@ -55,12 +58,19 @@ def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | 
         for answer in admin.list_offsets(asked, request_timeout=TIMEOUT_S).values():
             try:
                 newest_ms = max(newest_ms, answer.result(TIMEOUT_S).timestamp)
-            except KafkaException:
+            except (KafkaException, TimeoutError):
                 continue  # a partition without a leader is told elsewhere
     return None if newest_ms < 0 else newest_ms - time.time_ns() // NS_PER_MS
 
 
 def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
+    if not seen.tells:
+        yield Finding(
+            Weight.WARNING,
+            "brokers",
+            "do not tell how topics are set, as those inside `inorder dev` and `inorder worker`",
+            "nothing, in a trial; what is to last wants Kafka: inorder dev --broker kafka",
+        )
     if not seen.gives_ids:
         yield Finding(
             Weight.WARNING,

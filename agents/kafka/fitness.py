@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
@@ -72,66 +72,79 @@ class Cluster:
     topics: Mapping[str, SeenTopic]
 
 
-def looked(topology: Topology, servers: str, security: Security = PLAINTEXT) -> Cluster:
-    """KafkaException where the brokers do not answer. Blocks."""
+def looked(
+    topology: Topology, servers: str, security: Security = PLAINTEXT, *, tells: bool = True
+) -> Cluster:
+    """KafkaException where the brokers do not answer. `tells`: whether they say how they are set at
+    all, which embedded ones do not; nobody waits for that answer then. Blocks, for TIMEOUT_S a
+    question at most, and all of what is set is one question."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
-    told = admin.describe_topics(
-        TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
-    )
-    configs = _configs(admin, ResourceType.TOPIC, names)
+    asked = [str(min(known.brokers))] if known.brokers else []
+    told: Mapping[str, Any] = {}
+    configs: Mapping[str, Any] = {}
+    broker_configs: Mapping[str, Any] = {}
+    if tells:  # all are asked before the first answer is waited for
+        if names:
+            told = admin.describe_topics(
+                TopicCollection(names),
+                include_authorized_operations=True,
+                request_timeout=TIMEOUT_S,
+            )
+        configs = _configs(admin, ResourceType.TOPIC, names)
+        broker_configs = _configs(admin, ResourceType.BROKER, asked)
     found = {}
     gives_ids = True
     for name in names:
         partitions = known.topics[name].partitions.values()
+        described = _answer(told.get(name))
         found[name] = SeenTopic(
             len(partitions),
             min((len(partition.replicas) for partition in partitions), default=0),
             tuple(partition.id for partition in partitions if partition.leader < 0),
-            configs[name],
-            _may(told[name]),
+            _config(configs.get(name)),
+            _may(described),
         )
-        gives_ids = gives_ids and _has_id(told[name])
-    asked = [str(min(known.brokers))] if known.brokers else []
-    config = next(iter(_configs(admin, ResourceType.BROKER, asked).values()), {})
+        gives_ids = gives_ids and _has_id(described)
+    config = next((_config(each) for each in broker_configs.values()), {})
     inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
     ahead_ms = newest_after_now_ms(admin, inputs)
-    return Cluster(SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms), found)
+    return Cluster(SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, tells), found)
 
 
-def _configs(
-    admin: AdminClient, kind: ResourceType, names: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Empty where this principal may not see them: `findings` says so."""
+def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
+    """What will be answered, by name."""
     if not names:
         return {}
-    asked = {ConfigResource(kind, name): name for name in names}
-    found: dict[str, dict[str, str]] = {}
-    for resource, answer in admin.describe_configs(list(asked)).items():
-        try:
-            config = answer.result(timeout=TIMEOUT_S)
-        except KafkaException:
-            config = {}
-        said = {key: entry.value for key, entry in config.items() if entry.value is not None}
-        found[asked[resource]] = said
-    return found
+    asked = [ConfigResource(kind, name) for name in names]
+    answers = admin.describe_configs(asked, request_timeout=TIMEOUT_S)
+    return {resource.name: answer for resource, answer in answers.items()}
 
 
-def _has_id(told: object) -> bool:
-    """Brokers before 2.8 say the id 0; where nothing is told, nothing is wrong."""
+def _answer(asked: Any) -> Any:
+    """None where this principal may not see it, or no answer comes: `findings` says so."""
     try:
-        topic_id = told.result(TIMEOUT_S).topic_id  # type: ignore[attr-defined]
-    except KafkaException:
+        return None if asked is None else asked.result(TIMEOUT_S)
+    except (KafkaException, TimeoutError):
+        return None
+
+
+def _config(asked: Any) -> dict[str, str]:
+    config = _answer(asked) or {}
+    return {key: entry.value for key, entry in config.items() if entry.value is not None}
+
+
+def _has_id(described: Any) -> bool:
+    """Brokers before 2.8 say the id 0; where nothing is told, nothing is wrong."""
+    if described is None:
         return True
+    topic_id = described.topic_id
     return any((topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
 
 
-def _may(told: object) -> frozenset[str] | None:
-    try:
-        operations = told.result(TIMEOUT_S).authorized_operations  # type: ignore[attr-defined]
-    except KafkaException:
-        return None
+def _may(described: Any) -> frozenset[str] | None:
+    operations = None if described is None else described.authorized_operations
     return None if operations is None else frozenset(each.name.title() for each in operations)
 
 
@@ -165,12 +178,13 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                 "bring the brokers back that have them",
             )
         if not seen.config:
-            yield Finding(
-                Weight.WARNING,
-                spec.name,
-                "keeps its settings to itself",
-                "allow DescribeConfigs, or ask as the cluster's administrator",
-            )
+            if cluster.brokers.tells:
+                yield Finding(
+                    Weight.WARNING,
+                    spec.name,
+                    "keeps its settings to itself",
+                    "allow DescribeConfigs, or ask as the cluster's administrator",
+                )
             continue
         yield from _settings(spec, seen)
         yield from _copies(spec.name, seen, cluster.brokers.count)

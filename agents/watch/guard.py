@@ -51,4 +51,7 @@ def guard(token: str) -> Middleware:
 
 
 def _is_it(token: str, told: str | None) -> bool:
-    return told is not None and hmac.compare_digest(token.encode(), told.encode())
+    if told is None:
+        return False
+    # bytes that are no UTF-8 come as lone surrogates, which `strict` cannot encode
+    return hmac.compare_digest(token.encode(), told.encode(errors="surrogatepass"))

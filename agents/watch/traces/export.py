@@ -119,7 +119,7 @@ class Exporter:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
         def stop() -> None:
-            self._sender.shutdown()
+            self._sender.shutdown()  # type: ignore[no-untyped-call]
             with suppress(RuntimeError):  # the loop is closed: we were left behind
                 loop.call_soon_threadsafe(stopped.set)
 

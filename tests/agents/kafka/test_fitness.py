@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
-from agents.kafka.broker_fitness import SeenBrokers
+from agents.kafka.broker_fitness import TIMEOUT_S, SeenBrokers
 from agents.kafka.declared import declared
 from agents.kafka.finding import Finding
-from agents.kafka.fitness import Cluster, SeenTopic, findings
+from agents.kafka.fitness import Cluster, SeenTopic, findings, looked
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka
@@ -147,6 +150,38 @@ def test_brokers_as_they_come_are_sound() -> None:
     assert (
         findings(TOPOLOGY, Cluster(SeenBrokers(3, config=config, ahead_ms=-5), SOUND.topics)) == []
     )
+
+
+def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
+    for spec in declared(setting.topology):
+        embedded_broker.make_topic(spec.name)
+    began_s = time.monotonic()
+    answer = inorder("doctor", "--topology", setting.path, "--brokers", embedded_broker.bootstrap)
+    assert time.monotonic() - began_s < TIMEOUT_S
+    assert (answer.code, answer.err) == (0, "1 findings\n")
+    assert "do not tell how topics are set" in answer.out
+
+
+def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
+    embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """This broker answers none of these, so each way to learn of it is met."""
+    setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
+    names = [spec.name for spec in declared(setting.topology)]
+    for name in names:
+        embedded_broker.make_topic(name)
+    monkeypatch.setattr(Future, "result", never)
+    seen = looked(setting.topology, embedded_broker.bootstrap)
+    found_ = findings(setting.topology, seen)
+    assert [each.where for each in found_] == names
+    assert {each.what for each in found_} == {"keeps its settings to itself"}
+
+
+def never(_: object, timeout: float | None = None) -> None:
+    raise TimeoutError
 
 
 @pytest.mark.kafka

@@ -24,19 +24,23 @@ async def nothing() -> View:
     return {}
 
 
+def guarded() -> HttpServer:
+    fine = Health(ok=True)
+    return HttpServer(
+        registry=CollectorRegistry(),
+        live=lambda: fine,
+        ready=lambda: fine,
+        explain=dict,
+        page=Page(nothing, nothing),
+        token=TOKEN,
+    )
+
+
 def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
     """What each path answers, asked one after the other with what cookies there are."""
 
     async def run() -> list[int]:
-        fine = Health(ok=True)
-        server = HttpServer(
-            registry=CollectorRegistry(),
-            live=lambda: fine,
-            ready=lambda: fine,
-            explain=dict,
-            page=Page(nothing, nothing),
-            token=TOKEN,
-        )
+        server = guarded()
         host, port = await server.start()
         found = []
         try:
@@ -73,6 +77,29 @@ def test_without_it_only_whether_it_lives_is_told() -> None:
 )
 def test_it_is_sent_as_a_bearer(sent: str, status: int) -> None:
     assert asked(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        (b"/metrics", b"Authorization: Bearer \xff\xfe"),
+        (b"/metrics", b"Cookie: inorder_token=\xff\xfe"),
+        (b"/metrics", b'Cookie: inorder_token="\\377"'),
+        (b"/metrics?token=%ff%fe", b"Accept: */*"),
+    ],
+)
+def test_bytes_that_are_no_text_are_a_wrong_token(path: bytes, header: bytes) -> None:
+    async def run() -> bytes:
+        server = guarded()
+        reader, writer = await asyncio.open_connection(*await server.start())
+        try:
+            writer.write(b"GET %b HTTP/1.1\r\nHost: w\r\n%b\r\n\r\n" % (path, header))
+            return await asyncio.wait_for(reader.readline(), 10)
+        finally:
+            writer.close()
+            await server.stop()
+
+    assert asyncio.run(run()).split()[1] == b"401"
 
 
 def test_a_browser_keeps_it() -> None:
