@@ -8,10 +8,13 @@ another, so what each says is what it says in `inorder replay`.
 
 | module     | what it holds                                                             |
 |------------|---------------------------------------------------------------------------|
+| `dealing`  | a number for each task, by which Spark gives a row to just that one       |
 | `groups`   | which stream is in which group, and which task takes it                   |
+| `kinds`    | the tables, one for each kind of line, and the columns of each            |
 | `log_order`| an archive's records in one order, that of `inorder dump`                 |
 | `parcels`  | lines on their way from those who read to those who order: packed by group|
-| `tables`   | the columns of each kind of line                                          |
 | `part`     | the files that a task writes, one for each table                          |
 | `place`    | the folder of the tables: nothing half written is ever seen in it         |
+| `resuming` | tables that a later run adds to: what is known of the runs before         |
+| `state`    | where a group stood at the end of a run, as bytes                         |
 """

@@ -29,9 +29,9 @@ CURRENT: Final = "current.json"
 COMING: Final = "coming.json"
 
 Known = dict[str, Any]
-"""`run`, `topology` (its digest), `begin` (a Beginning), `files` (size by path), `offsets` (the
-last by `topic/partition`), `places` (by stream, where in the topics it lies), `states` (name by
-group)."""
+"""`run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its bytes and when it
+was written to), `offsets` (the last by `topic/partition`), `places` (by stream, where in the topics
+it lies), `states` (name by group)."""
 
 
 class Resumed:

@@ -51,8 +51,13 @@ from topology.wire.stretches import Beginning
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
 SHAPE: Final = Shape(("stream", "position"), ("stream",), order=("stream", "position"))
+NS_PER_S: Final = 1_000_000_000
 MOST_TASKS: Final = 1_000
 """That order; what are more groups share them."""
+
+Mark = int | Sequence[int]
+"""A file as it was: its bytes and the time of its last writing, in ns; of earlier versions the
+bytes alone."""
 
 
 class Wanted(NamedTuple):
@@ -73,7 +78,7 @@ class Inputs(NamedTuple):
     """What is read, and what has been, for the run after this one."""
 
     parcels: DataFrame
-    files: Mapping[str, int]
+    files: Mapping[str, Mark]
     offsets: Mapping[str, int]
     places: Mapping[str, Sequence[str]]
 
@@ -148,7 +153,7 @@ def _inputs(
     resumed: Resumed | None,
 ) -> Inputs:
     known: Known = {} if resumed is None else resumed.known
-    files: dict[str, int] = dict(known.get("files", {}))
+    files: dict[str, Mark] = dict(known.get("files", {}))
     offsets: dict[str, int] = dict(known.get("offsets", {}))
     places: dict[str, Sequence[str]] = dict(known.get("places", {}))
     archives = [path for path in wanted.inputs if is_archive(path)]
@@ -175,25 +180,47 @@ def _inputs(
             return Inputs(parcels, files, offsets, places)
     else:
         new = new_files(files_of(wanted.inputs), files)
+        # Before they are cut: what is added to a file meanwhile changes it, for the next run.
+        marks = {path: mark_of(path) for path in new if Path(path).exists()}
         pieces = pieces_of(new) or [NOTHING]
-        files |= {path: Path(path).stat().st_size for path in new}
+        files |= marks
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     reads = ReadPieces(setting, pieces, slot_of)
     return Inputs(numbers.mapInArrow(reads.__call__, PARCELS), files, offsets, places)
 
 
-def new_files(paths: Sequence[str], known: Mapping[str, int]) -> list[str]:
+def mark_of(path: str) -> list[int]:
+    """By what it is seen that a file has changed: its bytes, and when it was written to, in ns."""
+    stat = Path(path).stat()
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
     """Those that no earlier run has read. InputError if one has changed since."""
     new = []
     for path in paths:
         if path not in known:
             new.append(path)
-        elif Path(path).stat().st_size != known[path]:
+        elif (changed := _changed(mark_of(path), known[path])) is not None:
             raise InputError(
-                f"{path}: has changed since a run has read it; put what is new into files of their"
-                " own, or backfill anew into a new folder"
+                f"{path}: has changed since a run has read it ({changed}); put what is new into"
+                " files of their own, or backfill anew into a new folder"
             )
     return new
+
+
+def _changed(now: Sequence[int], known: Mark) -> str | None:
+    """What is other than it was. Where a time is not known, or not told, the size decides."""
+    size, written_ns = (known, 0) if isinstance(known, int) else known
+    if now[0] != size:
+        return f"{size:,} bytes then, {now[0]:,} now"
+    if written_ns and now[1] and now[1] != written_ns:
+        seconds, rest_ns = divmod(written_ns, NS_PER_S)
+        return (
+            "as many bytes, but written to at another time; if they are the same, give it back"
+            f" its time: touch -d @{seconds}.{rest_ns:09d}"
+        )
+    return None
 
 
 def _write_lake(spark: SparkSession, form: Format, staged: str, out: str) -> None:

@@ -4,6 +4,7 @@ Spark; examples of what is refused, and of a run that was killed while its files
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
-from cli.spark.backfill.run import Told, new_files
+from cli.spark.backfill.run import Told, mark_of, new_files
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill.place import Place, PlaceRefused
@@ -23,6 +24,7 @@ from tests.spark_analytics.backfill.told import replayed, tabled, tasks_run
 FEW = range(12)
 MANY = range(2_000, 2_250)
 PIECE_BYTES = 3_000
+WRITTEN_NS = 1_700_000_000_000_000_007
 
 
 def known(told: Told, run: int, about: str) -> Known:
@@ -171,6 +173,31 @@ def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("{}\n")
     assert new_files([str(path)], {}) == [str(path)]
-    assert new_files([str(path)], {str(path): 3}) == []
-    with pytest.raises(InputError, match="has changed"):
-        new_files([str(path)], {str(path): 2})
+    known = json.loads(json.dumps({str(path): mark_of(str(path))}))
+    assert new_files([str(path)], known) == []
+    path.write_text("{}\n{}\n")
+    with pytest.raises(InputError, match="has changed .*3 bytes then, 6 now"):
+        new_files([str(path)], known)
+
+
+def test_a_file_of_as_many_other_bytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"v":1}\n')
+    os.utime(path, ns=(WRITTEN_NS, WRITTEN_NS))
+    known = {str(path): mark_of(str(path))}
+    path.write_text('{"v":2}\n')
+    with pytest.raises(InputError, match=r"touch -d @1700000000\.000000007\)"):
+        new_files([str(path)], known)
+    os.utime(path, ns=(WRITTEN_NS, WRITTEN_NS))
+    assert new_files([str(path)], known) == []
+
+
+@pytest.mark.parametrize("mark", [3, [3, 0]])
+def test_where_no_time_is_known_the_size_decides(mark: int | list[int], tmp_path: Path) -> None:
+    """States of earlier versions have none, and some file systems tell none."""
+    path = tmp_path / "a.jsonl"
+    path.write_text("{}\n")
+    assert new_files([str(path)], {str(path): mark}) == []
+    path.write_text("{}\n\n")
+    with pytest.raises(InputError, match="3 bytes then, 4 now"):
+        new_files([str(path)], {str(path): mark})
