@@ -13,11 +13,10 @@ supervisor was awake counts.
 
 A stage process says on its standard output where its HTTP server listens; the
 supervisor's own server answers for all of them: `/live` and `/ready` when all are,
-`/metrics` with the families of all, `/explain` with what all hold, `/event` with what all know of
-one event, `/` with a page of it. How
-they are is asked again and again, every `ASK_PAUSE_S` while one of them is not ready or somebody
-has lately wanted to know, else every `CALM_PAUSE_S`; the rest when somebody wants to know. That a
-process ended is known at once.
+`/metrics` with the families of all and who is ready, `/explain` with what all hold, `/event` with
+what all know of one event, `/` with a page of it. How they are is asked again and again, every
+`ASK_PAUSE_S` while one of them is not ready or somebody has lately wanted to know, else every
+`CALM_PAUSE_S`; the rest when somebody wants to know. That a process ended is known at once.
 
 Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
@@ -29,7 +28,7 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from socket import gethostname
 from typing import Any, Final, NamedTuple
@@ -37,7 +36,7 @@ from uuid import uuid4
 
 import aiohttp
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
@@ -57,6 +56,7 @@ RESTART_PAUSE_S: Final = 0.5
 STOP_TIMEOUT_S: Final = 40.0
 """For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
+READY: Final = "inorder_stage_ready"
 ANYWHERE: Final = ("0.0.0.0", "::")
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
@@ -125,6 +125,7 @@ class Supervisor:
         self._asked_s = time.monotonic()  # when somebody last wanted to know
         registry = CollectorRegistry()
         registry.register(_Merged(self._metrics_texts))
+        registry.register(_Readiness(self._are_ready))
         self._http = HttpServer(
             registry=registry,
             live=lambda: self._answer("live"),
@@ -334,18 +335,26 @@ class Supervisor:
         }
 
     def _health(self, path: str) -> Health:
-        reasons = []
-        for child in self._children:
-            answer = self._health_of.get(child.stage, {"fault": "starting"})
-            if child.hung:
-                reasons.append(f"{child.stage}: {child.hung}")
-            elif "fault" in answer:
-                # A stage that is being started anew is alive; whether it gets ready is seen.
-                if path == "ready":
-                    reasons.append(f"{child.stage}: {answer['fault']}")
-            elif not answer[path]["ok"]:
-                reasons += [f"{child.stage}: {reason}" for reason in answer[path]["reasons"]]
+        reasons = [
+            f"{child.stage}: {reason}"
+            for child in self._children
+            for reason in self._reasons(child, path)
+        ]
         return Health(not reasons, tuple(reasons))
+
+    def _reasons(self, child: Child, path: str) -> Sequence[str]:
+        """Why this stage is not so; none where it is."""
+        answer = self._health_of.get(child.stage, {"fault": "starting"})
+        if child.hung:
+            return [child.hung]
+        if "fault" in answer:
+            # A stage that is being started anew is alive; whether it gets ready is seen.
+            return [answer["fault"]] if path == "ready" else []
+        found: Sequence[str] = answer[path]["reasons"]
+        return [] if answer[path]["ok"] else found
+
+    def _are_ready(self) -> dict[str, bool]:
+        return {child.stage: not self._reasons(child, "ready") for child in self._children}
 
     def _explained(self) -> list[Any]:
         return [partition for told in self._told for partition in told.explained]
@@ -384,3 +393,16 @@ class _Merged:
                 if known is not family:
                     known.samples += family.samples
         return families.values()
+
+
+class _Readiness:
+    """A collector of which stages are ready, told for them: one that is not may tell nothing."""
+
+    def __init__(self, are_ready: Callable[[], Mapping[str, bool]]) -> None:
+        self._are_ready = are_ready
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(READY, "Whether the stage is ready", labels=["stage"])
+        for stage, is_ready in self._are_ready().items():
+            family.add_metric([stage], float(is_ready))
+        yield family

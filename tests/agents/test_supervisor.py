@@ -16,9 +16,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from prometheus_client import generate_latest
 
 from agents import supervisor as supervising
-from agents.supervisor import Supervisor
+from agents.supervisor import READY, Supervisor
 from agents.watch.http import HttpUnavailable
 from agents.watch.peers import peers_in
 from agents.watch.question import question
@@ -105,6 +106,15 @@ def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
             assert not Path(f"/proc/{first[0]}").exists()
 
     asyncio.run(scenario())
+
+
+def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
+    supervisor = Supervisor({"reorder": ["false"], "merge": ["false"]}, "127.0.0.1", 0, 60.0)
+    well = {"ok": True, "reasons": []}
+    supervisor._health_of["merge"] = {"live": well, "ready": well}
+    told = generate_latest(supervisor._http._registry).decode()
+    assert f'{READY}{{stage="reorder"}} 0.0' in told
+    assert f'{READY}{{stage="merge"}} 1.0' in told
 
 
 def test_health_says_how_each_stage_runs() -> None:

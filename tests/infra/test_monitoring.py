@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from agents.supervisor import READY
 from agents.watch.metrics import Metrics
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
@@ -54,7 +57,7 @@ def names() -> set[str]:
     """Every name that a worker may tell."""
     registry = CollectorRegistry()
     Metrics(registry)
-    families = [family.name for family in registry.collect()]
+    families = [READY, *(family.name for family in registry.collect())]
     return {name + end for name in families for end in ENDS}
 
 
@@ -87,6 +90,61 @@ def test_an_alert_says_what_and_what_to_do(rule: dict[str, dict[str, str]]) -> N
     assert rule["labels"]["severity"] in {"warning", "critical"}
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["description"].endswith(".")
+
+
+READY_AT = 'inorder_stage_ready{job="inorder",instance="w:1",stage="merge"}'
+UP = 'up{job="inorder",instance="w:1"}'
+STREAM = 'stage="merge",stream="default"'
+OLD = f'inorder_records_late_total{{{STREAM},reason="old_epoch"}}'
+DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
+FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
+
+
+FIRING = [
+    ("InorderNotReady", {READY_AT: "1x30"}, 20, False),
+    ("InorderNotReady", {READY_AT: "0x30"}, 5, False),
+    ("InorderNotReady", {READY_AT: "0x30"}, 20, True),
+    ("InorderAbsent", {READY_AT: "1x30", UP: "1x30"}, 20, False),
+    ("InorderAbsent", {READY_AT: "1x5 stale", UP: "1x5 0x25"}, 20, True),
+    ("InorderAbsent", {'up{job="inorder",instance="other:1"}': "0x30"}, 20, True),
+    ("InorderAbsent", {READY_AT: "1x30", 'up{job="b",instance="other:1"}': "0x30"}, 20, False),
+    ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
+    ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
+    ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),
+    ("InorderTwoProducers", {OLD: "0x5 4x25"}, 7, False),
+    ("InorderTwoProducers", {OLD: "0x5 4x25"}, 12, False),
+    ("InorderTwoProducers", {OLD: "0x5 4+4x25"}, 15, True),
+    ("InorderUnsigned", {FORGED: "_x10 1x20"}, 12, True),
+    ("InorderUnsigned", {FORGED: "0+1x30"}, 12, True),
+    ("InorderUnsigned", {FORGED: "_x5 1x55"}, 40, False),
+    ("InorderUnsigned", {FORGED.replace("forged", "huge"): "0+1x30"}, 12, False),
+]
+"""An alert, what each series says each minute in promtool's words, a minute, whether it fires."""
+
+
+def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        require("promtool not found; it comes with prometheus")
+    tests = [
+        {
+            "name": f"{alert} {told}",
+            "interval": "1m",
+            "input_series": [{"series": name, "values": said} for name, said in told.items()],
+            "promql_expr_test": [
+                {
+                    "eval_time": f"{minute}m",
+                    "expr": f'group(ALERTS{{alertname="{alert}",alertstate="firing"}})',
+                    "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
+                }
+            ],
+        }
+        for alert, told, minute, fires in FIRING
+    ]
+    file = tmp_path / "test.yaml"
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))
+    command = ["promtool", "test", "rules", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.kafka
