@@ -32,13 +32,14 @@ EVENT: Final = (
     "STRUCT<alias: STRING, stream: STRING, source: STRING, epoch: BIGINT, seq: BIGINT,"
     " ref_time: BIGINT>"
 )
-SCHEMA: Final = (
+FIELDS: Final = (
     "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
-    " confidence STRING, key STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
-    f" events ARRAY<{EVENT}>, `values` STRING, low STRING, high STRING,"
+    " confidence STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
+    " `values` STRING, low STRING, high STRING,"
     " expected STRING, probability DOUBLE, amended BOOLEAN, stands DOUBLE, `count` BIGINT,"
     " ranges STRING, joined STRING"
 )
+SCHEMA: Final = f"{FIELDS}, key STRING, events ARRAY<{EVENT}>"
 """Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
 join's, `count`, `ranges` and `joined` a set of matches', `stands` a detector's. `values`, `low`,
 `high`, `expected`, `ranges`, `joined` and a structured `key` stay JSON text: each query has its
@@ -51,12 +52,13 @@ OPS: Final = ("emit", "update", "retract")
 OVERFLOW: Final = "overflow"
 KIND_HEADER: Final = "kind"
 SPOILT: Final = "_spoilt"
+RANKS: Final = ("revision", "partition", "offset", "position")
 
 
-def decoded(records: DataFrame) -> Decoded:
+def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     """Records of results topics as typed rows, control records with their `kind` (empty without
-    a header) and value, and bad ones."""
-    wide = f"{SCHEMA}, {SPOILT} STRING"
+    a header) and value, and bad ones. `schema`: another than SCHEMA, of FIELDS and more."""
+    wide = f"{schema}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     read = F.from_json(F.col("value").cast("string"), wide, options)
     rows = records.withColumn("_r", once(read))
@@ -93,18 +95,20 @@ def _kind() -> Column:
     )
 
 
-def overflows(control: DataFrame) -> DataFrame:
+def overflows(control: DataFrame, schema: str = OVERFLOW_SCHEMA) -> DataFrame:
     """Those control records which tell that a query had more to say about an event than its
     bound: `shown` of its results are not all."""
-    said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
+    said = F.from_json(F.col("value").cast("string"), schema)
     told = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
     return told.select(*RECORD[:4], "_o.*", _line())
 
 
 def latest(results: DataFrame) -> DataFrame:
-    """The record of the highest revision of each id, and whether it stands."""
+    """The record of the highest revision of each id, and whether it stands: of results topics, or
+    of a backfill's tables."""
     fields = [name for name in results.columns if name != "id"]
-    newest = F.max_by(F.struct(*fields), F.struct("revision", "partition", "offset"))
+    ranks = [name for name in RANKS if name in results.columns]
+    newest = F.max_by(F.struct(*fields), F.struct(*ranks))
     folded = results.groupBy("id").agg(newest.alias("_newest"))
     return folded.select("id", "_newest.*").withColumn("standing", F.col("op") != "retract")
 

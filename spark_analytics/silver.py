@@ -11,7 +11,7 @@
 (`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
 of an event than its bound. `matches` holds single matches, sets of them and what detectors tell,
 apart by `kind`.) `events` holds every event of the ordered topic, those that are
-marked late among them (`late` is the reason, empty where in order); `late` those that were put
+marked late among them (`late` is true then, and `reason` says why); `late` those that were put
 aside. `windows` has, of each id, the record of the highest revision, taken back or not
 (`standing`); `windows-told` all that was ever said, so that `as_of` can tell what stood at a time
 of the arrival clock. A table that several topics fill has a query for each.
@@ -20,15 +20,19 @@ of the arrival clock. A table that several topics fill has a query for each.
 of. It is written behind the events of its batch, so whoever reads it first and `events` then finds
 every event before C.
 
+What a backfill's tables say too (`spark_analytics.backfill.kinds`) has the names and types it has
+there: nanoseconds as longs named `_ns`, timestamps without, JSON text for what is nested.
+
 `payload` is a struct where a schema is given, else the value as text: JSON for whoever wants to
 look into it. A value that is no UTF-8 stays in `value`, null otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics import decode, disorder, payload, results
@@ -40,19 +44,47 @@ from spark_analytics.work import Part, Table, Wanted, headers_of, outputs_of
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
+COLUMNS: Final = 2
+"""Raised when these tables get other columns: batches of both would not be one table, so the
+checkpoint of an earlier one is refused."""
 EVENTS: Final = (
     *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
-    *("segment", "ts_ns", "at", "at_ns", "key", "payload", "value", "topic", "partition", "offset"),
+    *("reason", "segment", "ts_ns", "at", "at_ns", "key", "payload", "value"),
+    *("topic", "partition", "offset"),
 )
 LATE: Final = (
-    *("stream", "source", "epoch", "seq", "type", "ref_time", "ts_ns", "late", "appended_ns"),
+    *("stream", "source", "epoch", "seq", "type", "ref_time", "ts_ns", "reason", "appended_ns"),
     *("key", "payload", "value", "topic", "partition", "offset"),
 )
 DEAD: Final = (
     "stream STRING, source STRING, epoch BIGINT, seq BIGINT, topic STRING, partition INT,"
-    " offset BIGINT, reason STRING, at BIGINT"
+    " offset BIGINT, reason STRING, at BIGINT, detail STRING"
 )
 REASON: Final = "reason"
+PLACED: Final = decode.RECORD[:4]
+HEAD: Final = (
+    *("stream", "query", "id", "op", "revision", "final", "confidence", "key"),
+    *("start_ns", "end_ns", "start_time", "end_time"),
+)
+OWN: Final[Mapping[str, Sequence[str]]] = {
+    "windows": ("values", "low", "high", "expected"),
+    "matches": ("events", "values", "amended", "stands", "count", "ranges", "joined"),
+    "joins": ("events", "values", "probability"),
+}
+"""What results of the one table have and others have not."""
+TAIL: Final = ("at_ns", "at", results.LINE)
+AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
+"""A variant tells a text from a number; read as STRING both look the same."""
+OVERFLOW: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
+IN_NS: Final = {
+    "start": "start_ns",
+    "end": "end_ns",
+    "at": "at_ns",
+    "known_at": "known_at_ns",
+    "ts_before": "ts_before_ns",
+    "ts_after": "ts_after_ns",
+}
+TIMES: Final = {"start_ns": "start_time", "end_ns": "end_time", "at_ns": "at"}
 RESULT_TABLES: Final = {
     "window": "windows",
     "pattern": "matches",
@@ -76,8 +108,9 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
 
 
 def as_of(told: DataFrame, at_ns: int) -> DataFrame:
-    """What stood at that time of the arrival clock, by a table of all that was said."""
-    return results.standing(told.where(F.col("at") <= at_ns).drop("standing"))
+    """What stood at that time of the arrival clock, by a table of all that was said:
+    `windows_told` and the like, or a backfill's `windows`."""
+    return results.standing(told.where(F.col("at_ns") <= at_ns).drop("standing"))
 
 
 def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
@@ -98,7 +131,10 @@ def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
 
 def _sound_events(rows: DataFrame) -> DataFrame:
     sound = decode.sound(rows).where(F.col("kind") == "")
-    return sound.select(*EVENTS)
+    is_late = F.col("late") != ""
+    return sound.withColumns({"late": is_late, REASON: F.when(is_late, F.col("late"))}).select(
+        *EVENTS
+    )
 
 
 def _frontiers(rows: DataFrame) -> DataFrame:
@@ -127,7 +163,8 @@ def _late(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
     rows = _with_payload(decode.of_streams(rows, streams), wanted)
 
     def sound(decoded: DataFrame) -> DataFrame:
-        return decode.sound(decoded).where(F.col("kind") == "").select(*LATE)
+        found = decode.sound(decoded).where(F.col("kind") == "")
+        return found.withColumnRenamed("late", REASON).select(*LATE)
 
     parts = [Part("late", PLACE, sound), Part("bad-late", PLACE, _bad)]
     return Table("late", rows, PLACE, parts=parts)
@@ -135,8 +172,7 @@ def _late(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
 
 def _of_gaps(records: DataFrame) -> Table:
     def declared(rows: DataFrame) -> DataFrame:
-        found = disorder.gap_records(rows).events
-        return found.withColumn("at_time", to_timestamp(F.col("at")))
+        return _timed(disorder.gap_records(rows).events)
 
     def bad(rows: DataFrame) -> DataFrame:
         return disorder.gap_records(rows).bad
@@ -153,17 +189,16 @@ def _dead(records: DataFrame) -> DataFrame:
         F.col("partition").alias("letter_partition"),
         F.col("offset").alias("letter_offset"),
     )
-    return rows.select("_d.*", "letter_partition", "letter_offset")
+    return _timed(rows.select("_d.*", "letter_partition", "letter_offset"))
 
 
 def of_results(records: DataFrame, name: str) -> Table:
     """A results topic as the table `name` of what stands, and of all that was told."""
 
     def told(rows: DataFrame) -> DataFrame:
-        found = results.decoded(rows).events
-        return found.withColumns(
-            {"start_time": to_timestamp(F.col("start")), "standing": F.col("op") != "retract"}
-        )
+        found = _timed(results.decoded(rows, AS_TEXT).events)
+        found = found.withColumns({"key": _text("key"), "standing": F.col("op") != "retract"})
+        return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "standing")
 
     def newest(rows: DataFrame) -> DataFrame:
         found = told(rows)
@@ -173,7 +208,7 @@ def of_results(records: DataFrame, name: str) -> Table:
         return results.decoded(rows).bad
 
     def overflows(rows: DataFrame) -> DataFrame:
-        return results.overflows(results.decoded(rows).control)
+        return _timed(results.overflows(results.decoded(rows).control, OVERFLOW))
 
     parts = [
         Part(f"{name}-told", PLACE, told),
@@ -183,6 +218,19 @@ def of_results(records: DataFrame, name: str) -> Table:
     if name in BOUNDED:
         parts.append(Part(f"overflows-{name}", PLACE, overflows))
     return Table(name, records, ("id",), parts=parts)
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    """Times as longs named `_ns`, and those by which people query as timestamps too."""
+    there = {name: ns for name, ns in IN_NS.items() if name in rows.columns}
+    rows = rows.withColumnsRenamed(there)
+    stamps = {TIMES[ns]: to_timestamp(F.col(ns)) for ns in there.values() if ns in TIMES}
+    return rows.withColumns(stamps)
+
+
+def _text(name: str) -> Column:
+    """A variant as JSON; null where the record says null."""
+    return F.nullif(F.to_json(F.col(name)), F.lit("null"))
 
 
 def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:

@@ -28,6 +28,7 @@ from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic
 from spark_analytics.payload import schema_of
 from spark_analytics.running import JobFailed
 from spark_analytics.session import new_session
+from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import Format, catalog_of
 from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.events import EventsTable
@@ -142,6 +143,7 @@ class Asked:
             "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
             **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
             **({"silver": self.events} if self.silver else {}),
+            **({"columns": COLUMNS} if self.job == "events" else {}),
         }
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake
@@ -33,10 +34,10 @@ class EventsTable:
             )
 
     def stream(self) -> DataFrame:
-        return self.lake.stream(TABLE, self.max_per_batch)
+        return _marked(self.lake.stream(TABLE, self.max_per_batch))
 
     def rows(self, spark: SparkSession | None = None) -> DataFrame:
-        return self.lake.read(TABLE, spark)
+        return _marked(self.lake.read(TABLE, spark))
 
     def complete(self) -> dict[str, datetime]:
         if not self.lake.exists(FRONTIERS):
@@ -48,3 +49,11 @@ class EventsTable:
         if self.own is None or not self.own.exists(table):
             return None
         return self.own.read(table, spark)
+
+
+def _marked(events: DataFrame) -> DataFrame:
+    """As decoded events are marked: `late` is the reason, empty where in order. So it is already in
+    a table that was written before there was a column for it."""
+    if "reason" not in events.columns:
+        return events
+    return events.withColumn("late", F.coalesce("reason", F.lit(""))).drop("reason")

@@ -10,14 +10,17 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from inorder import engine
 from inorder.engine import Detector
 from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.backfill import kinds
 from spark_analytics.corrected import FINAL, MAX_RANGES, joined
 from spark_analytics.jobs import JOBS
 from spark_analytics.payload import schema_of
@@ -28,6 +31,7 @@ from spark_analytics.tables.lake import Lake, open_lake
 from spark_analytics.tables.output import LakeOutput
 from spark_analytics.watching import Figures
 from spark_analytics.work import JobRefused, Table, Wanted
+from tests.sinks.written import HEAD
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
@@ -43,7 +47,17 @@ from tests.spark_analytics.records import (
 from tests.spark_analytics.values import result
 from topology.config import HeaderConfig, Topology, parse
 from topology.model.event import Event
-from topology.model.result import MatchSetResult, Member, MemberRange, Overflow
+from topology.model.result import (
+    JoinResult,
+    MatchResult,
+    MatchSetResult,
+    Member,
+    MemberRange,
+    Overflow,
+    Partner,
+    Result,
+    WindowResult,
+)
 from topology.wire.json_lines import line_json, result_line
 
 pytestmark = [*SPARK, pytest.mark.timeout(600)]
@@ -175,6 +189,7 @@ def test_windows_of_the_stream_are_those_of_the_whole(
     events = lake.read("events")
     assert events.count() == EVENTS
     assert [row.reason for row in lake.read("bad").collect()] == ["stamp_missing"]
+    assert events.where("late").count() == events.where("reason = 'gap'").count() == 7
     first = events.orderBy("offset").collect()[0]
     assert (first.stream, first.source, first.ref_ns, first.payload.v) == ("a", "s0", BEGIN_NS, 0)
 
@@ -269,8 +284,94 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
 
 
 MEMBER = Member("a", "s1", 0, 1, 10)
+FOUND: dict[str, list[Result]] = {
+    "windows": [
+        WindowResult(**HEAD, key=key, low={"v": 1}, high={"w": "x"}) for key in ({"k": [1]}, "7", 7)
+    ],
+    "matches": [
+        MatchResult(**HEAD, members=[MEMBER], key="k", amended=True),
+        MatchSetResult(**HEAD, count=2, ranges=[MemberRange("a", 3, MEMBER, MEMBER)], key=None),
+    ],
+    "joins": [JoinResult(**HEAD, partners=[Partner("a", "b", "s1", 0, 1, 10)], probability=0.25)],
+}
+"""By table."""
+NOT_THERE = {
+    "events": {"position", "line"},
+    "late": {"position", "line", "input_line", "by_ns", "at", "at_ns"},
+    "gaps": {"position", "line"},
+    "dead": {"position", "line", "input_line"},
+}
+"""Columns of a backfill that a topic cannot fill, or where its place stands for them."""
+
+
+def history(spark: SparkSession, table: str, said: Sequence[Result]) -> DataFrame:
+    """As a backfill has it."""
+    lines = [result_line(each) for each in said]
+    rows = kinds.rows_of(table, lines, range(len(lines)))
+    return spark.createDataFrame(pa.Table.from_batches([rows]))
+
+
+def test_a_backfill_and_the_job_call_the_same_thing_alike(spark: SparkSession) -> None:
+    """Column by column, and for results value by value."""
+    queries = """\
+queries:
+  w: {stream: a, window: tumbling 10s, aggregate: {n: count()}}
+  p: {stream: a, pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  j: {join: interval 1s, sides: {a: {stream: a}, b: {stream: b}}}
+"""
+    found = {
+        f"results.{table}": [
+            Record(b"k", line_json(result_line(replace(each, id=str(at)))), [], at, 0)
+            for at, each in enumerate(said)
+        ]
+        for table, said in FOUND.items()
+    }
+
+    class Told:
+        streaming = False
+
+        def __init__(self) -> None:
+            self.asked: set[str] = set()
+
+        def records(self, topic: str) -> DataFrame:
+            return frame(spark, found.get(topic, []))
+
+    made: dict[str, DataFrame] = {}
+    for table in silver.events_tables(Told(), parse(STREAMS + queries), Wanted()):
+        made |= {part.name: part.pick(table.rows) for part in table.written()}
+    made["match_sets"] = made["matches"]
+    made["overflows"] = made["overflows-matches"]
+    assert made["overflows-joins"].schema == made["overflows"].schema
+    for name in kinds.TABLES:
+        if name == "duplicates":  # they are counted, no topic has them
+            continue
+        theirs = from_arrow_schema(kinds.schema_of(name))
+        mine = made[name].schema
+        shared = [each for each in theirs.fieldNames() if each in mine.fieldNames()]
+        absent = set(theirs.fieldNames()) - set(shared)
+        assert absent == NOT_THERE.get(name, {"position"}), name
+        assert {each: mine[each].dataType for each in shared} == {
+            each: theirs[each].dataType for each in shared
+        }, name
+        said = [replace(each, id=str(at)) for at, each in enumerate(FOUND.get(name, []))]
+        said = [each for each in said if not isinstance(each, MatchSetResult)]
+        if said:
+            told = made[f"{name}-told"].where("kind <> 'match_set'")
+            want = history(spark, name, said)
+            for mark_ns, count in ((HEAD["at_ns"] - 1, 0), (HEAD["at_ns"], len(said))):
+                stood = silver.as_of(told, mark_ns).select(shared).collect()
+                assert len(stood) == count
+                assert sorted(map(repr, stood)) == sorted(
+                    map(repr, silver.as_of(want, mark_ns).select(shared).collect())
+                )
+    (row,) = made["matches"].where("kind = 'match_set'").collect()
+    (theirs_row,) = history(spark, "match_sets", FOUND["matches"][1:]).collect()
+    for name in ("count", "ranges", "joined", "key", "start_ns", "end_time", "at"):
+        assert row[name] == theirs_row[name], name
+
+
 SET = MatchSetResult(
-    *(7, "a", "q", "i", "emit", 0, False, "confirmed", 10, 20, {}),
+    **HEAD | {"op": "emit", "revision": 0},
     count=2**62,
     ranges=[MemberRange("a", 3, MEMBER, MEMBER)],
 )
@@ -314,7 +415,8 @@ queries:
     assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]
     assert [row.joined is None for row in told] == [True, False]
     (overflow,) = rows["overflows-matches"]
-    assert (overflow.query, overflow.shown) == ("q", 2)
+    assert (overflow.query, overflow.shown, overflow.at_ns) == ("q", 2, 9)
+    assert json.loads(overflow.event) == json.loads(overflow.line)["event"]
     assert json.loads(overflow.line)["event"]["seq"] == 1
     assert rows["bad-matches"] == []
 
