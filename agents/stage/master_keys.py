@@ -3,7 +3,8 @@
 Master keys (`inorder.signature`) come from the file that `INORDER_MASTER_KEYS_FILE` names, or stand
 in `INORDER_MASTER_KEYS`, between white space; a signing key likewise, `INORDER_SIGNING_KEY_FILE`
 and `INORDER_SIGNING_KEY`. Neither comes from the command line or the topology file. They are read
-once, at the start: a worker that is to know another has to be started anew.
+once, at the start: a worker that is to know another has to be started anew. A file that everybody
+on the machine can read is warned of.
 
 Only who reads an input topic needs the masters: the first stage, `inorder dump`, and the backfill
 of an archive.
@@ -13,10 +14,15 @@ Proved by: tests/agents/stage/test_master_keys.py
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
+from stat import S_IROTH
 from typing import Final
 
 from inorder.signing_keys import BadSigningKey, SigningKey, content_of, masters_of
+
+log = logging.getLogger(__name__)
 
 MASTERS: Final = "INORDER_MASTER_KEYS"
 SIGNING_KEY: Final = "INORDER_SIGNING_KEY"
@@ -55,7 +61,12 @@ def _given(variable: str, environment: Mapping[str, str]) -> str | None:
     if path is None:
         return value
     try:
-        return content_of(path)
+        content = content_of(path)
+        if Path(path).stat().st_mode & S_IROTH:
+            log.warning("%s%s: everybody here can read %s; chmod 600 it", variable, FILE, path)
+        return content
+    except OSError as error:
+        raise KeysRefused(f"{variable}{FILE}: {path}: {error.strerror}") from error
     except BadSigningKey as error:
         raise KeysRefused(f"{variable}{FILE}: {error}") from error
 

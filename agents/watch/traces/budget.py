@@ -17,7 +17,8 @@ whose time it holds, which is told only where all keys are told at once (windows
 without a key). A step whose begin is not known, as after a restart, is left out.
 
 Bounds: `MAX_GOING` events are on their way in a partition, and as many wait for results, the oldest
-giving way; a checkpoint tells `MAX_TOLD` at most. What is left out is counted.
+giving way; a checkpoint tells `MAX_TOLD` at most. What is left out is counted, but for an event
+that gives way while it waits for results: whether there was one to come is not known.
 
 Proved by: tests/agents/watch/traces/test_budget.py
 """
@@ -193,7 +194,9 @@ class Budget(Probe):
 
     def _await_results(self, event: Event) -> None:
         if len(self._waiting) >= MAX_GOING:
-            del self._waiting[next(iter(self._waiting))]
+            del self._waiting[
+                next(iter(self._waiting))
+            ]  # most are in no result to come: not counted
         self._waiting[identity(event)] = _Waits(event.ref_time_ns, event.at_ns)
 
     def _tell_all(self, window: WindowResult) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import orjson
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
+from agents.kafka import bearer as bearing
 from agents.kafka.bearer import (
     MAX_BYTES,
     REREAD_S,
@@ -226,6 +228,40 @@ def test_what_an_endpoint_may_answer_instead(status: int, answer: bytes, says: s
         assert says in str(told.value)
         assert SECRET not in str(told.value)
         assert len(server.asked) == 1  # a redirection does not get the secret
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.0 200 OK\r\n\r\n"])
+def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
+    begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bearing, "ANSWER_S", 0.5)
+    ends = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(begin)
+            while not ends.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        clock = Clock()
+        source = TokenEndpoint(
+            f"http://127.0.0.1:{server.getsockname()[1]}/", "id", SECRET, now_s=clock
+        )
+        try:
+            began_s = time.monotonic()
+            with pytest.raises(TokenUnavailable, match=r"has not answered within 0\.5 s$"):
+                source.current()
+            assert time.monotonic() - began_s < 5.0
+            clock.now_s += 2
+            with pytest.raises(TokenUnavailable, match="and still sends"):  # no second thread
+                source.current()
+        finally:
+            ends.set()
+            thread.join(10)
 
 
 def test_where_nobody_answers_is_told_and_so_before_the_brokers_are_asked() -> None:

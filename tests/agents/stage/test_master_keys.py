@@ -49,3 +49,17 @@ def test_what_is_no_key_is_refused(environment: dict[str, str], says: str) -> No
     with pytest.raises(KeysRefused, match=says) as refused:
         read(environment)
     assert ONE[:8] not in str(refused.value)
+
+
+def test_a_file_that_everybody_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "masters"
+    path.write_text(ONE)
+    path.chmod(0o640)
+    masters_in({MASTERS + "_FILE": str(path)})
+    assert not caplog.text
+    path.chmod(0o644)
+    masters_in({MASTERS + "_FILE": str(path)})
+    assert f"INORDER_MASTER_KEYS_FILE: everybody here can read {path}; chmod 600 it" in caplog.text
+    assert ONE not in caplog.text

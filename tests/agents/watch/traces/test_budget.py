@@ -104,3 +104,15 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = budget.take()
     assert len(steps.travelled) == 4
     assert budget.left_out == 18
+
+
+def test_of_those_that_wait_for_results_the_oldest_gives_way_uncounted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(budgeting, "MAX_GOING", 2)
+    budget = Budget(ALL, [*FUSED, "window"])
+    for seq in range(3):
+        passing(budget, event(seq, ref=50 + seq), ("reorder", 120), ("merge", 150))
+    budget.found([found(WindowResult, key=None)])
+    assert [told.who[3] for told in budget.take().told] == [1, 2]
+    assert budget.left_out == 0
