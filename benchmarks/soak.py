@@ -316,7 +316,7 @@ def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], li
                     at_s = time.monotonic() - began_s
                     samples.append(watch.sample(at_s, feed, seen))
                     row = samples[-1].row()
-                    table = csv.DictWriter(file, list(row))
+                    table = csv.DictWriter(file, list(row), lineterminator="\n")
                     if len(samples) == 1:
                         table.writeheader()
                     table.writerow(row)
