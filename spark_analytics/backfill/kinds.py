@@ -201,6 +201,8 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
 def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
     """All values of a key. What every line says, as those of a kind do but for a key or two, is
     turned on its side at once."""
+    if not lines:
+        return lambda _: []
     sizes = [len(line) for line in lines]
     keys = list(lines[sizes.index(min(sizes))])
     try:

@@ -62,6 +62,7 @@ def _is_shown(file: Path, folder: Path) -> bool:
 
 
 def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
+    path = str(Path(path).absolute())  # whoever reads it may work in another folder
     with opened(path) as (raw, form):
         if form is not Form.JSON_LINES or _is_packed(path):
             yield Piece(path)

@@ -196,6 +196,7 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
                 return [str(found) for found in driver.execute_script(script, selector)]
 
             def text(selector: str) -> str:
+                wait_until(lambda: bool(texts(selector)), DRAWN_TIMEOUT_S, selector)
                 return texts(selector)[0]
 
             def words(selector: str) -> list[str]:
