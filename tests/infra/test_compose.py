@@ -122,7 +122,7 @@ def test_grafana_finds_its_data_and_the_dashboard() -> None:
     assert f"{provider['options']['path']}/inorder.json" in mounted
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_steps_of_the_image_outside_of_a_container(tmp_path: Path) -> None:
     """The Dockerfile's own script; the core stays in Python, as compiling it takes minutes."""
     tree = tmp_path / "tree"
