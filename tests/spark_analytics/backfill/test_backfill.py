@@ -100,7 +100,12 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
     ("name", "content", "code", "says"),
     [
         ("absent.jsonl", None, 3, "no such file"),
-        ("damaged.jsonl.gz", gzip.compress(b'{"source": "a"}\n' * 999)[:-9], 3, "damaged gzip"),
+        (
+            "damaged.jsonl.gz",
+            gzip.compress(b'{"source": "a"}\n' * 999, mtime=0)[:-9],
+            3,
+            "damaged gzip",
+        ),
         ("nameless.csv", b"a,b\n1,2\n", 3, "no column"),
         ("dead.jsonl", b"{}\n" * 30, 4, "30 of 30 lines are dead"),
     ],

@@ -425,7 +425,7 @@ def test_standard_input_is_left_open() -> None:
 UNREADABLE: list[tuple[str, bytes | None, str]] = [
     ("absent.jsonl", None, "there is no such file; check the path"),
     ("x.jsonl.gz", b"plain", "ends in .gz but is not gzip"),
-    ("x.jsonl.gz", gzip.compress(S1.encode() * 9_999)[:-20], "damaged gzip"),
+    ("x.jsonl.gz", gzip.compress(S1.encode() * 9_999, mtime=0)[:-20], "damaged gzip"),
     ("x.jsonl", b"\x1f\x8b\x08\x00 not gzip at all", "gzip"),
     ("x.parquet", b"not Parquet", "cannot be read as Parquet"),
     ("x", b"PAR1 but no more", "cannot be read as Parquet"),
