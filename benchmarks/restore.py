@@ -10,31 +10,28 @@ top. After each start one more event has to come out.
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import click
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
 import infra.redis
 from agents.kafka.stage_topics import changelog_topic
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
-from benchmarks.race import ROOT, Outcome
+from benchmarks.race import Outcome
 from benchmarks.tables import Page, Table
+from benchmarks.worker import Worker
 from cli.local.kafka import create_topic
-from cli.local.ports import free_ports
-from cli.local.process import Process
+from cli.local.poll import wait_until
 from infra.kafka import missing, new_broker
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig
@@ -42,8 +39,6 @@ from topology.config import HeaderConfig
 STAGE: Final = "reorder+merge"
 NUMBERS: Final = 2
 TIMEOUT_S: Final = 300.0
-POLL_S: Final = 0.05
-ASK_TIMEOUT_S: Final = 10.0
 COLUMNS: Final = ("local copy", "entries", "restore s", "us an entry", "s a million")
 
 
@@ -83,28 +78,21 @@ class Begun:
         create_topic(bootstrap, self.raw, 1, config=APPEND_TIME)
         more = f"redis: {redis_url}\n" if case.state == "redis" else ""
         self.setting: Setting = settle(folder, bootstrap, self.raw, state=case.state, more=more)
-        (port,) = free_ports(1)
-        self._http = f"127.0.0.1:{port}"
-        self._state = folder / f"state-{self.raw}"
-        command = [
-            *(sys.executable, "-m", "inorder_engine", "worker", "--http", self._http),
-            *("--topology", str(self.setting.path), "--brokers", bootstrap),
-            *("--state-dir", str(self._state), "--instance", "one"),
-        ]
-        self._process = Process(f"worker-{self.raw}", command, folder, {"PYTHONPATH": str(ROOT)})
+        name = f"worker-{self.raw}"
+        self._worker = Worker(name, self.setting, bootstrap, folder, "--instance", "one")
         self._outcome = Outcome(bootstrap, self.setting.output)
 
     def fill(self, sources: int) -> None:
-        self._start()
+        self._worker.start()
         for number in range(NUMBERS):
             self._send(sources, number)
         self._wait_out(NUMBERS * sources)
 
     def again(self, sources: int, turn: int) -> float:
         """Seconds of the restore, after the copy went as the case says."""
-        self._process.stop()
-        self._case.lose(self._state, self._redis_url)
-        self._start()
+        self._worker.stop()
+        self._case.lose(self._worker.state, self._redis_url)
+        self._worker.start()
         seconds = self._restore_seconds()
         before = self._outcome.records()
         self._send(1, NUMBERS + turn)
@@ -138,29 +126,14 @@ class Begun:
             consumer.close()
 
     def close(self) -> None:
-        self._process.stop()
+        self._worker.stop()
         self._outcome.close()
 
-    def _start(self) -> None:
-        self._process.start()
-        self._process.wait_until(self._is_ready, TIMEOUT_S)
-
-    def _is_ready(self) -> bool:
-        with suppress(OSError):
-            return bool(self._get("ready"))
-        return False
-
     def _restore_seconds(self) -> float:
-        for family in text_string_to_metric_families(self._get("metrics").decode()):
-            for sample in family.samples:
-                if sample.name == "inorder_checkpoint_restore_seconds_sum":
-                    return float(sample.value)
+        for sample in self._worker.samples():
+            if sample.name == "inorder_checkpoint_restore_seconds_sum":
+                return float(sample.value)
         raise LookupError("the worker tells no time of a restore")
-
-    def _get(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"http://{self._http}/{path}", timeout=ASK_TIMEOUT_S) as found:
-            content: bytes = found.read()
-        return content
 
     def _send(self, sources: int, number: int) -> None:
         headers = HeaderWriter(HeaderConfig())
@@ -178,11 +151,8 @@ class Begun:
             raise TimeoutError(f"the broker did not take {sources} events")
 
     def _wait_out(self, records: int) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while (found := self._outcome.records()) < records:
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"{found} of {records} events came out")
-            time.sleep(POLL_S)
+        what = f"{records} events to come out"
+        wait_until(lambda: self._outcome.records() >= records, TIMEOUT_S, what)
 
 
 @click.command("restore")

@@ -14,11 +14,9 @@ an hour, `WARM_UP` of the run left out. Run it on a machine that does little els
 from __future__ import annotations
 
 import csv
-import sys
 import tempfile
 import threading
 import time
-import urllib.request
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,18 +28,18 @@ from typing import Final, NamedTuple
 import click
 import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
-from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
 from benchmarks.plots import Axes, Curve, NoPlots, draw
-from benchmarks.race import ROOT, children, cpu_seconds
+from benchmarks.race import children, cpu_seconds
 from benchmarks.tables import Page, Table, thousands
+from benchmarks.worker import Worker
 from benchmarks.workloads.churn import churn
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import create_topic
-from cli.local.ports import free_ports
-from cli.local.process import NotReady, Process
+from cli.local.poll import wait_until
+from cli.local.process import NotReady
 from infra.kafka import missing, new_broker
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig
@@ -50,10 +48,8 @@ SAMPLE_S: Final = 5.0
 STANDS_S: Final = 30.0
 GROWTH: Final = 0.05
 WARM_UP: Final = 0.25
-START_TIMEOUT_S: Final = 120.0
 END_TIMEOUT_S: Final = 120.0
 PAUSE_S: Final = 0.005
-ASK_TIMEOUT_S: Final = 10.0
 PARTITIONS: Final = 4
 STAGES: Final = "reorder, merge, window, pattern"
 STREAM: Final = "reorder: {forget_after: 5min}"
@@ -181,22 +177,16 @@ class Seen(threading.Thread):
 class Watch:
     """Asks a worker's metrics and its processes' memory."""
 
-    def __init__(self, process: Process, http: str) -> None:
-        self._process = process
-        self._http = http
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
         self._moved: dict[Place, tuple[float, float]] = {}
-
-    def is_ready(self) -> bool:
-        with suppress(OSError):
-            return bool(self._get("ready"))
-        return False
 
     def sample(self, at_s: float, feed: Feed, seen: Seen) -> Sample:
         figures = self.figures()
         return Sample(
             at_s,
-            memory_mib(self._process.pid),
-            cpu_seconds(self._process.pid),
+            memory_mib(self._worker.pid),
+            cpu_seconds(self._worker.pid),
             feed.records,
             len(seen.times),
             int(sum(figures["held"].values())),
@@ -207,13 +197,12 @@ class Watch:
     def figures(self) -> Mapping[str, Mapping[Place, float]]:
         """By figure and place: `in`, what became of it, `held` and `lag`."""
         found: dict[str, dict[Place, float]] = defaultdict(lambda: defaultdict(float))
-        for family in text_string_to_metric_families(self._get("metrics").decode()):
-            for sample in family.samples:
-                name = sample.name.removeprefix("inorder_").removesuffix("_total")
-                name = "lag" if name == "input_lag_records" else name.removeprefix("records_")
-                if name in ("in", "held", "lag", *OUTCOMES):
-                    place = sample.labels["stage"], sample.labels["partition"]
-                    found[name][place] += sample.value
+        for sample in self._worker.samples():
+            name = sample.name.removeprefix("inorder_").removesuffix("_total")
+            name = "lag" if name == "input_lag_records" else name.removeprefix("records_")
+            if name in ("in", "held", "lag", *OUTCOMES):
+                place = sample.labels["stage"], sample.labels["partition"]
+                found[name][place] += sample.value
         return found
 
     def _stands_s(self, at_s: float, taken: Mapping[Place, float]) -> float:
@@ -223,11 +212,6 @@ class Watch:
             if count and self._moved.get(place, (0.0, -1.0))[1] != count:
                 self._moved[place] = at_s, count
         return max((at_s - since_s for since_s, _ in self._moved.values()), default=0.0)
-
-    def _get(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"http://{self._http}/{path}", timeout=ASK_TIMEOUT_S) as found:
-            content: bytes = found.read()
-        return content
 
 
 def memory_mib(pid: int) -> dict[str, float]:
@@ -294,19 +278,12 @@ def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], li
             stream=STREAM,
             more=QUERIES,
         )
-        http = f"127.0.0.1:{free_ports(1)[0]}"
-        command = [
-            *(sys.executable, "-m", "inorder_engine", "worker", "--http", http),
-            *("--topology", str(setting.path), "--brokers", broker.bootstrap),
-            *("--state-dir", str(folder / "state")),
-        ]
-        process = Process("worker", command, folder, {"PYTHONPATH": str(ROOT)})
-        watch = Watch(process, http)
+        worker = Worker("worker", setting, broker.bootstrap, folder)
+        watch = Watch(worker)
         seen = Seen(broker.bootstrap, setting)
         feed = Feed(broker.bootstrap, raw, rows)
-        process.start()
         try:
-            process.wait_until(watch.is_ready, START_TIMEOUT_S)
+            worker.start()
             began_s = time.monotonic()
             seen.start()
             feed.start()
@@ -323,15 +300,14 @@ def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], li
                     file.flush()
             if feed.failure is not None:
                 raise feed.failure
-            until_s = time.monotonic() + END_TIMEOUT_S
-            while len(seen.times) < len(feed.sent) and time.monotonic() < until_s:
-                time.sleep(1)
+            with suppress(TimeoutError):  # then `faults_of` names what did not come
+                wait_until(lambda: len(seen.times) >= len(feed.sent), END_TIMEOUT_S, "the rest")
             time.sleep(SAMPLE_S)
             faults = unbalanced(watch.figures()) + faults_of(samples, feed.sent, seen.times)
         finally:
             if seen.is_alive():
                 seen.close()
-            process.stop()
+            worker.stop()
     page.say(
         f"sources: {len({source for source, _ in feed.sent})}, copies:"
         f" {feed.records - len(feed.sent)}"
