@@ -194,9 +194,7 @@ class SetReader:
 def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> None:
     """With their ids; late events, copies and a frontier that lets go of events among them."""
     for world in worlds(part):
-        says_final = world.sets.query.emit != "slack"
-        names = ["q"] if says_final else []
-        sets, singles = (Engine([it], emits_final=names) for it in (world.sets, world.singles))
+        sets, singles = (Engine([it], emits_final=["q"]) for it in (world.sets, world.singles))
         reader, single = SetReader(world), Reader()
         at_ns, step = 0, world.rng.choice((1, 1, 3))
         for number, one in enumerate([*world.arrivals, None]):
@@ -219,7 +217,7 @@ def test_expanded_the_sets_are_the_single_matches_at_every_moment(part: int) -> 
             single.read(taken(singles))
             told = {i: contents_of(found) for i, found in single.standing.items()}
             assert reader.expanded() == told, world
-        assert not says_final or all(found.final for found in reader.standing.values())
+        assert all(found.final for found in reader.standing.values())
         found = oracle(world.singles.form, map(anew, world.stream))
         assert sorted(reader.expanded().values()) == contents(world.singles, found), world
         assert sum(each.count for each in reader.standing.values()) == len(found)

@@ -31,7 +31,7 @@ from topology.pattern.run.admission import CONFLICT, IRRELEVANT, STORED, Admissi
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.context import RunContext
 from topology.pattern.run.engine_state import restore_wirings, wiring_rows
-from topology.pattern.run.ledger import Now
+from topology.pattern.run.ledger import Now, Unit
 from topology.pattern.run.partitions import PartitionGroup, PartitionIndex, alike
 from topology.pattern.run.results import MatchEmitter
 from topology.pattern.run.run import Run
@@ -281,12 +281,18 @@ class Engine:
         """Correct what was gathered until an instant up to `now_ns`, each at its own time."""
         while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
             for run in [run for run in self.gathering if run.gathered.due_ns == due_ns]:
-                self._correct(run)
+                del self.gathering[run]
+                run.emit(run.evaluate_gathered(self._now()), self._now())
             self._emitter.flush(due_ns, self.frontier_ns)
 
-    def _correct(self, run: Run) -> None:
-        del self.gathering[run]
-        run.look_at_gathered(self._now())
+    def _gather_before(self, frontier_ns: int, at_ns: int) -> list[tuple[Run, list[Unit]]]:
+        """What would be decided with the frontier there, evaluated, not told yet."""
+        self._gather_until(at_ns - 1)
+        floor_ns, corrected = frontier_ns - self.amend_ns, []
+        for run in [run for run in self.gathering if run.gathered.since_ns < floor_ns]:
+            del self.gathering[run]
+            corrected.append((run, run.evaluate_gathered(self._now())))
+        return corrected
 
     def next_deadline_ns(self) -> int | None:
         """When corrections that are gathered are due."""
@@ -307,13 +313,11 @@ class Engine:
             if frontier_ns > self.clock_ns:
                 self.clock_ns = frontier_ns
             return
-        if self.gathering:
-            self._gather_until(at_ns - 1)
-            for run in list(self.gathering):
-                if run.gathered.since_ns < frontier_ns - self.amend_ns:
-                    self._correct(run)  # it would be decided without
+        corrected = self._gather_before(frontier_ns, at_ns) if self.gathering else []
         self.frontier_ns = frontier_ns
         self.clock_ns = max(self.clock_ns, frontier_ns)
+        for run, units in corrected:
+            run.emit(units, self._now())  # once, where the correction is final at once
         for timers, until_ns in (
             (self.context.clock, self.clock_ns),
             (self.context.frontier, frontier_ns),

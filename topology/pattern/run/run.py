@@ -96,7 +96,7 @@ class Run:
 
     def look(self, anchors: Iterable[Entry], now: Now) -> None:
         """Evaluate these units anew, and emit what has changed."""
-        self._emit([self._evaluate(anchor, now) for anchor in anchors], now)
+        self.emit([self._evaluate(anchor, now) for anchor in anchors], now)
 
     def moved(
         self, entry: Entry, filters: Sequence[int], now: Now, at_ns: int, *, in_order: bool
@@ -135,7 +135,7 @@ class Run:
         if unit is not None:
             if self.automaton is not None:
                 self.automaton.forget_decided(unit)
-            self._emit([unit], now)
+            self.emit([unit], now)
 
     def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
         """Note an event of these filters; for how long late ones are gathered (EMIT SLACK)."""
@@ -152,11 +152,12 @@ class Run:
             self._state.touch(anchor)
         self.gathered.add(anchors, due_ns)
 
-    def look_at_gathered(self, now: Now) -> None:
+    def evaluate_gathered(self, now: Now) -> list[Unit]:
+        """The units that wait, evaluated anew; what has changed is for `emit`."""
         anchors = self.gathered.take()
         for anchor in anchors:
             self._state.touch(anchor)
-        self.look(anchors, now)
+        return [self._evaluate(anchor, now) for anchor in anchors]
 
     def put_off(self, by_ns: int, floor_ns: int) -> None:
         """Errors are larger than it seemed."""
@@ -242,7 +243,8 @@ class Run:
             return FoundMatch(match, decided_ns)
         return FoundMatch(match, decided_ns, grading.confidence(self._place, match, error_ns))
 
-    def _emit(self, units: Iterable[Unit], now: Now) -> None:
+    def emit(self, units: Iterable[Unit], now: Now) -> None:
+        """What has changed of these units."""
         if not self._selection.chooses:
             for unit in units:
                 self._emit_of(unit, self._visibility.of(unit, now), now)
