@@ -46,9 +46,9 @@ def program() -> str:
     return str(kept)
 
 
-def render(*options: str) -> str:
+def render(*options: str, name: str = "test") -> str:
     """The chart's manifests, as one text. HelmFailed: it refuses the values, and says why."""
-    command = [program(), "template", "test", str(CHART), f"--kube-version={KUBERNETES}", *options]
+    command = [program(), "template", name, str(CHART), f"--kube-version={KUBERNETES}", *options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S
     )

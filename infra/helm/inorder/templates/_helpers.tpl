@@ -33,9 +33,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "inorder.check" -}}
 {{- if not .Values.brokers }}{{ fail "brokers: say where Kafka answers, HOST:PORT[,…]" }}{{ end }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
+{{- if and .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
 {{- range $name, $said := .Values.workers }}
 {{- $scaling := (mergeOverwrite (deepCopy $.Values.workerDefaults) $said).autoscaling }}
-{{- if eq $name "peers" }}{{ fail "workers.peers: the name is that of the service of all pods; take another" }}{{ end }}
+{{- if has $name (list "peers" "metrics") }}{{ fail (printf "workers.%s: the name is that of a service of all pods; take another" $name) }}{{ end }}
 {{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: by cpu or by lag, not by both" $name) }}{{ end }}
 {{- end }}
 {{- end }}
