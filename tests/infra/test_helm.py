@@ -16,15 +16,20 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from agents import supervisor
+from agents.watch import http
 from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
+from tests import ROOT
+from tests.docs.commands import commands_of
 from tests.infra.command_words import assert_known
 from tests.services import require
 from topology.config import parse
 
 GOLDEN = Path(__file__).parent / "helm"
 VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
+PAGE = ROOT / "docs/kubernetes.md"
 PLAIN = CHART.parent / "values" / "plain.yaml"
-CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
+CUSTOM = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
 """Kinds that operators bring: their schemas do not ship with Kubernetes."""
 
 BOTH = json.dumps(
@@ -110,10 +115,48 @@ def test_no_container_may_more_than_it_must(values: Path) -> None:
         assert container["resources"]["limits"]["memory"]
 
 
+def test_what_the_page_tells_to_type_renders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (install,) = [each for each in commands_of(PAGE) if each.words[:2] == ("helm", "install")]
+    _, _, name, chart, *options = install.words
+    assert ROOT / chart == CHART
+    (tmp_path / "t.yaml").write_text("streams: {default: {}}\n")
+    monkeypatch.chdir(tmp_path)
+    found = list(yaml.safe_load_all(render(*options, name=name)))
+    (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
+    assert worker["metadata"]["name"] == f"{name}-all"
+    images = {one["image"] for one in containers(found)}
+    assert images == {"registry.example/inorder:0.1.0"}
+
+
 def test_a_grace_is_longer_than_a_checkpoint_and_its_answer() -> None:
     (worker,) = [one for one in manifests(PLAIN) if one["kind"] == "StatefulSet"]
-    assert worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= 30
+    grace_s = worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace_s >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
     assert worker["spec"]["podManagementPolicy"] == "Parallel"
+
+
+def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
+    found = manifests(CHART.parent / "values" / "stages.yaml")
+    kinds = {"Deployment", "StatefulSet"}
+    pods = [one["spec"]["template"] for one in found if one["kind"] in kinds]
+    (monitor,) = [one for one in found if one["kind"] == "ServiceMonitor"]
+    (service,) = [one for one in found if has(one, monitor["spec"]["selector"]["matchLabels"])]
+    assert service["kind"] == "Service"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert len(pods) == 4
+    for pod in pods:
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        ports = [port["name"] for each in pod["spec"]["containers"] for port in each["ports"]]
+        assert "http" in ports
+        assert "prometheus.io/scrape" not in pod["metadata"]["annotations"], "nor found twice"
+
+
+def has(manifest: Manifest, labels: Mapping[str, str]) -> bool:
+    borne: Mapping[str, str] = manifest["metadata"].get("labels", {})
+    return labels.items() <= borne.items()
 
 
 def test_a_pod_of_a_stateful_set_keeps_its_place_in_the_group() -> None:
@@ -144,6 +187,8 @@ def test_another_topology_starts_workers_anew() -> None:
         (["--set", "spark.enabled=true"], "spark.image: the image that"),
         (["--set", r"kafka.settings.sasl\.password=x"], "sasl.password"),
         (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
+        (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
+        (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
         (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
     ],
 )

@@ -100,6 +100,11 @@ DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
 FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
 
 
+def lag(worker: str, partition: int, stage: str = "merge") -> str:
+    labels = f'job="inorder",instance="{worker}",stage="{stage}",partition="{partition}"'
+    return f"inorder_input_lag_records{{{labels}}}"
+
+
 FIRING = [
     ("InorderNotReady", {READY_AT: "1x30"}, 20, False),
     ("InorderNotReady", {READY_AT: "0x30"}, 5, False),
@@ -108,6 +113,27 @@ FIRING = [
     ("InorderAbsent", {READY_AT: "1x5 stale", UP: "1x5 0x25"}, 20, True),
     ("InorderAbsent", {'up{job="inorder",instance="other:1"}': "0x30"}, 20, True),
     ("InorderAbsent", {READY_AT: "1x30", 'up{job="b",instance="other:1"}': "0x30"}, 20, False),
+    ("InorderPartitionsUntold", {lag("a", 0): "0x30", lag("b", 1): "0x30"}, 30, False),
+    ("InorderPartitionsUntold", {lag("a", 0): "0x30", lag("b", 1): "0x5 stale"}, 12, False),
+    ("InorderPartitionsUntold", {lag("a", 0): "0x30", lag("b", 1): "0x5 stale"}, 20, True),
+    (
+        "InorderPartitionsUntold",
+        {lag("a", 0): "0x30", lag("b", 1): "0x5 stale", lag("a", 1): "_x6 0x24"},
+        20,
+        False,
+    ),
+    (
+        "InorderPartitionsUntold",
+        {lag("a", 0, "reorder"): "0x30", lag("b", 0): "0x5 stale"},
+        20,
+        True,
+    ),
+    (
+        "InorderPartitionsUntold",
+        {lag("a", 0): "0x400", lag("b", 1): "0x5 stale"},
+        6 * 60 + 10,
+        False,
+    ),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),

@@ -1,0 +1,205 @@
+"""Laws of the pages: every command that a page tells a reader to type could be typed so.
+
+The programs of ours take the words, with the options that they have; targets, files, values of the
+chart, variables and metrics that are named are there. What the commands then say is tested by
+tests/cli/test_pages.py, by tests/docs/test_on_kafka.py, and by the tests that the pages name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from agents.kafka.security import FILE, NAMES, SECRETS, variable
+from agents.watch.metrics import Metrics
+from sinks.counts import Counts, SinkCollector
+from tests import ROOT
+from tests.docs.commands import PAGES, commands_of, spans_of
+from tests.docs.judge import (
+    FOLDERS,
+    SCHEMA,
+    Wrong,
+    are_values,
+    is_there,
+    is_value,
+    judge,
+    options,
+)
+from topology.config import parse
+
+KUBERNETES = ROOT / "docs/kubernetes.md"
+CHARTS = frozenset(SCHEMA["properties"])
+"""The chart's values, the first part of their names."""
+OPTION = re.compile(r"--[a-z]")
+OPTIONS_OF_OTHERS = {
+    *("--add", "--bootstrap-server"),  # Kafka's
+    *("--py-files", "--deploy-mode", "--files", "--jars"),  # spark-submit's
+}
+VARIABLE = re.compile(r"\bINORDER_[A-Z_]*[A-Z]\b")
+METRIC = re.compile(r"(?<![\w/.])inorder_[a-z_]+")
+ENDS = re.compile(r"_(total|bucket|sum|count)$")
+YAML = re.compile(r"^```yaml\n(?P<lines>.*?)^```", re.M | re.S)
+
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def faults(page: Path) -> list[str]:
+    found = []
+    for command in commands_of(page):
+        try:
+            judge(command)
+        except Wrong as wrong:
+            found.append(f"{command}: {wrong}")
+    return found
+
+
+@by_page
+def test_law_each_command_could_be_typed(page: Path) -> None:
+    assert faults(page) == []
+
+
+@by_page
+def test_law_each_option_that_is_spoken_of_is_one(page: Path) -> None:
+    words = [span.split()[0].partition("=")[0] for span in spans_of(page) if OPTION.match(span)]
+    assert [word for word in words if word not in options() | OPTIONS_OF_OTHERS] == []
+
+
+@by_page
+def test_law_each_file_that_is_spoken_of_is_there(page: Path) -> None:
+    found = []
+    for word in (word for span in spans_of(page) for word in span.split()):
+        try:
+            is_there(word)
+        except Wrong as wrong:
+            found.append(str(wrong))
+    assert found == []
+
+
+@by_page
+def test_law_each_topology_that_is_shown_is_sound(page: Path) -> None:
+    for block in YAML.finditer(page.read_text("utf-8")):
+        shown = yaml.safe_load(block["lines"])
+        parse(yaml.safe_dump({"streams": {"default": {}}, **shown}))
+
+
+@by_page
+def test_law_each_variable_that_is_spoken_of_is_read(page: Path, variables: set[str]) -> None:
+    assert set(VARIABLE.findall(page.read_text("utf-8"))) - variables == set()
+
+
+@by_page
+def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]) -> None:
+    named = {word for span in spans_of(page) for word in METRIC.findall(span)}
+    unknown = [
+        name
+        for name in sorted(named)
+        if ENDS.sub("", name) not in metrics
+        and not (name.endswith("_") and any(each.startswith(name) for each in metrics))
+    ]
+    assert unknown == []
+
+
+def test_law_each_value_of_the_chart_that_is_spoken_of_is_one() -> None:
+    values = [span for span in spans_of(KUBERNETES) if span.split(".")[0].split(":")[0] in CHARTS]
+    assert {"kafka.secretEnv", "page: {together: false}"} <= {*values}
+    for value in values:
+        read = yaml.safe_load(value)
+        if isinstance(read, dict):
+            are_values(read)
+        else:
+            is_value(value)
+
+
+@pytest.fixture(scope="module")
+def sources() -> str:
+    """All that is written in the rooms."""
+    rooms = [ROOT / folder for folder in FOLDERS - {"docs", "tests"}]
+    files = [file for room in rooms for file in room.rglob("*") if file.suffix in {".py", ".sh"}]
+    texts = [file.read_text("utf-8") for file in files]
+    return "\n".join([*texts, (ROOT / "Makefile").read_text(), (ROOT / "setup.py").read_text()])
+
+
+@pytest.fixture(scope="module")
+def variables(sources: str) -> set[str]:
+    secrets = (secret + FILE for secret in SECRETS)
+    return {*VARIABLE.findall(sources), *(variable(name) for name in (*NAMES, *secrets))}
+
+
+@pytest.fixture(scope="module")
+def metrics(sources: str) -> set[str]:
+    """A worker's, a sink's, and those that other programs name in full."""
+    registry = CollectorRegistry()
+    Metrics(registry)
+    told = [*registry.collect(), *SinkCollector(Counts()).collect()]
+    return {*(family.name for family in told), *(ENDS.sub("", n) for n in METRIC.findall(sources))}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("inorder worked --topology t.yaml", "has no command worked"),
+        ("inorder worker --topolgy t.yaml --brokers k:1", "No such option"),
+        ("inorder worker --topology t.yaml --brokers", "requires an argument"),
+        ("inorder check t.yaml u.yaml", "takes no u.yaml"),
+        ("inorder spark maintain", "wants"),
+        ("inorder topics", "wants a command"),
+        ("inorder spark run rate --topology t.yaml --brokers k:1 --out x", "rate"),
+        ("inorder dev --broker pulsar", "pulsar"),
+        ("make tests", "no target tests"),
+        ("make bench-nothing", "no target bench-nothing"),
+        ("make bench-core --full", "write ARGS="),
+        ("make bench-core ARGS=--fast", "No such option"),
+        ("make demo ARG=--stay", "no ARG"),
+        ("make demo ARGS=--stays", "No such option"),
+        ("helm install plant infra/helm/inorder --set broker=kafka:9092", "no value broker"),
+        ("helm install plant infra/helm", "the chart"),
+        ("helm install plant infra/helm/inorder --values infra/helm/values/no.yaml", "there is no"),
+        ("python docs/examples/no.py", "there is no"),
+        ("python -m benchmarks core --fast", "No such option"),
+        ("pip install 'inorder-engine[nothing]'", "no extra nothing"),
+        ("docker build -f infra/no/Dockerfile .", "there is no"),
+        ("spark-submit dist/inorder_spark.py run rates --topology t.yaml", "wants"),
+    ],
+)
+def test_what_could_not_be_typed_is_found(said: str, wrong: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"Look:\n\n```\n{said}  # a comment\n```\n")
+    (command,) = commands_of(page, tmp_path)
+    assert command.line == 4
+    with pytest.raises(Wrong, match=wrong):
+        judge(command)
+
+
+def test_what_a_page_tells_to_type_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert [(command.words, command.is_whole) for command in commands_of(page, tmp_path)] == [
+        (("inorder", "match", "--query", "\n  PATTERN A a", "events.jsonl"), True),
+        (("make", "demo"), True),
+        ((".venv/bin/inorder", "keys", "a"), True),
+        (("inorder", "worker", "--stage", "merge", "--brokers", "…"), False),
+        (("inorder", "sink", "redis"), False),
+    ]
+
+
+PAGE = """\
+Ask `inorder sink redis|postgres|files`, not `pytest`.
+
+```console
+$ inorder match --query "
+  PATTERN A a" events.jsonl
+{"kind": "match"}
+$ make demo    # a minute
+inorder said this
+```
+
+```
+.venv/bin/inorder keys a >a.key
+inorder worker --stage merge \\
+    --brokers …
+```
+"""

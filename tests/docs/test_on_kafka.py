@@ -1,0 +1,215 @@
+"""End to end: what README and the pages for operators tell to type, typed, on a real Kafka.
+
+As it stands there, but for addresses, ports, and the names of topics, since the broker is shared
+(`Ground.words`). The commands are taken from the pages: one that a page tells anew has to be run
+here, or be named with the test that runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
+from tests import ROOT
+from tests.cli.invoking import Answer, inorder
+from tests.command import Command as Serving
+from tests.docs.commands import Command, commands_of
+from tests.inorder.sync.key_file import key_table
+from tests.services import SharedKafka, UniqueName
+
+README, OPERATIONS, CLUSTER = (
+    ROOT / name for name in ("README.md", "docs/operations.md", "docs/cluster.md")
+)
+ELSEWHERE = {
+    "dev": "tests/end_to_end/test_dev.py",
+    "replay": "tests/cli/test_pages.py",
+    "spark": "tests/spark_analytics/backfill/test_backfill.py",
+}
+"""Commands whose examples others run, by their first word."""
+
+TIMEOUT_S = 60.0
+TOPICS = ("raw", "ordered", "sequenced", "gaps", "late", "dead", "clock", "resend")
+"""What the pages call events.raw and so on."""
+
+
+def told(page: Path) -> list[Command]:
+    """What a block of the page has typed in full."""
+    return [each for each in commands_of(page) if each.program == "inorder" and each.is_whole]
+
+
+class Ground:
+    """A folder with what the pages speak of, and a broker. `typed`: what has been run."""
+
+    def __init__(self, folder: Path, brokers: str, unique: str) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self.worker = ""
+        self.typed: set[Command] = set()
+        self.topics = {f"events.{name}": f"{name}-{unique}" for name in TOPICS}
+        self._instead = {
+            **dict.fromkeys(("kafka:9092", "127.0.0.1:9092", "…"), brokers),
+            "keys": "keys.toml",
+            "FILE": "t.yaml",
+            **self.topics,
+        }
+
+    def words(self, command: Command) -> list[str]:
+        """Those behind `inorder`."""
+        self.typed.add(command)
+        free = f"127.0.0.1:{free_ports(1)[0]}"
+        instead = {**self._instead, "127.0.0.1:PORT": self.worker, "0.0.0.0:4123": free}
+        return [instead.get(word, word) for word in command.words[1:]]
+
+    def run(self, page: Path, said: str) -> Answer:
+        """The command of that page that begins so."""
+        words = self.words(self.told(page, said))
+        answer = inorder(*words)
+        assert answer.code == 0, (words, answer.err)
+        return answer
+
+    def told(self, page: Path, said: str) -> Command:
+        found = [
+            each
+            for each in commands_of(page)
+            if each.program == "inorder" and " ".join(each.words[1:]).startswith(said)
+        ]
+        assert found, f"{page.name} no longer says: inorder {said}"
+        return found[0]
+
+    @property
+    def ordered(self) -> str:
+        return self.topics["events.ordered"]
+
+    @contextmanager
+    def serving(self, page: Path, said: str, **instead: str) -> Iterator[Serving]:
+        """Until it is ready; at the end it leaves in peace."""
+        words = [instead.get(word, word) for word in self.words(self.told(page, said))]
+        name = f"{words[0]}-{len(self.typed)}"
+        serving = Serving(name, self.folder, *words, env={"INORDER_TOPOLOGY": "t.yaml"})
+        serving.start()
+        try:
+            serving.process.wait_until(lambda: serving.ask("ready")[0] == 200, TIMEOUT_S)
+            yield serving
+            self.ends(serving, signal.SIGTERM)
+        finally:
+            serving.process.kill()
+
+    def ends(self, serving: Serving, by: signal.Signals) -> None:
+        os.kill(serving.process.pid, by)
+        wait_until(lambda: not serving.process.is_alive(), TIMEOUT_S, "its end")
+        assert serving.process.stop() == 0, serving.log
+
+
+@pytest.fixture
+def ground(
+    kafka: SharedKafka, tmp_path: Path, unique_name: UniqueName, monkeypatch: pytest.MonkeyPatch
+) -> Ground:
+    monkeypatch.chdir(tmp_path)
+    Path("keys.toml").write_text(key_table(7, "ab" * 32, "press-7"))
+    Path("keys.toml").chmod(0o600)
+    return Ground(tmp_path, kafka.bootstrap, unique_name("pages"))
+
+
+def write_events(*numbers: int) -> None:
+    lines = (json.dumps({"source": "a", "seq": number}) for number in numbers)
+    Path("events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+def name_apart(ground: Ground) -> None:
+    """The topology that `init` wrote, with topics of its own, and one for requests."""
+    topology = yaml.safe_load(Path("t.yaml").read_text())
+    own = {name.partition(".")[2]: topic for name, topic in ground.topics.items()}
+    streams = {"default": {"input": own.pop("raw"), "output": own.pop("ordered")}}
+    topology["streams"]["default"] = {
+        **(topology["streams"]["default"] or {}),
+        **streams["default"],
+    }
+    topology["application"] = f"app-{own['gaps']}"
+    topology["topics"] = {"partitions": 2, "replication": 1, **own}
+    Path("t.yaml").write_text(yaml.safe_dump(topology))
+
+
+def second_topology() -> str:
+    """As cluster.md has it: another application, other names for what is written."""
+    topology = yaml.safe_load(Path("t.yaml").read_text())
+    topology["application"] += "-second"
+    topology["streams"]["default"]["output"] += "-second"
+    for name in ("sequenced", "gaps", "late", "dead"):
+        topology["topics"][name] += "-second"
+    Path("second.yaml").write_text(yaml.safe_dump(topology))
+    return str(topology["streams"]["default"]["output"])
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_what_the_pages_tell_to_type_works(ground: Ground) -> None:
+    write_events(0, 2, 1)
+    ground.run(README, "init")
+    ground.run(README, "check")
+    ground.run(README, "match")
+    name_apart(ground)
+    ground.run(README, "topics create")
+    assert "nothing is amiss" in ground.run(README, "doctor").err
+    ground.run(OPERATIONS, "doctor")
+    with ground.serving(README, "worker") as worker:
+        ground.worker = worker.http or ""
+        ground.run(README, "produce")
+        read = ground.run(README, "read").lines
+        assert [event["seq"] for event in read] == [0, 1, 2]
+        asks_for_what_is_missing(ground)
+        ground.run(README, "explain")
+        ground.run(OPERATIONS, "topics create --grow")
+        is_the_same_by_a_second_topology(ground)
+    with ground.serving(README, "sync-server"), ground.serving(OPERATIONS, "sync-server"):
+        pass
+    left = {
+        str(each)
+        for page in (README, OPERATIONS, CLUSTER, ROOT / "docs/kubernetes.md")
+        for each in told(page)
+        if each not in ground.typed and each.words[1] not in ELSEWHERE
+    }
+    assert left == set(), "what a page has typed is run here, or named with the test that does"
+    assert all((ROOT / test).is_file() for test in ELSEWHERE.values())
+
+
+def asks_for_what_is_missing(ground: Ground) -> None:
+    """3 and 4 are given up and asked for once; 6 and 7 by one who follows."""
+    gaps = ("read", "--brokers", ground.brokers, "--topic", ground.topics["events.gaps"])
+    write_events(5)
+    ground.run(README, "produce")
+    (gap,) = inorder(*gaps, "--follow", "--count", "1").lines
+    assert (gap["first"], gap["last"]) == (3, 4)
+    assert "asked for 2 numbers in 1 gaps" in ground.run(README, "resend").err
+    once = ground.told(OPERATIONS, "resend")
+    assert "asked for 0 numbers" in inorder(*ground.words(once)).err
+    on_and_on = next(each for each in told(OPERATIONS) if "--follow" in each.words)
+    follows = Serving("follows", ground.folder, *ground.words(on_and_on))
+    follows.start()
+    try:
+        write_events(8)
+        ground.run(README, "produce")
+        wait_until(lambda: "a 0: 6 to 7" in follows.log, TIMEOUT_S, "the request")
+        ground.ends(follows, signal.SIGINT)
+    finally:
+        follows.process.kill()
+
+
+def is_the_same_by_a_second_topology(ground: Ground) -> None:
+    output = second_topology()
+    ground.run(CLUSTER, "topics create --topology second.yaml")
+    seen = {}
+    with ground.serving(README, "worker", **{"t.yaml": "second.yaml"}):
+        for topic, options in ((output, ("--follow", "--count", "5")), (ground.ordered, ())):
+            found = inorder("read", "--brokers", ground.brokers, "--topic", topic, *options)
+            assert found.code == 0, found.err
+            seen[topic] = found.out
+    assert len(set(seen.values())) == 1, seen
