@@ -1,8 +1,9 @@
 """States and outputs as values: compared, copied, written down and read back.
 
 A value is None, a truth value, an integer, a float, a text, bytes; a tuple, list, dict, set or
-frozenset of values; or an object of a class that is known (`Classes`): a NamedTuple, a dataclass,
-or one whose attributes (`vars`) are values. Nothing else can be trusted to come back as it was.
+frozenset of values; an event (`Seen`), which nobody changes; or an object of a class that is known
+(`Classes`): a NamedTuple, a dataclass, or one whose attributes, slots included, are values. Nothing
+else can be trusted to come back as it was.
 
 `same` never says that two values are equal where a program could tell them apart: 1, 1.0 and True
 are three values, so are 0.0 and -0.0, and dicts whose keys stand in another order. That it may miss
@@ -21,6 +22,7 @@ from math import copysign
 from typing import Any, Final
 
 from topology.model.operator import Plain
+from topology.speculate.item import Seen
 
 Classes = Mapping[str, type]
 """By name."""
@@ -56,6 +58,8 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(
             same(each, also) for each, also in zip(one, other, strict=True)
         )
+    if isinstance(one, Seen):
+        return same(_parts(one), _parts(other))
     return same(_inside(one), _inside(other))
 
 
@@ -74,6 +78,8 @@ def copied(value: Any) -> Any:
         return kind(value)
     if isinstance(value, tuple):
         return kind(*[copied(each) for each in value])
+    if isinstance(value, Seen):
+        return value
     return _made(kind, {name: copied(each) for name, each in _inside(value).items()})
 
 
@@ -93,9 +99,13 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
     if kind is set or kind is frozenset:
         parts = [packed(each, classes, below) for each in value]
         return ["s" if kind is set else "z", *sorted(parts, key=repr)]
+    if kind is Seen:
+        return ["e", *[packed(each, classes, below) for each in _parts(value)]]
     if classes.get(kind.__name__) is not kind:
         name = kind.__name__
         raise NotAValue(f"it holds a {name}, which is no value (see `classes` of a Detector)")
+    if not isinstance(value, tuple) and "" in _inside(value):
+        raise NotAValue(f"it holds a {kind.__name__}, whose attributes cannot be read")
     inside = value if isinstance(value, tuple) else _inside(value).values()
     if isinstance(value, tuple) or is_dataclass(value):
         return ["o", kind.__name__, *[packed(each, classes, below) for each in inside]]
@@ -134,6 +144,10 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
     tag = plain[0]
     if tag in _SCALAR_OF:
         return _SCALAR_OF[tag](plain[1])
+    if tag == "e":
+        parts = [unpacked(each, classes) for each in plain[1:]]
+        type_, time_ns, payload, source, epoch, seq, error_ns, unsure = parts
+        return Seen(type_, time_ns, payload, source, epoch, seq, error_ns, unsure=unsure)
     if tag == "v":
         return _made(classes[plain[1]], unpacked(plain[2], classes))
     if tag == "o":
@@ -161,6 +175,8 @@ def size_of(value: Any, at_most: int) -> int:
             left += each.values()
         elif isinstance(each, tuple | list | set | frozenset):
             left += each
+        elif isinstance(each, Seen):
+            left.append(each.payload)
         else:
             left += _inside(each).values()
     return count
@@ -190,13 +206,41 @@ def classes_in(value: Any) -> dict[str, type]:
     return found
 
 
+def _parts(seen: Seen) -> tuple[Any, ...]:
+    """As its constructor takes them."""
+    return (
+        seen.type,
+        seen.time_ns,
+        seen.payload,
+        seen.source,
+        seen.epoch,
+        seen.seq,
+        seen.error_ns,
+        seen.unsure,
+    )
+
+
 def _inside(value: Any) -> dict[str, Any]:
     """Its attributes; of what has none, the thing itself, which is equal to itself alone."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    if callable(value) or "__dict__" not in dir(value):
+    slots = _slots_of(type(value))
+    has = dir(value)
+    if callable(value) or not (slots or "__dict__" in has):
         return {"": id(value)}
-    return dict(vars(value))
+    inside = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return inside | vars(value) if "__dict__" in has else inside
+
+
+def _slots_of(kind: type) -> list[str]:
+    """By the names under which they are set; a private one has its class before it."""
+    names: list[str] = []
+    for each in reversed(kind.__mro__):
+        slots = vars(each).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            is_private = name.startswith("__") and not name.endswith("__")
+            names.append(f"_{each.__name__.lstrip('_')}{name}" if is_private else name)
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 def _made(kind: type, attributes: Mapping[str, Any]) -> Any:

@@ -85,6 +85,16 @@ def _follows(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]
     return state, None
 
 
+def _pairs(state: tuple[Seen, ...], event: Seen) -> tuple[tuple[Seen, ...], Any]:
+    """The event before, of the same type."""
+    last = next((each for each in state if each.type == event.type), None)
+    others = tuple(each for each in state if each.type != event.type)
+    if last is None or last.payload >= event.payload:
+        return (*others, event), None
+    events = {"last": last, "this": event}
+    return (*others, event), Found({"by": event.payload - last.payload}, events=events)
+
+
 def _burst(state: Any, event: Seen) -> tuple[Any, Any]:
     count, _ = state or (0, 0)
     return (count + 1, event.time_ns), None
@@ -141,6 +151,23 @@ class Track:
     n: int = 0
 
 
+class Last:
+    """Slots, and events in them."""
+
+    __slots__ = ("events", "told")
+
+    def __init__(self) -> None:
+        self.events: dict[str, Seen] = {}
+        self.told = 0
+
+    def on_event(self, event: Seen) -> Any:
+        last = self.events.get(event.source)
+        self.events[event.source] = event
+        if last is not None and last.type == event.type:
+            self.told = (self.told + 1) % 2
+            yield {"since": last.time_ns, "told": self.told}
+
+
 class Tracks:
     classes = (Track,)
 
@@ -156,9 +183,11 @@ class Tracks:
 DETECTORS: dict[str, Any] = {
     "mod": Detector(_mod, 0),
     "follows": Detector(_follows, ()),
+    "pairs": Detector(_pairs, ()),
     "burst": Detector(_burst, None, lambda state: state and state[1] + 6, _quiet),
     "largest": Detector(_largest, 0, end=lambda state: {"end": state}),
     "beat": Detector(_beat, (0, 0), lambda state: state[0] if state[1] > 0 else None, _beaten),
     "counter": Counter,
+    "last": Last,
     "tracks": Tracks,
 }

@@ -15,6 +15,11 @@ EVENTS = [Seen("A", time_ns, {"n": time_ns}, "s", 0, time_ns) for time_ns in ran
 CALLS = count()
 
 
+class Kept:
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+
+
 def _appends(state: list[int], event: Seen) -> Any:
     state.append(event.time_ns)
     return state, None
@@ -33,13 +38,19 @@ def _spoils(state: int, event: Seen) -> Any:
         (Detector(_appends, []), "changes what it was given"),
         (Detector(_spoils, 0), "changes what it was given"),
         (Detector(lambda s, e: (s + 1 / (e.seq - 5), None), 0), "raises ZeroDivisionError"),
-        (Detector(lambda s, e: (e, None), 0), "cannot be kept: it holds a Seen"),
+        (Detector(lambda s, e: (Kept(e.seq), None), 0), "cannot be kept: it holds a Kept"),
     ],
 )
 def test_what_is_wrong_is_said(detector: Any, wrong: str) -> None:
     trial = tried(behaviour_of(detector), EVENTS)
     assert wrong in trial.problems[0]
     assert len(trial.problems) <= MAX_PROBLEMS
+
+
+def test_a_state_may_hold_events() -> None:
+    trial = tried(behaviour_of(Detector(lambda s, e: ((*s, e)[-2:], None), ())), EVENTS)
+    assert trial.problems == []
+    assert trial.state_values == 1 + 2 * (1 + len(("payload", "name", "number")))
 
 
 def test_a_sound_one_is_measured() -> None:

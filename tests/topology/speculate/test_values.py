@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from topology.speculate.item import Seen
 from topology.speculate.values import NotAValue, classes_in, copied, packed, same, size_of, unpacked
 
 
@@ -30,6 +31,23 @@ def _plain() -> Plain:
     return Plain()
 
 
+class Slotted:
+    __slots__ = ("__own", "left", "x")
+
+    def __init__(self, x: Any) -> None:
+        self.x, self.__own = x, [x]
+
+
+class Below(Slotted):
+    """Slots of its own and of the one above, and other attributes besides."""
+
+    __slots__ = ("__dict__", "y")
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.y, self.z = 2, [3]
+
+
 VALUES: list[Any] = [
     None,
     True,
@@ -51,8 +69,14 @@ VALUES: list[Any] = [
     Pair(1, [2]),
     Point(1.5, (1,)),
     ((), [], {}),
+    Slotted(1),
+    Slotted(1.0),
+    Below(),
+    Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4, unsure=True),
+    Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4),
+    Seen("A", 2**80, None),
 ]
-KNOWN = {"Pair": Pair, "Point": Point, "Plain": Plain}
+KNOWN = {"Pair": Pair, "Point": Point, "Plain": Plain, "Slotted": Slotted, "Below": Below}
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -73,6 +97,15 @@ def test_objects_are_values_by_their_attributes() -> None:
     assert same(unpacked(packed(copy, KNOWN), KNOWN), copy)
 
 
+def test_an_event_comes_back_whole() -> None:
+    seen = Seen("A", 1, {"n": [1, 2]}, "s", 2, 3, 4, unsure=True)
+    back = unpacked(packed({"last": (seen, seen)}, {}), {})["last"][1]
+    assert repr(back) == repr(seen)
+    assert back.key == seen.key
+    assert (back.payload, back.error_ns, back.unsure) == (seen.payload, 4, True)
+    assert size_of(seen, 100) == 1 + 5
+
+
 def test_what_is_no_value_is_named() -> None:
     with pytest.raises(NotAValue, match="holds a function"):
         packed([lambda: 1], {})
@@ -80,6 +113,8 @@ def test_what_is_no_value_is_named() -> None:
         packed({"p": Point(1.0)}, {})
     loop: list[Any] = []
     loop.append(loop)
+    with pytest.raises(NotAValue, match="holds a range, whose attributes cannot be read"):
+        packed([range(3)], {"range": range})
     with pytest.raises(NotAValue, match="deeper"):
         packed(loop, {})
     assert not same(lambda: 1, lambda: 1)
