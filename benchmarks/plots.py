@@ -52,8 +52,8 @@ def decade(values: Iterable[float]) -> float:
 
 def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
     """Both axes are logarithmic down to their linear stretch, unless they are plain."""
-    pyplot = _pyplot()
-    figure, plot = pyplot.subplots(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
+    plt = pyplot()
+    figure, plot = plt.subplots(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
     for curve in curves:
         if not curve.points:
             continue
@@ -73,11 +73,12 @@ def draw(axes: Axes, curves: Sequence[Curve], path: Path) -> Path:
     plot.grid(visible=True, alpha=0.3)
     plot.legend(fontsize=8)
     figure.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
-    pyplot.close(figure)
+    plt.close(figure)
     return path
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Raises NoPlots."""
     try:
         import matplotlib as mpl
     except ImportError as absent:

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks import _speculation_soccer
+from benchmarks import _speculation_auto, _speculation_soccer
 from benchmarks.plots import Axes, Curve, NoPlots, draw
 from topology.model.result import EMIT, RETRACT
 from topology.speculate.budget import Budget
@@ -424,3 +424,5 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.flush()
     _speculation_soccer.table()
     step_response(chosen.plots)
+    if chosen.seconds >= _speculation_auto.SECONDS:
+        _speculation_auto.table(chosen.plots)

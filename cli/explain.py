@@ -164,11 +164,28 @@ def _partition(part: dict[str, Any], source: str | None) -> list[str]:
         f"  query {name} is set aside: {wrong}"
         for name, wrong in sorted(part.get("queries_set_aside", {}).items())
     ]
+    general += _answers(part) if source is None else []
     alignment = part["alignment"]
     if alignment is not None and part["held"]:
         lanes = ", ".join(map(str, alignment["waiting_for_lanes"]))
         general.insert(0, f"  waits for a word from lane {lanes}")
     return general + lines
+
+
+def _answers(part: dict[str, Any]) -> list[str]:
+    """How those queries answer now that choose it."""
+    queries = dict(part.get("answers", {}))
+    for operators in part["streams"].values():
+        queries |= operators.get("detector") or {}
+    lines = []
+    for name, query in sorted(queries.items()):
+        auto = query.get("auto")
+        if isinstance(auto, str):
+            lines.append(f"  query {name} {auto}")
+        elif auto is not None:
+            since = "" if auto["since"] is None else f" for {_ms(part['now'] - auto['since'])}"
+            lines.append(f"  query {name} answers `{auto['answer']}`{since}: {auto['because']}")
+    return lines
 
 
 def _reorder(

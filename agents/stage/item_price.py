@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from topology.flow.answers import Answers
 from topology.speculate.ahead import Ahead
 from topology.speculate.policy import WHOLE
 
@@ -30,7 +31,7 @@ class ItemPrice:
 
     def __init__(
         self,
-        ahead: Sequence[Ahead],
+        ahead: Sequence[Ahead | Answers],
         busy_ns: Callable[[], int] = time.process_time_ns,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:

@@ -243,3 +243,19 @@ def test_what_to_do_about_clocks_is_said_once() -> None:
     lines = told([part, part], None)
     assert len([line for line in lines if "sync-server" in line]) == 1
     assert lines[-1].startswith("6 unsynced: ")
+
+
+def test_how_queries_answer_that_choose_it() -> None:
+    because = "it waits 10.0 ms in place of 300.0 ms, and costs 4.10 % of a processor"
+    chosen = {"answer": "speculate", "since": NOW - 2_000_000_000, "because": because}
+    begins = {"answer": "early", "since": None, "because": "it is how it begins"}
+    part = MERGE | {
+        "streams": {"court": {"detector": {"stops": {"auto": chosen}, "plain": {"held": 0}}}},
+        "answers": {"counts": {"held": 0, "auto": begins}, "m": {"auto": "corrects always"}},
+    }
+    assert [line for line in told([part], None) if "query" in line] == [
+        "  query counts answers `early`: it is how it begins",
+        "  query m corrects always",
+        f"  query stops answers `speculate` for 2000 ms: {because}",
+    ]
+    assert not any("query" in line for line in told([part], "s2"))

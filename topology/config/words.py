@@ -145,8 +145,8 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "pattern": "A pattern (docs/patterns.md).",
         "detector": "A detector of your own, by its name in the functions file.",
         "answer": "What is told before it is final: nothing; what is known, with corrections; or a"
-        " detector runs ahead of the merge.",
-        "speculate": "What running ahead may take.",
+        " detector runs ahead of the merge; `auto` chooses among these.",
+        "speculate": "What running ahead, or `auto`, may take.",
         "reads": "What a detector reads: queries, whose results are events for it, and its stream,"
         " by name; left out, the stream alone.",
         "into": "The type of the events that its results are for detectors that read them; left"

@@ -163,8 +163,8 @@ def engine_of(
 
 def tells_finals(query: QueryConfig) -> bool:
     """What was told before it was final is told once more; of `answer: final` that is all that
-    leaves the stage (`topology.flow.finals`)."""
-    return query.finals or query.answer == "final"
+    leaves the stage (`topology.flow.finals`), and of `answer: auto` sometimes (`answers`)."""
+    return query.finals or query.answer in ("final", "auto")
 
 
 def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:

@@ -26,6 +26,7 @@ from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
 from topology.config.stages import PATTERN, REORDER
 from topology.flow.alignment import Alignment
+from topology.flow.answers import Answers
 from topology.flow.build import engine_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.finals import asked_for, only_final
@@ -41,7 +42,8 @@ from topology.pattern.run.compiled import Compiled
 from topology.speculate.ahead import Ahead
 
 ALIGN: Final = "align"
-"""The key of the alignment's state; all others name a node (topology.flow.node)."""
+"""The key of the alignment's state; all others name a node (topology.flow.node), or a query that
+chooses its answers (topology.flow.answers)."""
 
 ALIGN_PLACE: Final = 1
 
@@ -73,6 +75,7 @@ class Stage(StepByStep):
         self._moved: list[Event] = []
         self._keeps_moved = False
         self._only_final = asked_for(topology.queries)
+        self._answers = Answers(topology.queries, operators)
         self.alignment: Alignment | None = None
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.chains]
@@ -122,6 +125,8 @@ class Stage(StepByStep):
     def _answer(self, step: Step) -> Step:
         if self._only_final and step.results:
             step.results = only_final(step.results, self._only_final)
+        if self._answers and step.results:
+            step.results = self._answers.of(step.results)
         return step
 
     def _on_end(self, now_ns: int) -> Step:
@@ -184,7 +189,9 @@ class Stage(StepByStep):
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
         environment = Environment(functions=self._topology.user_functions.functions)
-        self._only_final = asked_for({**self._topology.queries, **queries})
+        all_queries = {**self._topology.queries, **queries}
+        self._only_final = asked_for(all_queries)
+        self._answers.set_queries(all_queries)
         for stream, chain in self.chains.items():
             for node in chain.nodes:
                 pattern = node.operator
@@ -195,17 +202,19 @@ class Stage(StepByStep):
                     qualities = qualities_of(mine, self._topology.streams[stream])
                     pattern.take_over(engine, qualities)
 
-    def reading_ahead(self) -> list[Ahead]:
-        """The operators whose work a driver may put a price to (`items_cost`)."""
+    def reading_ahead(self) -> list[Ahead | Answers]:
+        """Those whose work a driver may put a price to (`items_cost`), as they tell early by it."""
         nodes = [node for chain in self.chains.values() for node in chain.nodes]
-        return [node.operator for node in nodes if isinstance(node.operator, Ahead)]
+        ahead = [node.operator for node in nodes if isinstance(node.operator, Ahead)]
+        return [*ahead, self._answers] if self._answers else [*ahead]
 
     def figures_of(self, stream: str) -> Figures:
         return self._graph.figures_of(stream)
 
     def explain(self) -> dict[str, Plain]:
         alignment = None if self.alignment is None else self.alignment.explain()
-        return {"alignment": alignment, **self._graph.explain()}
+        said = {"alignment": alignment, **self._graph.explain()}
+        return {**said, "answers": self._answers.explain()} if self._answers else said
 
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
         """Where one event is (topology.model.whereabouts): what the operators say by stream, and
@@ -254,13 +263,13 @@ class Stage(StepByStep):
         state = self._graph.snapshot()
         if self.alignment is not None:
             state[ALIGN] = self.alignment.snapshot()
-        return state
+        return state | self._answers.snapshot()
 
     def changes(self) -> Changes:
         changes = self._graph.changes()
         if self.alignment is not None:
             changes[ALIGN] = self.alignment.changes()
-        return changes
+        return changes | self._answers.changes()
 
     def held(self) -> Iterable[Event]:
         if self.alignment is not None:
@@ -286,7 +295,8 @@ class Stage(StepByStep):
             aligned = [event for event in events if event.held_by == ALIGN_PLACE]
             self.alignment.restore(state.get(ALIGN, {}), aligned)
             events = [event for event in events if event.held_by != ALIGN_PLACE]
-        nodes = {key: value for key, value in state.items() if key != ALIGN}
+        nodes = self._answers.restore(state)
+        nodes.pop(ALIGN, None)
         yield from self._graph.restoring(nodes, events)
 
 

@@ -67,6 +67,8 @@ class Budget(Policy):
         self._least_stands_ppm = 0
         self._standing: Standing | None = None
         self._hits: dict[tuple[int, int], int] = {}
+        self.most_steps = 0
+        """A late one costs no more, as the detector takes it in by itself; 0: it does not."""
         self.price_ppm = 0
         """What is expected of the wait that is kept."""
 
@@ -111,10 +113,18 @@ class Budget(Policy):
         self.weigh(load, ahead_ns, 0, 0)
 
     def weigh(
-        self, load: Load, ahead_ns: int, items: int, again: int, *, rests: bool = False
+        self,
+        load: Load,
+        ahead_ns: int,
+        items: int,
+        again: int,
+        *,
+        rests: bool = False,
+        is_kept: bool = True,
     ) -> None:
         """A span is over, in which so many items were read for the first time, and again. `rests`:
-        where there were none the wait falls as if they cost nothing, for they are few."""
+        where there were none the wait falls as if they cost nothing, for they are few. `is_kept`:
+        the wait was, so that what was read again says something of its price."""
         late = self._late
         self._spans += UNIT
         if load.span_ns > 0:
@@ -124,10 +134,11 @@ class Budget(Policy):
             self._hits.clear()
         if load.span_ns > 0 and (items > 0 or rests):
             step_ns = load.first_ns // max(items, 1)
-            kept_ns = self.wait_ns(ahead_ns)
-            expected = self._again(kept_ns, items, load.span_ns)
-            self._expected += expected - self._expected // FADES
-            self._came += UNIT * again - self._came // FADES
+            if is_kept:
+                kept_ns = self.wait_ns(ahead_ns)
+                expected = self._again(kept_ns, items, load.span_ns)
+                self._expected += expected - self._expected // FADES
+                self._came += UNIT * again - self._came // FADES
             room_ppm = self.room_ppm
             self._choose(ahead_ns, items, load.span_ns, step_ns, room_ppm)
         for number in range(self._most):
@@ -166,17 +177,19 @@ class Budget(Policy):
 
     def _again(self, wait_ns: int, items: int, span_ns: int) -> int:
         """Items that would be read again in a span, were each late one alone; in units."""
-        total_ns = self._behind(wait_ns)
+        most_ns = self.most_steps * span_ns // items if self.most_steps and items else NEVER
+        total_ns = self._behind(wait_ns, NEVER, most_ns)
         return UNIT * total_ns * items // (span_ns * max(self._spans, UNIT))
 
-    def _behind(self, wait_ns: int, furthest_ns: int = NEVER) -> int:
-        """How far the late ones came behind that, in all; in units."""
+    def _behind(self, wait_ns: int, furthest_ns: int = NEVER, most_ns: int = NEVER) -> int:
+        """How far the late ones came behind that, in all, each counted up to `most_ns`; in
+        units."""
         total_ns = 0
         for number in range(self._most):
             if self._late[number]:
                 behind_ns = min(bound_of(number), furthest_ns) - wait_ns
                 if behind_ns > 0:
-                    total_ns += self._late[number] * behind_ns
+                    total_ns += self._late[number] * min(behind_ns, most_ns)
         return total_ns
 
     def snapshot(self) -> Plain:

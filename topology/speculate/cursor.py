@@ -126,6 +126,7 @@ class Counts:
         "size",
         "snapshots",
         "stopped",
+        "uncorrected",
         "unlike",
         "untold",
         "why",
@@ -139,6 +140,8 @@ class Counts:
         self.comparisons = 0
         self.converged = 0
         self.corrected = 0
+        self.uncorrected = 0
+        """Late events that a `correct` was asked to take, and did not."""
         self.failed = 0
         self.untold = 0
         self.stopped = 0
@@ -146,6 +149,21 @@ class Counts:
         self.size = 1
         """Values of the largest state that was looked at."""
         self.why = ""
+
+    def figures(self) -> dict[str, int]:
+        """As people read them (`figures`)."""
+        return {
+            "first": self.first,
+            "replayed": self.replayed,
+            "rollbacks": self.restores,
+            "converged": self.converged,
+            "corrected": self.corrected,
+            "checkpoints": self.snapshots,
+            "failed": self.failed,
+            "untold": self.untold,
+            "stopped": self.stopped,
+            "unlike": self.unlike,
+        }
 
 
 class Cursor:

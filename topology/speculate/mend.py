@@ -46,6 +46,7 @@ def mend(lane: Lane, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
         at = bisect_left(lane.entries, key, key=entry_key)
         looked_at = looked_at or not lane.entries[at].seen.seq % LOOK_EVERY
         if not _take_in(lane, at, behaviour, touched):
+            counts.uncorrected += 1
             return touched
         counts.corrected += 1
     if looked_at:

@@ -8,7 +8,7 @@ far is read, and so told, is the query's `answer`:
 * `speculate`: events are taken as they are accepted, before MERGE lets them go, and read up to the
   newest of them less a wait. `budget` sets the wait by what going back costs, so that this takes no
   more of a processor than the query grants. What still waits in MERGE is what is gained.
-* `auto`: as `speculate`, with half a processor at most.
+* `auto`: the one of these that tells soonest for what it may cost (`auto`, `choice`).
 
 After the last correction all stand alike, and as an in-order run would have it (`unit`): W, what is
 late and what is final are MERGE's in each of them.
@@ -44,7 +44,7 @@ from topology.query.frontier import NOT_YET, Frontier
 from topology.query.keys import KeyTexts
 from topology.query.numbers import packed, unpacked
 from topology.query.queries import Query
-from topology.speculate.config import AHEAD, FINAL, DetectorConfig
+from topology.speculate.config import AHEAD, AUTO, FINAL, DetectorConfig
 from topology.speculate.detector import Behaviour
 from topology.speculate.item import (
     BEHIND_ALL,
@@ -99,8 +99,14 @@ class Detecting(Query):
         begun = framed(config.fingerprint)
         self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
         self.outlook = Outlook(
-            config.granted_ppm, config.max_ahead_ns, config.withdrawn_ppm, rests=bool(config.reads)
+            config.granted_ppm,
+            config.max_ahead_ns,
+            config.withdrawn_ppm,
+            rests=bool(config.reads),
+            is_auto=config.answer == AUTO,
+            corrects=behaviour.corrects,
         )
+        self._auto = self.outlook.auto
         is_keyed = config.key is not None
         self._emitter = DetectorEmitter(
             stream, config.query, is_keyed=is_keyed, standing=self.outlook.standing
@@ -176,6 +182,8 @@ class Detecting(Query):
 
     def _accept(self, event: Event) -> None:
         self.outlook.hear(event.ref_time_ns, event.at_ns)
+        if self._auto is not None and event.ref_time_ns < self._frontier.watermark_ns:
+            self._auto.hear(self._frontier.watermark_ns - event.ref_time_ns)
         if not self.config.reads_stream or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
@@ -280,10 +288,11 @@ class Detecting(Query):
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
-        self._frontier.settle()
-        self.outlook.settle(self._now_ns, self._unit.counts, self._frontier.watermark_ns)
+        frontier, counts = self._frontier, self._unit.counts
+        frontier.settle()
+        self.outlook.settle(self._now_ns, counts, frontier.watermark_ns, frontier.final_ns)
         self._emitter.newest_ns = self.outlook.newest_ns
-        self._emitter.watermark_ns = self._frontier.watermark_ns
+        self._emitter.watermark_ns = frontier.watermark_ns
         heard, self._heard = self._heard, []
         for said in heard:
             self.read_result(said)
@@ -309,11 +318,16 @@ class Detecting(Query):
     def _final(self, frontier: Frontier) -> Key:
         return min(before(frontier.final_ns - self.config.lag_ns), self._hold)
 
+    @property
+    def _answer(self) -> str:
+        """The way that holds now."""
+        return self.config.answer if self._auto is None else self._auto.answer
+
     def _goal(self, frontier: Frontier) -> Key:
         return min(self._own_goal(frontier), self._limit)
 
     def _own_goal(self, frontier: Frontier) -> Key:
-        answer = self.config.answer
+        answer = self._answer
         if answer == FINAL or self._unit.counts.unlike:
             return self._final(frontier)
         watermark_ns = frontier.watermark_ns
@@ -333,20 +347,10 @@ class Detecting(Query):
 
     def figures(self) -> Figures:
         unit = self._unit
-        counts = unit.counts
         return {
             "held": unit.held,
             "keys": len(unit.lanes),
-            "first": counts.first,
-            "replayed": counts.replayed,
-            "rollbacks": counts.restores,
-            "converged": counts.converged,
-            "corrected": counts.corrected,
-            "checkpoints": counts.snapshots,
-            "failed": counts.failed,
-            "untold": counts.untold,
-            "stopped": counts.stopped,
-            "unlike": counts.unlike,
+            **unit.counts.figures(),
             "expired": self._expired,
             "refused": self._refused,
             "given_up": self._given_up,
@@ -368,17 +372,17 @@ class Detecting(Query):
     def _waits_ns(self) -> int:
         """How far behind the newest event is read; 0 where nothing is ahead of W."""
         watermark_ns = self._frontier.watermark_ns
-        if self.config.answer not in AHEAD or watermark_ns == NOT_YET:
+        if self._answer not in AHEAD or watermark_ns == NOT_YET:
             return 0
         return self.outlook.wait_ns(watermark_ns)
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
         outlook, reached, ahead_ns = self.outlook, self._unit.reached, self._ahead_ns
-        why = "the final frontier" if self.config.answer == FINAL else "the watermark"
+        why = "the final frontier" if self._answer == FINAL else "the watermark"
         if self._unit.counts.unlike:
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
-        elif self.config.answer in AHEAD:
+        elif self._answer in AHEAD:
             why = "the newest event, less what going back is expected to cost"
         reads = [each.query for each in self.config.reads]
         if reads and self._limit < self._own_goal(self._frontier):
@@ -394,8 +398,7 @@ class Detecting(Query):
             "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
             "late_events": self._way(),
             "checkpoint_every": self._unit.spacing,
-            **outlook.explain(),
-            **self._stands(),
+            **outlook.explain(self._waits_ns, self._frontier.watermark_ns),
             "trouble": self._unit.counts.why,
             **self.figures(),
         }
@@ -406,13 +409,6 @@ class Detecting(Query):
         if self._behaviour.corrects:
             return f"its `correct` takes them in, where that is cheaper; else {again}"
         return again
-
-    def _stands(self) -> dict[str, int]:
-        """How likely results that are told now stand, where that is asked."""
-        standing = self.outlook.standing
-        return (
-            {} if standing is None else {"stands_ppm": standing.of(self._waits_ns, self._ahead_ns)}
-        )
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -440,7 +436,7 @@ class Detecting(Query):
             self._frontier.snapshot(),
             [packed(part) for part in self._unit.reached],
             [packed(part) for part in self._unit.confirmed],
-            self.outlook.known(),
+            self.outlook.known(self._unit.counts),
             self._unit.counts.unlike,
             [[packed(part) for part in key] for key in self._unit.fresh],
             *([self.outlook.budget.allowed_ppm] if self.outlook.is_governed else []),
@@ -473,6 +469,7 @@ class Detecting(Query):
             else:
                 self._put_again(event)
         self._unit.resume()
+        self.outlook.resume(self._unit.counts)
         for event in came:
             self._put_again(event)
         self._unit.counts.unlike = own[9]

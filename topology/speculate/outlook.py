@@ -11,12 +11,14 @@ Proved by: tests/topology/speculate/test_operator.py, tests/topology/speculate/t
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from topology.model.operator import Plain
+from topology.model.operator import NEVER, Plain
 from topology.query.frontier import NOT_YET
 from topology.query.numbers import packed, unpacked
+from topology.speculate.auto import AutoAnswer, counted
 from topology.speculate.budget import Budget
+from topology.speculate.config import SPECULATE
 from topology.speculate.cursor import Counts
 from topology.speculate.policy import WHOLE, Load
 from topology.speculate.stands import Standing
@@ -30,19 +32,29 @@ class Outlook:
     """`rests`: see `Budget.weigh`. `withdrawn_ppm`: of early results, at most; None: any number."""
 
     def __init__(
-        self, granted_ppm: int, max_ahead_ns: int, withdrawn_ppm: int | None, *, rests: bool
+        self,
+        granted_ppm: int,
+        max_ahead_ns: int,
+        withdrawn_ppm: int | None,
+        *,
+        rests: bool,
+        is_auto: bool = False,
+        corrects: bool = False,
     ) -> None:
         self.budget = Budget(granted_ppm)
         self.standing: Standing | None = None
         if withdrawn_ppm is not None:
             self.standing = Standing(self.budget.hits_ppm)
             self.budget.stand_at_least(WHOLE - withdrawn_ppm, self.standing)
+        self.auto: AutoAnswer | None = None
+        if is_auto:
+            self.auto = AutoAnswer(self.budget, self.standing, withdrawn_ppm, corrects=corrects)
         self.newest_ns: int = NOT_YET
         self._max_ahead_ns = max_ahead_ns
         self._rests = rests
         self._late_ns = 0
         self._span = 0
-        self._seen_counts = [0, 0, 0]
+        self._seen_counts = [0] * 5
         self._step_ns = STEP_NS
         self.is_governed = False
         self.has_weighed = False
@@ -73,24 +85,23 @@ class Outlook:
         """How far behind the newest is read."""
         return self.budget.wait_ns(self.ahead_ns(watermark_ns))
 
-    def settle(self, now_ns: int, counts: Counts, watermark_ns: int) -> None:
+    def settle(self, now_ns: int, counts: Counts, watermark_ns: int, final_ns: int) -> None:
         """An instant is over."""
+        if self.auto is not None:
+            self.auto.settle()
         if self._late_ns:
             self.budget.hear(self._late_ns)
             self._late_ns = 0
         if now_ns // SPAN_NS > self._span:
-            self._weigh(now_ns, counts, watermark_ns)
+            self._weigh(now_ns, counts, watermark_ns, final_ns)
 
-    def _weigh(self, now_ns: int, counts: Counts, watermark_ns: int) -> None:
+    def _weigh(self, now_ns: int, counts: Counts, watermark_ns: int, final_ns: int) -> None:
         """A span is over, or several of them: what did it cost?"""
         passed = now_ns // SPAN_NS - self._span
         is_first = not self._span
         self._span += passed
-        now = [counts.first, counts.replayed + counts.corrected, counts.snapshots]
-        first, again, snapshots = (
-            new - old for new, old in zip(now, self._seen_counts, strict=True)
-        )
-        self._seen_counts = now
+        first, again, snapshots, *took = self._since(counts)
+        self._seen_counts = counted(counts)
         if is_first:
             return
         load = Load(
@@ -98,33 +109,62 @@ class Outlook:
             again * self._step_ns + snapshots * SNAPSHOT_NS,
             passed * SPAN_NS,
         )
-        self.budget.weigh(load, self.ahead_ns(watermark_ns), first, again, rests=self._rests)
+        auto, ahead_ns = self.auto, self.ahead_ns(watermark_ns)
+        is_kept = auto is None or auto.answer == SPECULATE
+        self.budget.weigh(load, ahead_ns, first, again, rests=self._rests, is_kept=is_kept)
         self.has_weighed = True
+        if auto is not None:
+            final_wait_ns = min(max(self.newest_ns - final_ns, 0), NEVER)
+            auto.weigh(now_ns, load, ahead_ns, final_wait_ns, first, took)
         if self.standing is not None:
             self.standing.fade()
 
-    def explain(self) -> dict[str, int]:
-        """What going back costs, and what it may, of a processor."""
-        budget = self.budget
-        return {
+    def _since(self, counts: Counts) -> list[int]:
+        """What was counted since the last span was over."""
+        pairs = zip(counted(counts), self._seen_counts, strict=True)
+        return [new - old for new, old in pairs]
+
+    def explain(self, wait_ns: int, watermark_ns: int) -> dict[str, Any]:
+        """What going back costs, and what it may, of a processor; how likely results that are told
+        now stand, where that is asked; how it is answered, where that is chosen."""
+        budget, standing = self.budget, self.standing
+        said: dict[str, Any] = {
             "price_ppm": budget.price_ppm,
             "room_ppm": budget.room_ppm,
             "first_ppm": budget.first_ppm,
             "others_ppm": budget.others_ppm,
         }
+        if standing is not None:
+            said["stands_ppm"] = standing.of(wait_ns, self.ahead_ns(watermark_ns))
+        if self.auto is not None:
+            said["auto"] = self.auto.choice.explain()
+        return said
 
     # -- state: two parts, as they stand in that of the query --------------------------------------
 
     def place(self) -> list[Plain]:
         return [packed(self.newest_ns), self._late_ns, self._span]
 
-    def known(self) -> Plain:
+    def known(self, counts: Counts) -> Plain:
         known = self.budget.snapshot()
-        return known if self.standing is None else [*known, self.standing.snapshot()]
+        if self.standing is not None:
+            known.append(self.standing.snapshot())
+        if self.auto is not None:
+            known.append([self.auto.snapshot(), self._since(counts)])
+        return known
 
     def restore(self, place: list[Plain], known: Plain) -> None:
         self.newest_ns, self._late_ns, self._span = unpacked(place[0]), place[1], place[2]
         budget, late, *more = known
         self.budget.restore([budget, late])
         if more and self.standing is not None:
-            self.standing.restore(more[0])
+            self.standing.restore(more.pop(0))
+        if more and self.auto is not None:
+            auto, self._seen_counts = more[0]
+            self.auto.restore(auto)
+
+    def resume(self, counts: Counts) -> None:
+        """What was read before the restart has been read again, which is no work of the span."""
+        if self.auto is not None:
+            pairs = zip(counted(counts), self._seen_counts, strict=True)
+            self._seen_counts = [now - since for now, since in pairs]

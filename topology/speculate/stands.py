@@ -53,7 +53,7 @@ class Standing:
         that it stands."""
         if is_merged:
             self._merged_ppm += WHOLE
-            return WHOLE - min(self._late_ppm * WHOLE // (self._merged_ppm + WHOLE), WHOLE)
+            return WHOLE - self.late_ppm
         hits_ppm = self._hits_of(age_ns, ahead_ns)
         self._hits_ppm += hits_ppm
         return self._of(hits_ppm)
@@ -72,6 +72,11 @@ class Standing:
         self._changed_ppm -= self._changed_ppm // FADES
         self._merged_ppm -= self._merged_ppm // FADES
         self._late_ppm -= self._late_ppm // FADES
+
+    @property
+    def late_ppm(self) -> int:
+        """Which share of what was told behind W was changed."""
+        return min(self._late_ppm * WHOLE // (self._merged_ppm + WHOLE), WHOLE)
 
     @property
     def share_ppm(self) -> int:

@@ -17,6 +17,7 @@ Proved by: tests/topology/speculate/test_values.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from math import copysign
 from typing import Any, Final
@@ -58,8 +59,6 @@ def same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(
             same(each, also) for each, also in zip(one, other, strict=True)
         )
-    if isinstance(one, Seen):
-        return same(_parts(one), _parts(other))
     return same(_inside(one), _inside(other))
 
 
@@ -100,7 +99,7 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
         parts = [packed(each, classes, below) for each in value]
         return ["s" if kind is set else "z", *sorted(parts, key=repr)]
     if kind is Seen:
-        return ["e", *[packed(each, classes, below) for each in _parts(value)]]
+        return ["e", *[packed(each, classes, below) for each in _inside(value).values()]]
     if classes.get(kind.__name__) is not kind:
         name = kind.__name__
         raise NotAValue(f"it holds a {name}, which is no value (see `classes` of a Detector)")
@@ -206,29 +205,29 @@ def classes_in(value: Any) -> dict[str, type]:
     return found
 
 
-def _parts(seen: Seen) -> tuple[Any, ...]:
-    """As its constructor takes them."""
-    return (
-        seen.type,
-        seen.time_ns,
-        seen.payload,
-        seen.source,
-        seen.epoch,
-        seen.seq,
-        seen.error_ns,
-        seen.unsure,
-    )
-
-
 def _inside(value: Any) -> dict[str, Any]:
     """Its attributes; of what has none, the thing itself, which is equal to itself alone."""
+    if isinstance(value, Seen):
+        return {
+            "type": value.type,
+            "time_ns": value.time_ns,
+            "payload": value.payload,
+            "source": value.source,
+            "epoch": value.epoch,
+            "seq": value.seq,
+            "error_ns": value.error_ns,
+            "unsure": value.unsure,
+        }
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     slots = _slots_of(type(value))
     has = dir(value)
     if callable(value) or not (slots or "__dict__" in has):
         return {"": id(value)}
-    inside = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    inside: dict[str, Any] = {}
+    for name in slots:
+        with suppress(AttributeError):  # it was never set
+            inside[name] = getattr(value, name)
     return inside | vars(value) if "__dict__" in has else inside
 
 

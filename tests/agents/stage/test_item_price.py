@@ -6,6 +6,7 @@ from agents.stage.item_price import STRETCH_NS, ItemPrice
 from inorder.engine import Detector, parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
+from topology.speculate.ahead import Ahead
 
 OWN = {"any": Detector(lambda state, event: (state, None))}
 STREAMS = "streams: {default: {clock: {unsynced: trust}}}\n"
@@ -23,6 +24,7 @@ def test_a_price_is_the_time_by_the_items() -> None:
     price.spent(STRETCH_NS)
     assert price.price_ns == 0, "nothing was read"
     (ahead,) = stage.reading_ahead()
+    assert isinstance(ahead, Ahead)
     for seq in range(101):
         event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
         ahead.on_batch([event], event.at_ns)
@@ -37,6 +39,7 @@ def test_what_the_process_does_besides_is_told() -> None:
     stage = _stage("speculate")
     price = ItemPrice(stage.reading_ahead(), lambda: busy[0], lambda: now[0])
     (ahead,) = stage.reading_ahead()
+    assert isinstance(ahead, Ahead)
     for seq in range(200):
         ahead.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
         busy[0] += 3 * STRETCH_NS  # twice as much as its own
@@ -47,3 +50,9 @@ def test_what_the_process_does_besides_is_told() -> None:
 
 def test_where_nothing_reads_ahead_nothing_is_measured() -> None:
     assert not ItemPrice(_stage("early").reading_ahead())
+
+
+def test_what_chooses_its_answers_is_told_of_the_load() -> None:
+    window = "{window: tumbling 1s, aggregate: {n: count()}, answer: auto}"
+    stage = Stage(parse(f"{STREAMS}queries: {{q: {window}}}"), ["window"])
+    assert ItemPrice(stage.reading_ahead())

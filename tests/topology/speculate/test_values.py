@@ -37,6 +37,9 @@ class Slotted:
     def __init__(self, x: Any) -> None:
         self.x, self.__own = x, [x]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.x!r})"
+
 
 class Below(Slotted):
     """Slots of its own and of the one above, and other attributes besides."""
