@@ -3,7 +3,10 @@ record, and so is the position at every cut."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import random
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +16,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 import codec
-from agents.kafka.whole_batches import Fetched, take_all
+from agents.kafka.whole_batches import Fetched, WholeBatches, take_all
 from tests.codec.logs import PLACE, READ_COMMITTED, TRANSACTIONAL, batch, control, record
 
 A = record(b"k", b"a", [])
@@ -110,3 +113,25 @@ def test_a_position_that_moved_meanwhile_gives_nothing() -> None:
     result, _ = result_of(Fetched(records_of(codec.memory_records, batch([A]), 0, [])), 7)
     assert take_all(result) == []
     assert not result.has_more()
+
+
+def test_a_fetch_that_was_taken_is_gone_without_a_collector() -> None:
+    """Else its bytes stay until there are as many small objects as the collector waits for."""
+    records = records_of(codec.memory_records, batch([A]) + batch([A], base_offset=1), 0, [])
+    result, _ = result_of(records, 0)
+
+    async def fetch(*_: object) -> bool:
+        return True
+
+    fetcher: Any = SimpleNamespace(_records={PLACE: result}, _proc_fetch_request=fetch)
+    WholeBatches(fetcher)
+    gc.disable()
+    try:
+        assert asyncio.run(fetcher._proc_fetch_request(None, 0, None))
+        kept = [weakref.ref(records), weakref.ref(fetcher._records[PLACE])]
+        assert [each.offset for each in result.getall(100)] == [0, 1]
+        fetcher._records.clear()
+        del records, result
+        assert [each() for each in kept] == [None, None]
+    finally:
+        gc.enable()
