@@ -14,7 +14,6 @@ Proved by: tests/end_to_end/test_start.py, tests/end_to_end/test_worker.py
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -28,6 +27,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 import codec
+from agents import garbage
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
@@ -65,12 +65,6 @@ CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
 OBSERVE_S: Final = 1.0
 """Between two looks at the gauges, to within a pulse."""
 
-GC_THRESHOLDS: Final = (200_000, 20, 100)
-"""The first is above what the batches of a busy partition keep alive at a time, some tens of
-thousands of objects. They go by reference count, so a collector that walks them finds
-nothing: a third of the worker's time by its defaults, 7 % at 50,000. Cyclic garbage waits
-until there are so many; it takes some tens of megabytes at most."""
-
 
 class Stuck(Exception):
     """No progress while there is lag, for longer than `stuck_after`."""
@@ -99,8 +93,7 @@ class ProcessSettings:
 
 async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
     """Runs until told to stop; raises what ended it otherwise."""
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    garbage.begin()
     brokers, partitions = await described(settings, topics_of(topology, stage))
     arrangement = arrange(topology, stage, partitions, settings.masters)
     await asyncio.to_thread(refuse_another_cut, brokers, arrangement)
@@ -159,6 +152,7 @@ class StageProcess:
         )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
+        self._garbage = garbage.Collecting()
         self._http = HttpServer(
             registry=self._registry,
             live=self._live,
@@ -261,6 +255,7 @@ class StageProcess:
             self._stop.set()
         self._log.stands(self._why_not_ready(verdict))
         self._log.minute(self._handler.last_checkpoint_s)
+        self._garbage.look()
         parent = self._settings.parent
         if parent is not None and os.getppid() != parent:
             log.error("the supervisor is gone")

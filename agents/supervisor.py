@@ -40,6 +40,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
+from agents.forked import SIGNALS, Forked
 from agents.watch.http import Health, HttpServer
 from agents.watch.page.serving import Page
 from agents.watch.page.together import NAME, together
@@ -77,7 +78,9 @@ class Child:
 
     stage: str
     command: Sequence[str]
-    process: asyncio.subprocess.Process | None = None
+    forked: Forked | None = None
+    """Its first process, where that was there before the supervisor."""
+    process: asyncio.subprocess.Process | Forked | None = None
     address: str | None = None
     started_s: deque[float] = field(default_factory=deque)
     silent_s: float = 0.0
@@ -99,7 +102,8 @@ class Told(NamedTuple):
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
     `brokers_wait_s`. `token`: asked for by its own server, and shown to the `peers`, the other
-    workers of the topology. `name`: what its page calls it. `run` returns the exit code."""
+    workers of the topology. `name`: what its page calls it. `forked`: stages that run already.
+    `run` returns the exit code."""
 
     def __init__(
         self,
@@ -111,13 +115,17 @@ class Supervisor:
         token: str | None = None,
         peers: Sequence[Named] = (),
         name: str | None = None,
+        forked: Mapping[str, Forked] | None = None,
     ) -> None:
         self._me = uuid4().hex
         self._name = name
         self._peers = Peers(peers, self._me, token)
         self._stuck_after_s = stuck_after_s
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
-        self._children = [Child(stage, command) for stage, command in commands.items()]
+        begun = forked or {}
+        self._children = [
+            Child(stage, command, begun.get(stage)) for stage, command in commands.items()
+        ]
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
@@ -142,8 +150,9 @@ class Supervisor:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             loop.add_signal_handler(number, self._stopping.set)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         host, port = await self._http.start()
         self._name = self._name or f"{gethostname() if host in ANYWHERE else host}:{port}"
         log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
@@ -177,9 +186,7 @@ class Supervisor:
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(time.monotonic())
         child.silent_s = 0.0
-        process = child.process = await asyncio.create_subprocess_exec(
-            *child.command, stdout=asyncio.subprocess.PIPE
-        )
+        process = child.process = await _begun(child)
         if self._stopping.is_set():
             process.terminate()  # told meanwhile, when there was nobody yet to pass it on to
         assert process.stdout is not None
@@ -373,6 +380,14 @@ class Supervisor:
 
     def _metrics_texts(self) -> list[str]:
         return [told.metrics for told in self._told]
+
+
+async def _begun(child: Child) -> asyncio.subprocess.Process | Forked:
+    """The forked process that waits to be attended to, or a fresh one."""
+    forked, child.forked = child.forked, None
+    if forked is not None:
+        return await forked.attended()
+    return await asyncio.create_subprocess_exec(*child.command, stdout=asyncio.subprocess.PIPE)
 
 
 def _told_by(code: int) -> Exit:

@@ -24,9 +24,9 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 import codec
+from agents.garbage import GC_THRESHOLDS
 from agents.kafka.fetching import MAX_POLL_RECORDS
 from agents.kafka.whole_batches import Fetched
-from agents.process import GC_THRESHOLDS
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.stage.delivery import MAX_BATCH_BYTES

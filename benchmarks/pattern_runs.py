@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from agents.process import GC_THRESHOLDS
+from agents.garbage import GC_THRESHOLDS
 from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members

@@ -219,8 +219,8 @@ def memory_mib(pid: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for each in (pid, *children(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
-            words = Path(f"/proc/{each}/cmdline").read_text().split("\0")
-            name = words[words.index("--name") + 1] if "--name" in words else "supervisor"
+            called, _, stage = Path(f"/proc/{each}/comm").read_text().strip().partition(" ")
+            name = stage if called == "stage" else "supervisor"
             for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss:"):
                     found[name] = found.get(name, 0.0) + int(line.split()[1]) / 1024

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import click
 
-from agents.process import GC_THRESHOLDS
+from agents.garbage import GC_THRESHOLDS
 from benchmarks import window_stage
 from benchmarks.tables import Page, Table, count, thousands
 from topology.model.event import Event

@@ -1,6 +1,7 @@
 """`inorder stage`: the process of one stage, as `inorder worker` starts it.
 
-Its standard output holds one line: where its HTTP server listens.
+Its standard output holds one line: where its HTTP server listens. Its name among the processes
+(`ps -o comm`, `top`) is `stage NAME`, whether it was forked or is an interpreter of its own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -30,6 +32,8 @@ from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
 
 log = logging.getLogger("inorder.stage")
+
+OWN_NAME: Final = Path("/proc/self/comm")
 
 
 @click.command("stage", hidden=True)
@@ -67,6 +71,8 @@ def command(
     verbose: bool,
 ) -> None:
     """Run one stage until SIGTERM."""
+    with suppress(OSError):
+        OWN_NAME.write_text(f"stage {name}")
     set_up(name, quiet=quiet, verbose=verbose, style=log_style)
     topology = load(topology_path, redis)
     stage = next(stage for stage in topology.stages if stage.name == name)

@@ -7,12 +7,14 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import click
 
+from agents.forked import Forked, forked, may_fork
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import inputs_of, works
 from agents.supervisor import Supervisor
@@ -24,6 +26,7 @@ from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option, kafka_option, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
+from cli.main import main
 from cli.otlp import USUAL, checked, otlp_options
 from cli.program import PROGRAM
 from cli.redis_place import let_in, redis_url
@@ -127,12 +130,14 @@ def command(
         commands = {stage: command_line.of(stage) for stage in stages}
         if redis is not None:
             os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
+        stuck_after_s = topology.stuck_after_ns / NS_PER_S
         try:
-            stuck_after_s = topology.stuck_after_ns / NS_PER_S
-            supervisor = Supervisor(
-                *(commands, host, port, stuck_after_s, brokers_wait_s, token, others, instance)
-            )
-            code = asyncio.run(supervisor.run())
+            with _begun(commands) as begun:
+                supervisor = Supervisor(
+                    *(commands, host, port, stuck_after_s, brokers_wait_s, token, others, instance),
+                    begun,
+                )
+                code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error
     sys.exit(code)
@@ -186,6 +191,25 @@ class StageCommand:
             *(["--verbose"] if self.verbose else []),
             *([OPTION, self.backfill] if self.backfill is not None else []),
         ]
+
+
+@contextlib.contextmanager
+def _begun(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Forked]]:
+    """The stages' processes, forked where that can be; the supervisor starts the others."""
+    if not may_fork():
+        yield {}
+        return
+    import_module("cli.stage")
+    with forked(commands, _be_stage) as stages:
+        yield stages
+
+
+def _be_stage(command: Sequence[str]) -> None:
+    """As the command does in an interpreter of its own; the worker's log is not this one's."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 
 @contextlib.contextmanager

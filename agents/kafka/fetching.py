@@ -38,7 +38,7 @@ from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
-as many would wake the garbage collector by its defaults (agents.process)."""
+as many would wake the garbage collector by its defaults (agents.garbage)."""
 
 FETCH_MAX_BYTES = 16 << 20
 """One fetch response of one broker. A record larger than that still comes, alone."""

@@ -6,8 +6,7 @@ it: checksums, aborted transactions, control batches, and the position. It is gi
 hold one thing each, a *stretch*: all their records; so it goes one step for a batch.
 
 What belongs to a fetch refers to it weakly: a fetch in a circle would keep its bytes, up to a
-megabyte and more, until the garbage collector came by, which in this process is seldom
-(agents.process).
+megabyte and more, until the garbage collector came by, which is seldom (agents.garbage).
 
 Proved by: tests/agents/kafka/test_whole_batches.py, tests/agents/kafka/test_transport_kafka.py
 """

@@ -45,6 +45,10 @@ def lines_of(worker: Worker, *options: str) -> str:
     return answer.out
 
 
+def command_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def wait_for_words(worker: Worker, *patterns: str) -> None:
     """As long as the events are held; then they will not be said any more."""
 
@@ -197,6 +201,7 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
             commits = counted[f"checkpoint_commits:{stage}"]
             print(f"{stage}: {commits:.0f} checkpoints of {1000 * seconds / commits:.0f} ms")
         before = worker.stages()
+        assert {command_of(pid) for pid in before} == {command_of(worker.process.pid)}  # forked
         killed = worker.kill_stage(0)
         wait_until(
             lambda: len(set(worker.stages()) - {killed}) == len(before), TIMEOUT_S, "a new one"

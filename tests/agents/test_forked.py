@@ -1,0 +1,99 @@
+"""End to end: stages that are forked, looked at from outside. No broker: the stages stand in for
+real ones (tests.agents.fake_stage), in a program of its own (tests.agents.forking)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.forked import may_fork
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
+
+PROGRAM = [sys.executable, "-m", "tests.agents.forking"]
+TIMEOUT_S = 30.0
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="stages are not forked here")
+
+
+@contextmanager
+def running(*options: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    (port,) = free_ports(1)
+    child = subprocess.Popen([*PROGRAM, str(port), *options], stderr=subprocess.PIPE)
+    try:
+        yield child, port
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def pids(port: int) -> list[int]:
+    """The ids of the stages that answer."""
+    told: list[dict[str, Any]] = []
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/explain") as answer:
+        told = json.load(answer)
+    return [part["pid"] for part in told]
+
+
+def is_fresh(pid: int) -> bool:
+    """An interpreter of its own, and no fork."""
+    return b"fake_stage.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_stages_are_forked_and_started_anew_as_interpreters() -> None:
+    with running() as (worker, port):
+        wait_until(lambda: len(pids(port)) == 2, TIMEOUT_S, "both stages")
+        first, second = pids(port)
+        assert not is_fresh(first)
+        assert not is_fresh(second)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: bool({*pids(port)} - {first, second}), TIMEOUT_S, "another one")
+        (third,) = {*pids(port)} - {first, second}
+        assert is_fresh(third)
+        worker.terminate()
+        _, said = worker.communicate(timeout=TIMEOUT_S)
+        assert worker.returncode == 0, said
+        assert b"stage reorder: exit -9" in said
+        assert not any(Path(f"/proc/{pid}").exists() for pid in (first, second, third))
+
+
+def test_who_is_told_to_stop_before_the_loop_stops_and_leaves_nobody() -> None:
+    with running("--told-early") as (worker, _):
+        _, said = worker.communicate(timeout=TIMEOUT_S)  # which waits for the stages' ends too
+        assert (worker.returncode, said) == (0, b"")
+
+
+def test_a_child_ends_as_an_interpreter_does() -> None:
+    done = subprocess.run(
+        [*PROGRAM, "--codes"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
+    )
+    assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
+    assert "ValueError: failed" in done.stderr
+
+
+def test_a_process_with_threads_is_not_forked() -> None:
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        assert not may_fork()
+    finally:
+        over.set()
+        other.join()
+
+
+def test_what_a_stage_imports_begins_no_thread() -> None:
+    program = "import cli.worker, cli.stage; from agents.forked import may_fork; print(may_fork())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"True\n"
