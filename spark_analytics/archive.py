@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics import folders
@@ -56,6 +56,12 @@ def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     hour = F.date_trunc("hour", F.to_utc_timestamp("timestamp", F.current_timezone()))
     columns = [name for name in COLUMNS if name in records.columns]
     return records.select(*columns, stream.alias("stream"), F.date_format(hour, HOUR).alias("hour"))
+
+
+def source(headers: HeaderConfig) -> Column:
+    """The source that a record names; null where it names none."""
+    place = F.array_position("headers.key", headers.names().source).cast("int")
+    return F.get("headers.value", place - 1).cast("string")
 
 
 def write(rows: DataFrame, path: str, batch: int = 0, max_rows: int = MAX_ROWS) -> None:

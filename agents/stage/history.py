@@ -7,10 +7,16 @@ checkpoint: outputs of the last instant, state and offset become visible in one 
 at all. A worker that is killed before begins with the history again, one that is killed after finds
 a state that says which history it began with.
 
+Where the chain is cut into stages, the partitions of each begin so: every one with its share of
+what the backfill's operators kept (topology.flow.share). The last instant is the first stage's. A
+topic between begins with what that one tells then; its lanes have said all before that instant, and
+it is refused where it holds anything older, which the history has seen.
+
 What a history holds has no offset in the log. It is numbered from -1 downwards, in its order: so
 all of it stands before the log, and nothing of it is ever looked for there. Held events stand in
-the state whole, as records made of what a line says: the headers of the contract, and the payload
-as JSON. Further headers of theirs a history does not have.
+the state whole, as records made of what a line says, stamped as in the topic that they would have
+come by: the headers of the contract, and the payload as JSON. Further headers of theirs a history
+does not have.
 
 What it costs: one transaction of the whole state, within the bound of every commit
 (agents.stage.delivery).
@@ -20,6 +26,7 @@ Proved by: tests/agents/stage/test_history.py, tests/end_to_end/test_history.py
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,20 +36,27 @@ import orjson
 from aiokafka.structs import TopicPartition
 from msgspec.msgpack import decode as decoded
 
+from agents.kafka.brokers import Brokers
+from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS
 from agents.stage.inlet import Inlet, Read
+from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
 from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of
+from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
 from topology.config import HeaderConfig
 from topology.flow.replay import Saved
+from topology.flow.share import renumbered
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.header_writer import HeaderWriter as StampWriter
+from topology.wire.header_writer import Written
 
 NO_TIME: Final = b"held"
 """In place of a time: the record is dead, and holds its place in the sequence, as before."""
@@ -50,11 +64,15 @@ NO_TIME: Final = b"held"
 BASE64: Final = "base64"
 """The one key of a payload that was no JSON, as `inorder dump` tells it."""
 
+WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of its streams"}
+"""In the topology file the topics between stages are named."""
+
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a backfill left for one partition: `saved` and `waiting` are those of its groups of
-    streams; `now_ns` is the last arrival of all; the log goes on at `next_offset`."""
+    """What a backfill left for one partition: `saved` is its share of each group of streams
+    (topology.flow.share), `waiting` of the last instant; `now_ns` is the last arrival of all; the
+    log goes on at `next_offset`."""
 
     saved: Sequence[Saved]
     waiting: Sequence[Event | Malformed]
@@ -95,6 +113,29 @@ class Origin:
         return read
 
 
+async def begun(
+    histories: Histories,
+    arrangement: Arrangement,
+    source: TopicPartition,
+    brokers: Brokers,
+) -> Origin:
+    """As `origin`. StateRefused where a topic between holds what is older than the history."""
+    found = await asyncio.to_thread(origin, histories, arrangement, source)
+    if arrangement.is_first:
+        return found
+    first = await first_of(brokers, source)
+    if first is not None:
+        (event,) = arrangement.inlet(source).read_again([first]) or (None,)
+        now_ns = found.progress.arrival[0]
+        if event is not None and event.at_ns < now_ns:
+            raise StateRefused(
+                f"{source.topic}/{source.partition} holds events from before the end of the"
+                " backfill (--from-backfill), which would be taken twice; name a new topic for them"
+                f" ({WHERE[arrangement.reads]}), or delete this one and create it anew"
+            )
+    return found
+
+
 def origin(histories: Histories, arrangement: Arrangement, source: TopicPartition) -> Origin:
     """What this partition begins with."""
     history = histories.of(arrangement, source)
@@ -106,19 +147,23 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         held += saved.held
     if state:
         stage.restore(state, held)
+    if stage.alignment is not None:
+        stage.alignment.begin_at(history.now_ns)
     kept = sorted(stage.held(), key=offset_of) if state else []
     last = sorted(history.waiting, key=offset_of)
+    numbers: dict[int, int] = {}
     for number, each in enumerate([*kept, *last], start=-len(kept) - len(last)):
+        numbers[each.offset] = number
         each.offset = number
-    headers = arrangement.topology.headers_of(source.topic)
+    record_of = RecordWriter(arrangement, source)
     entries: dict[bytes, bytes | None] = {}
-    if state:
-        entries |= changelog.encoded(stage.snapshot(), changelog.STATE)
+    if state or stage.alignment is not None:
+        entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
     for page, events in _pages(kept).items():
         key = f"{changelog.PAGE}{page}".encode()
         entries[key] = changelog.encode(notes_of(events, STAMPED_FROM))
     for event in [*kept, *(each for each in last if isinstance(each, Event))]:
-        entries[_record_key(event.offset)] = changelog.encode(record_of(event, headers))
+        entries[_record_key(event.offset)] = changelog.encode(record_of(event))
     written = {key: value for key, value in entries.items() if value is not None}
     arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
     progress = Progress(history.next_offset, arrival, [], "", form, 0, 0, histories.name)
@@ -136,31 +181,56 @@ def _record_key(offset: int) -> bytes:
     return f"{changelog.RECORD}{offset}".encode()
 
 
-def record_of(event: Event, contract: HeaderConfig) -> Spilled:
-    """The record of an event, as a producer would have sent it."""
-    names, unit_ns = contract.names(), UNIT_NS[contract.ts_unit]
-    written = HeaderWriter(contract).write(
-        event.source,
-        event.seq,
-        ts_ns=event.ts_ns,
-        epoch=None if event.epoch == NO_EPOCH else event.epoch,
-        stream=event.stream,
-        type=event.type,
-        kind="" if event.kind in (DATA, DEAD) else event.kind,
-    )
-    time: bytes | None = None
-    if event.kind == DEAD:
-        time = NO_TIME
-    elif event.ts_ns % unit_ns:
-        time = rfc3339.spelled(event.ts_ns).encode()
-    headers: list[tuple[str, bytes | None]] = []
-    for name, content in written:
-        told = content.encode() if isinstance(content, str) else content
-        headers.append((name, time if name == names.ts and time is not None else told))
-    value = _value(event) if event.kind == DATA else None
-    stamp_ms = event.arrival_ns // NS_PER_MS
-    key = event.source.encode()
-    return Spilled(event.offset, stamp_ms, LOG_APPEND_TIME, key, value, headers)
+class RecordWriter:
+    """Makes the record of an event, as it would stand in the topic that the partition reads."""
+
+    def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
+        streams = arrangement.streams_of(source.topic)
+        self._reads = arrangement.reads
+        self._contract: HeaderConfig = next(iter(streams.values())).headers
+        self._names = self._contract.names()
+        self._sent = HeaderWriter(self._contract)
+        self._stamped = StampWriter(self._contract)
+
+    def __call__(self, event: Event) -> Spilled:
+        key = event.source.encode()
+        value = _value(event) if event.kind == DATA else None
+        stamp_ms = event.arrival_ns // NS_PER_MS
+        if self._reads == ORDERED:
+            stamp_ms = max(event.ref_time_ns // NS_PER_MS, 0)
+        headers = self._headers(event)
+        return Spilled(event.offset, stamp_ms, LOG_APPEND_TIME, key, value, headers)
+
+    def _headers(self, event: Event) -> Written:
+        if self._reads == RAW:
+            return self._as_sent(event)
+        if self._reads == ORDERED:
+            return self._stamped.ordered(event, self._as_sent(event))
+        if event.kind in MADE_BY_STAGES:
+            return self._stamped.control(event, event.lane)
+        return self._stamped.stamp(event, self._as_sent(event), event.lane)
+
+    def _as_sent(self, event: Event) -> Written:
+        """As a producer would have written them."""
+        written = self._sent.write(
+            event.source,
+            event.seq,
+            ts_ns=event.ts_ns,
+            epoch=None if event.epoch == NO_EPOCH else event.epoch,
+            stream=event.stream,
+            type=event.type,
+            kind="" if event.kind in (DATA, DEAD) else event.kind,
+        )
+        time: bytes | None = None
+        if event.kind == DEAD:
+            time = NO_TIME
+        elif event.ts_ns % UNIT_NS[self._contract.ts_unit]:
+            time = rfc3339.spelled(event.ts_ns).encode()
+        headers: Written = []
+        for name, content in written:
+            told = content.encode() if isinstance(content, str) else content
+            headers.append((name, time if name == self._names.ts and time is not None else told))
+        return headers
 
 
 def _value(event: Event) -> bytes | None:

@@ -44,7 +44,7 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed
 from agents.stage.hang import HangGuard
-from agents.stage.history import Histories, origin, refuse_other
+from agents.stage.history import Histories, begun, refuse_other
 from agents.stage.inlet import Read
 from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
@@ -220,17 +220,18 @@ class Partition:
 
     async def _begin_with(self, histories: Histories) -> None:
         """The state of a history, and what follows from its last instant, in one transaction."""
-        begun = await asyncio.to_thread(origin, histories, self._arrangement, self.source)
-        now_ns = begun.progress.arrival[0]
-        self._tally.change(begun.entries)
-        await self._restore(begun.entries, begun.progress)
+        brokers = self._surroundings.brokers
+        origin = await begun(histories, self._arrangement, self.source, brokers)
+        now_ns = origin.progress.arrival[0]
+        self._tally.change(origin.entries)
+        await self._restore(origin.entries, origin.progress)
         if self._feed is not None:
             await self._feed.reach(self.source, now_ns, now_ns)
-        read = begun.read(self._inlet)
+        read = origin.read(self._inlet)
         self._take_in(read)
         self._held.let_go(read.events)
-        checkpoint = self._cut(now_ns, begun.progress.next_offset)
-        await self._commit(replace(checkpoint, changes={**begun.entries, **checkpoint.changes}))
+        checkpoint = self._cut(now_ns, origin.progress.next_offset)
+        await self._commit(replace(checkpoint, changes={**origin.entries, **checkpoint.changes}))
 
     # -- working -------------------------------------------------------------------------------
 

@@ -43,3 +43,19 @@ async def read_again(
             empty = 0 if records else empty + 1
             position = await consumer.position(source)
             yield [record for record in records if record.offset in offsets], position
+
+
+async def first_of(brokers: Brokers, source: TopicPartition) -> Any | None:
+    """The oldest record that the partition holds; None if it holds none."""
+    async with brokers.reader() as consumer:
+        consumer.assign([source])
+        first = (await consumer.beginning_offsets([source]))[source]
+        end = (await consumer.end_offsets([source]))[source]
+        consumer.seek(source, first)
+        empty = 0
+        while empty < MAX_EMPTY_READS and await consumer.position(source) < end:
+            taken = await consumer.getmany(source, timeout_ms=READ_TIMEOUT_MS, max_records=1)
+            if taken.get(source):
+                return taken[source][0]
+            empty += 1
+    return None

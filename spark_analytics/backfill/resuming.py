@@ -31,7 +31,7 @@ COMING: Final = "coming.json"
 Known = dict[str, Any]
 """`run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its bytes and when it
 was written to), `offsets` (the last by `topic/partition`), `places` (by stream, where in the topics
-it lies), `states` (name by group)."""
+it lies), `sources` (the same by stream and source), `states` (name by group)."""
 
 
 class Resumed:

@@ -12,6 +12,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.from_backfill import Backfilled
 from cli.spark.backfill.setting import Setting, digest
@@ -23,7 +24,14 @@ from topology.flow.replay import Saved
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
-QUERIED = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
+BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
+HASTY = (
+    PLAIN
+    + """\
+patterns_read: raw
+queries: {p: {stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 1 s"}}
+"""
+)
 
 WORKER = ("worker", "--brokers", "nowhere:1")
 
@@ -46,8 +54,8 @@ def worker(folder: Path, out: Path) -> Answer:
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
-        (QUERIED, {}, r"is cut into the stages reorder+merge, window"),
-        (QUERIED, {}, r"write `stages: [reorder+merge+window]`"),
+        (HASTY, {}, "patterns read raw events here"),
+        (HASTY, {}, "write `patterns_read: ordered`"),
         (PLAIN, {"topology": "another"}, "with another topology file"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
     ],
@@ -88,9 +96,9 @@ def test_an_address_that_leads_nowhere_is_refused_by_the_option_that_named_it(
     assert "--out" not in answer.err
 
 
-def arranged(text: str, partitions: int) -> Arrangement:
+def arranged(text: str, partitions: int, at: int = 0) -> Arrangement:
     topology = parse(text)
-    stage = topology.stages[0]
+    stage = topology.stages[at]
     return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
 
 
@@ -124,3 +132,51 @@ def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
     found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
     with pytest.raises(StateRefused, match="a lie in raw/0, raw/1"):
         found.of(arranged(BY_STREAM, 2), TopicPartition("raw", 0))
+
+
+def in_reorder(*sources: str) -> dict[str, Any]:
+    return {f"a\nreorder/lane/{source}": source for source in sources}
+
+
+def of_sources(folder: Path, **more: Any) -> Backfilled:
+    """A history that knows of some sources of one stream, which two partitions hold."""
+    state = GroupState(Saved(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
+    found = histories(folder, BY_SOURCE, states={"0": "0.state"}, **more)
+    (folder / "out" / "_state" / "1").mkdir()
+    (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+    return found
+
+
+def shares(found: Backfilled) -> list[dict[str, Any]]:
+    arrangement = arranged(BY_SOURCE, 2)
+    return [
+        dict(saved.state)
+        for number in (0, 1)
+        for saved in found.of(arrangement, TopicPartition("raw", number)).saved
+    ]
+
+
+def test_an_archive_says_in_which_partition_each_source_lies(tmp_path: Path) -> None:
+    lies = {"s0": ["raw/1"], "s1": ["raw/0"], "s2": ["raw/1"]}
+    known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
+    found = of_sources(tmp_path, **known, sources={"a": lies})
+    assert shares(found) == [in_reorder("s1"), in_reorder("s0", "s2")]
+
+
+def test_after_files_a_source_lies_where_its_key_leads(tmp_path: Path) -> None:
+    by_key = [[s for s in ("s0", "s1", "s2") if partition_of(s, 2) == n] for n in (0, 1)]
+    assert shares(of_sources(tmp_path)) == [in_reorder(*here) for here in by_key]
+
+
+def test_a_source_in_several_partitions_is_refused(tmp_path: Path) -> None:
+    lies = {"s0": ["raw/0", "raw/1"], "s1": ["raw/0"], "s2": ["raw/1"]}
+    known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
+    found = of_sources(tmp_path, **known, sources={"a": lies})
+    with pytest.raises(StateRefused, match="its source s0 lies in raw/0, raw/1; a history can be"):
+        shares(found)
+
+
+def test_behind_the_input_reading_begins_with_the_first_record(tmp_path: Path) -> None:
+    found = histories(tmp_path, BY_SOURCE, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
+    history = found.of(arranged(BY_SOURCE, 2, at=1), TopicPartition("events.sequenced", 0))
+    assert (history.next_offset, history.now_ns) == (0, 7)

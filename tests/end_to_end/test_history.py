@@ -55,7 +55,7 @@ def test_history_and_live_have_no_seam(kafka: SharedKafka, tmp_path: Path) -> No
     assert dump(setting, tmp_path / "raw.jsonl") == sender.sent
     lines = (tmp_path / "raw.jsonl").read_bytes().splitlines(keepends=True)
     cut = len(lines) * 6 // 10
-    out = left_off(tmp_path, setting.path.read_text(), lines[:cut], setting.raw, cut)
+    out = left_off(tmp_path, setting.path.read_text(), lines[:cut], {f"{setting.raw}/0": cut})
     told = [json.loads(line) for lines in tabled(out).values() for line in lines]
     no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
 

@@ -80,6 +80,12 @@ class Alignment(Operator):
             self._now_ns = max(self._now_ns, released[-1].at_ns)
         return Step(self._now_ns, released)
 
+    def begin_at(self, now_ns: int) -> None:
+        """For one that has taken nothing yet: the lanes have said all before this instant."""
+        self._now_ns = now_ns
+        self._newest_ns = [now_ns] * len(self._newest_ns)
+        self._frontier = self._smallest_newest()
+
     def explain(self) -> dict[str, Plain]:
         return {"waiting_for_lanes": self.waiting_for(), "waivers": self.waivers}
 

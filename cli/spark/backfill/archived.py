@@ -118,15 +118,26 @@ def refuse_holes(rows: DataFrame) -> None:
         )
 
 
-def places(rows: DataFrame, topology: Topology) -> dict[str, list[str]]:
-    """Where the records of each stream lie, as `topic/partition`; one pass over their headers."""
-    found: dict[str, set[str]] = {}
+def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
+    """Where the records of each stream lie, as `topic/partition`, by source; one pass over their
+    headers. Where one stage orders streams whole nobody asks for sources: "" stands for all."""
+    found: dict[str, dict[str, set[str]]] = {}
     for topic in sorted({stream.input for stream in topology.streams.values()}):
-        named = archive.placed(rows.where(rows["topic"] == topic), topology.headers_of(topic))
-        for row in named.select("stream", "partition").distinct().collect():
+        headers = topology.headers_of(topic)
+        named = archive.placed(rows.where(rows["topic"] == topic), headers)
+        columns = ["stream", "partition"]
+        if not topology.fused:
+            named = named.withColumn("source", archive.source(headers))
+            columns.append("source")
+        for row in named.select(*columns).distinct().collect():
             stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
-            found.setdefault(stream, set()).add(f"{topic}/{row['partition']}")
-    return {stream: sorted(lies) for stream, lies in found.items()}
+            source = "" if topology.fused else row["source"] or ""
+            lies = found.setdefault(stream, {}).setdefault(source, set())
+            lies.add(f"{topic}/{row['partition']}")
+    return {
+        stream: {source: sorted(lies) for source, lies in of.items()}
+        for stream, of in found.items()
+    }
 
 
 def in_order(rows: DataFrame, topology: Topology) -> DataFrame:

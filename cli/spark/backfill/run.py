@@ -81,6 +81,7 @@ class Inputs(NamedTuple):
     files: Mapping[str, Mark]
     offsets: Mapping[str, int]
     places: Mapping[str, Sequence[str]]
+    sources: Mapping[str, Mapping[str, Sequence[str]]]
 
 
 def run(
@@ -116,6 +117,7 @@ def run(
             "files": inputs.files,
             "offsets": inputs.offsets,
             "places": inputs.places,
+            "sources": inputs.sources,
             "states": told.states,
         }
     _publish(spark, wanted, place, resumed, told, now)
@@ -156,6 +158,7 @@ def _inputs(
     files: dict[str, Mark] = dict(known.get("files", {}))
     offsets: dict[str, int] = dict(known.get("offsets", {}))
     places: dict[str, Sequence[str]] = dict(known.get("places", {}))
+    sources: dict[str, dict[str, Sequence[str]]] = dict(known.get("sources", {}))
     archives = [path for path in wanted.inputs if is_archive(path)]
     pieces = [NOTHING]
     if archives:
@@ -173,11 +176,14 @@ def _inputs(
         offsets |= log_order.ends(rows)
         if not wanted.to_end:
             for stream, lies in places_of(rows, topology).items():
-                places[stream] = sorted({*lies, *places.get(stream, ())})
+                known_of = sources.setdefault(stream, {})
+                for source, where in lies.items():
+                    known_of[source] = sorted({*where, *known_of.get(source, ())})
+                    places[stream] = sorted({*where, *places.get(stream, ())})
         if not rows.isEmpty():
             read = ReadArchive(setting, slot_of)
             parcels = in_order(rows, topology).mapInArrow(read.__call__, PARCELS)
-            return Inputs(parcels, files, offsets, places)
+            return Inputs(parcels, files, offsets, places, sources)
     else:
         new = new_files(files_of(wanted.inputs), files)
         # Before they are cut: what is added to a file meanwhile changes it, for the next run.
@@ -186,7 +192,8 @@ def _inputs(
         files |= marks
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     reads = ReadPieces(setting, pieces, slot_of)
-    return Inputs(numbers.mapInArrow(reads.__call__, PARCELS), files, offsets, places)
+    parcels = numbers.mapInArrow(reads.__call__, PARCELS)
+    return Inputs(parcels, files, offsets, places, sources)
 
 
 def mark_of(path: str) -> list[int]:

@@ -1,13 +1,13 @@
-"""Law: what a backfill told, and then a partition that begins where it ended, is what one replay
-tells; wherever history ends, and however often the partition is lost. Examples of what is refused.
-Without brokers: the log is a list, and so is what is committed."""
+"""Law: what a backfill told, and then a worker whose partitions begin where it ended, is what one
+replay tells; wherever history ends, however the chain is cut into stages, and however often
+partitions are lost. Examples of what is refused. Without brokers (tests/agents/stage/chain)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,59 +15,64 @@ from typing import Any
 import orjson
 import pytest
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry
 
 from agents.dump import record_line
-from agents.kafka.brokers import Brokers
-from agents.kafka.partition_queue import Batch
-from agents.stage import rebuilding
-from agents.stage.arrangement import arrange, input_reader, topics_of
+from agents.stage.arrangement import input_reader
 from agents.stage.arrival import ArrivalClock
-from agents.stage.delivery import Checkpoint, CommitFailed
-from agents.stage.history import Histories
-from agents.stage.partition import Partition
-from agents.stage.restoring import FoundState
-from agents.stage.surroundings import Surroundings
-from agents.state import changelog
+from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
-from agents.state.stores.seal import StateTally
-from agents.watch.metrics import Metrics
 from cli.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
-from tests.agents.records import FakeBatch, FakeRecord, put_into
+from tests.agents.records import FakeRecord
+from tests.agents.stage.chain import MS, Chain, Logs
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.told import left_off, tabled
 from topology.config import HeaderConfig, Topology, parse
 
-FEW = range(10)
+FEW = range(5)
 MANY = range(5_000, 5_150)
-SOURCE = TopicPartition("raw", 0)
 BEGIN_MS = 1_700_000_000_000
 
 Told = dict[tuple[str, str], list[Any]]
 """By kind, and stream or query, in order."""
 
 
-def text_of(rng: Random) -> str:
+CUTS = (
+    ("reorder+merge", "window", "pattern", "join"),
+    ("reorder", "merge", "window", "pattern", "join"),
+    ("reorder+merge+window", "pattern", "join"),
+    ("reorder", "merge+window+pattern", "join"),
+    ("reorder+merge", "window+pattern", "join"),
+)
+
+
+def text_of(rng: Random, *, cut: bool) -> str:
     names = "abcd"
-    lines = ["application: seam", "topics: {partitions: 1}", "state: memory", "streams:"]
+    stages: Sequence[str] = rng.choice(CUTS)
+    partitions = rng.randrange(1, 4) if cut and stages[0] == "reorder" else 1
+    keyed = f", keyed_by: {rng.choice(('source', 'stream'))}" if partitions > 1 else ""
+    lines = ["application: seam", f"topics: {{partitions: {partitions}}}", "state: memory"]
+    lines.append("streams:")
     for name in names:
         reorder = rng.choice(streams.REORDERS) if rng.random() < 0.7 else "rule: time"
         clock = rng.choice(streams.CLOCKS[:2])
-        lines.append(f"  {name}: {{input: raw, clock: {clock}, reorder: {{{reorder}}}}}")
+        lines.append(f"  {name}: {{input: raw{keyed}, clock: {clock}, reorder: {{{reorder}}}}}")
     # One stage cannot keep events for patterns and for joins.
-    kept = rng.choice(("pattern:", "join:"))
-    asked = rng.sample([n for n, q in sorted(streams.QUERIES.items()) if kept not in q], 4)
+    kept = "" if cut else rng.choice(("pattern:", "join:"))
+    known = sorted(streams.QUERIES.items())
+    asked = rng.sample([n for n, q in known if cut or kept not in q], 6 if cut else 4)
     lines += ["queries:", *(f"  {name}: {streams.QUERIES[name]}" for name in asked)]
-    operators = "+".join(parse("\n".join(lines)).operators)
-    return "\n".join([*lines, f"stages: [{operators}]", ""])
+    if not cut:
+        stages = ("+".join(parse("\n".join(lines)).operators),)
+    return "\n".join([*lines, f"stages: [{', '.join(stages)}]", ""])
 
 
-def log_of(rng: Random, count: int = 250) -> list[FakeRecord]:
-    """Late, lost, doubled and spoilt records, silences; several at one instant."""
+def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
+    """Late, lost, doubled and spoilt records, silences; in one partition several at one instant."""
     writer = HeaderWriter(HeaderConfig())
-    found: list[tuple[int, Any, bytes]] = []
+    parts = topology.topics.partitions
+    found: list[tuple[int, str, Any, bytes]] = []
     seqs: dict[str, int] = {}
     ms = 0
     for _ in range(count):
@@ -91,124 +96,62 @@ def log_of(rng: Random, count: int = 250) -> list[FakeRecord]:
             headers = [(name, b"x" if name == "ts" else told) for name, told in headers]
         value = json.dumps({"v": rng.randint(-9, 9), "k": rng.choice("xy")}).encode()
         copies = 2 if rng.random() < 0.04 else 1
-        found += [(BEGIN_MS + ms + late_ms, headers, value)] * copies
+        found += [(BEGIN_MS + ms + late_ms, source, headers, value)] * copies
     found.sort(key=lambda each: each[0])
-    return [
-        FakeRecord(offset, tuple(headers), value, b"k", stamp_ms)
-        for offset, (stamp_ms, headers, value) in enumerate(found)
-    ]
+    logs: Logs = {TopicPartition("raw", number): [] for number in range(parts)}
+    last_ms = 0
+    for stamp_ms, source, headers, value in found:
+        last_ms = stamp_ms if parts == 1 else max(stamp_ms, last_ms + 1)
+        log = logs[place_of(topology, source)]
+        log.append(FakeRecord(len(log), tuple(headers), value, source.encode(), last_ms))
+    return logs
 
 
-def lines_of(topology: Topology, log: Iterable[FakeRecord]) -> list[bytes]:
-    inlet, clock = input_reader(topology, "raw"), ArrivalClock(0)
-    return [orjson.dumps(record_line(inlet, 1, record, clock)) + b"\n" for record in log]
+def place_of(topology: Topology, source: str) -> TopicPartition:
+    stream = source[0]
+    by_source = topology.streams[stream].keyed_by == "source"
+    name = source if by_source else topology.partition_name_of(stream)
+    return TopicPartition("raw", partition_of(name, topology.topics.partitions))
 
 
-class Log:
-    """One partition of the input, its changelog, and what has been committed of its outputs."""
+def sources_of(topology: Topology) -> dict[str, dict[str, list[str]]]:
+    """Where those of each stream lie."""
+    return {
+        name: {
+            source: [f"raw/{place_of(topology, source).partition}"]
+            for source in (f"{name}0", f"{name}1")
+        }
+        for name in topology.streams
+    }
 
-    def __init__(self, text: str, records: Sequence[FakeRecord]) -> None:
-        self.topology = parse(text)
-        self.records = records
-        self.committed: list[Checkpoint] = []
-        self.state: dict[bytes, bytes] = {}
-        self.dies = 0
 
-    # -- the delivery of a partition ---------------------------------------------------------------
+def dumped(topology: Topology, logs: Logs) -> list[tuple[TopicPartition, bytes]]:
+    """The lines of all partitions, by arrival, and where each lay."""
+    inlet = input_reader(topology, "raw")
+    found = []
+    for place, log in logs.items():
+        clock = ArrivalClock(0)
+        for record in log:
+            line = record_line(inlet, 1, record, clock)
+            key = (clock.now_ns, place.partition, record.offset)
+            found.append((key, place, orjson.dumps(line) + b"\n"))
+    return [(place, line) for _, place, line in sorted(found)]
 
-    async def start(self) -> None:
-        return
 
-    def new_batch(self) -> FakeBatch:
-        return FakeBatch()
-
-    async def commit(self, checkpoint: Checkpoint) -> int:
-        if self.dies:
-            self.dies -= 1
-            raise CommitFailed("killed")
-        self.committed.append(checkpoint)
-        for key, value in checkpoint.changes.items():
-            if value is None:
-                self.state.pop(key, None)
-            else:
-                self.state[key] = value
-        return len(self.committed)
-
-    async def stop(self) -> None:
-        return
-
-    # -- partitions of it --------------------------------------------------------------------------
-
-    async def opened(self, histories: Histories | None, patch: pytest.MonkeyPatch) -> Partition:
-        stage = self.topology.stages[0]
-        partitions = dict.fromkeys(topics_of(self.topology, stage), 1)
-        arrangement = arrange(self.topology, stage, partitions)
-        partition = Partition(
-            SOURCE,
-            arrangement,
-            Surroundings(
-                Brokers("nowhere:1", is_embedded=False),
-                Metrics(CollectorRegistry()),
-                lambda _: self,
-                lambda _: None,
-                histories=histories,
-            ),
-        )
-        patch.setattr(partition._restoring, "find", self._found)
-        patch.setattr(rebuilding, "read_again", self._read_again)
-        partition._checkpoint_s = 0.0
-        await partition.open()
-        return partition
-
-    async def _found(self, *_: Any) -> FoundState:
-        state = dict(self.state)
-        tally = StateTally()
-        tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
-        progress = None
-        if state:
-            progress = changelog.read_progress(state[changelog.PROGRESS], "raw/0")
-            assert (progress.entries, progress.digest) == (tally.entries, tally.digest)
-        return FoundState(state, progress, tally, {}, len(self.committed))
-
-    async def _read_again(
-        self, _: Any, source: TopicPartition, wanted: set[int]
-    ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
-        assert min(wanted) >= 0, "what stands before the log is not in it"
-        yield [each for each in self.records if each.offset in wanted], max(wanted) + 1
-
-    async def through(
-        self, histories: Histories | None, rng: Random, patch: pytest.MonkeyPatch
-    ) -> None:
-        """To the end of the log; the partition is lost now and then."""
-        partition = await self.opened(histories, patch)
-        while True:
-            at = partition.next_offset or 0
-            if at >= len(self.records):
-                break
-            taken = list(self.records[at : at + rng.randrange(1, 40)])
-            await partition.take(Batch(SOURCE, taken, at + len(taken), len(self.records), None))
-            await partition._arrived()
-            if rng.random() < 0.2:
-                await partition.abandon()
-                partition = await self.opened(histories, patch)
-        await partition.close()
-
-    def told(self) -> Told:
-        found: Told = defaultdict(list)
-        topics = self.topology.topics
-        outputs = {stream.output for stream in self.topology.streams.values()}
-        for checkpoint in self.committed:
-            for (topic, _), batches in checkpoint.outputs.items():
-                for put in put_into(batches):
-                    if topic in outputs:
-                        _note_event(found, put)
-                    elif topic in (topics.windows, topics.matches, topics.joins):
-                        line = json.loads(put.value or b"")
-                        found[line["kind"], line["query"]].append(line)
-                    elif topic == topics.gaps:
-                        line = json.loads(put.value or b"")
-                        found["gap", line["stream"]].append(line)
-        return found
+def told_by(chain: Chain) -> Told:
+    found: Told = defaultdict(list)
+    topics = chain.topology.topics
+    outputs = {stream.output for stream in chain.topology.streams.values()}
+    for topic, put in chain.put:
+        if topic in outputs:
+            _note_event(found, put)
+        elif topic in (topics.windows, topics.matches, topics.joins):
+            line = json.loads(put.value or b"")
+            found[line["kind"], line["query"]].append(line)
+        elif topic == topics.gaps:
+            line = json.loads(put.value or b"")
+            found["gap", line["stream"]].append(line)
+    return found
 
 
 def _note_event(found: Told, put: Any) -> None:
@@ -237,60 +180,119 @@ def said(lines: Iterable[dict[str, Any]]) -> Told:
     return found
 
 
-def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> set[str]:
+def at_of(kind: str, told: Any) -> int:
+    found: int = told[4] if kind == "event" else told["at"]
+    return found
+
+
+def by_instant(told: dict[str, Any]) -> tuple[int, bytes]:
+    return told["at"], orjson.dumps(told)
+
+
+def until_ns(chain: Chain, kind: str, name: str) -> int:
+    """Up to when all of it has been told: the stage that does knows of time by its input."""
+    queries = chain.topology.queries
+    if name not in queries or len(chain.stages) == 1:
+        return chain.end_ms * MS
+    query = queries[name]
+    read = {query.stream} if query.sides is None else {s.stream for s in query.sides.values()}
+    last_ns = dict.fromkeys(read, 0)
+    for topic, put in chain.put:
+        headers = dict(put.headers)
+        if topic in {stream.output for stream in chain.topology.streams.values()}:
+            last_ns[(headers["streamId"] or b"").decode()] = int(headers["at"] or b"")
+    return min(chain.end_ms * MS, *(last_ns[stream] for stream in read))
+
+
+def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool) -> set[str]:
     rng = Random(seed)
-    text, log = text_of(rng), log_of(rng)
-    lines = lines_of(parse(text), log)
-    cut = rng.choice((rng.randrange(len(log)), rng.randrange(len(log)), len(log)))
-    out = left_off(folder, text, lines[:cut], "raw", cut)
-    (folder / "whole.jsonl").write_bytes(b"".join(lines))
+    text = text_of(rng, cut=cut)
+    topology = parse(text)
+    logs = log_of(rng, topology)
+    lines = dumped(topology, logs)
+    end = rng.choice((rng.randrange(len(lines)), rng.randrange(len(lines)), len(lines)))
+    ends = Counter(f"raw/{place.partition}" for place, _ in lines[:end])
+    out = left_off(folder, text, [line for _, line in lines[:end]], ends, sources_of(topology))
+    (folder / "whole.jsonl").write_bytes(b"".join(line for _, line in lines))
     replay = inorder(
         "replay", "--no-to-end", "--topology", folder / "t.yaml", folder / "whole.jsonl"
     )
     assert replay.code == 0, replay.err
-    live = Log(text, log)
-    live.dies = rng.randrange(2)
-    histories = Backfilled(str(out), live.topology, str(folder / "t.yaml"))
-    if live.dies:
-        with pytest.raises(CommitFailed):
-            asyncio.run(live.opened(histories, patch))
+    live = Chain(topology, logs)
+    for place in live.places:
+        place.dies = rng.randrange(2)
+    histories = Backfilled(str(out), topology, str(folder / "t.yaml"))
     asyncio.run(live.through(histories, rng, patch))
     history = said(json.loads(line) for told in tabled(out).values() for line in told)
-    later, wanted = live.told(), said(replay.lines)
-    for key, told in wanted.items():
-        assert history[key] + later[key] == told, (seed, cut, key)
-    assert {key for key, told in later.items() if told} <= wanted.keys()
-    return {kind for kind, _ in wanted}
+    later, wanted = told_by(live), said(replay.lines)
+    for key in wanted.keys() | later.keys() | history.keys():
+        until = until_ns(live, *key)
+        found, right = (
+            [each for each in told[key] if at_of(key[0], each) < until]
+            for told in (history | {key: history[key] + later[key]}, wanted)
+        )
+        if cut and key[0] != "event":  # at one instant in any order, gaps by partition
+            found, right = (sorted(told, key=by_instant) for told in (found, right))
+        assert found == right, (seed, end, key)
+    return {kind for (kind, _), told in later.items() if told}
 
 
 @pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
 def test_history_and_live_are_one_replay(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agrees(seed, tmp_path, monkeypatch)
+    agrees(seed, tmp_path, monkeypatch, cut=cut)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
 def test_many_histories_and_what_comes_live_are_one_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: set[str] = set()
     for seed in MANY:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told |= agrees(seed, folder, monkeypatch)
+        told |= agrees(seed, folder, monkeypatch, cut=cut)
     assert told >= {"event", "gap", "window", "match", "join"}
+
+
+def few(folder: Path, seed: int) -> tuple[Topology, Logs, Backfilled]:
+    """Half of a log is history."""
+    rng = Random(seed)
+    text = text_of(rng, cut=True)
+    topology = parse(text)
+    logs = log_of(rng, topology, 60)
+    lines = dumped(topology, logs)
+    history = lines[:30]
+    ends = Counter(f"raw/{place.partition}" for place, _ in history)
+    out = left_off(folder, text, [line for _, line in history], ends, sources_of(topology))
+    return topology, logs, Backfilled(str(out), topology, str(folder / "t.yaml"))
 
 
 def test_a_state_that_began_otherwise_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = Random(1)
-    text, log = text_of(rng), log_of(rng, 60)
-    out = left_off(tmp_path, text, lines_of(parse(text), log)[:30], "raw", 30)
-    live = Log(text, log)
-    asyncio.run(live.through(None, rng, monkeypatch))
-    histories = Backfilled(str(out), live.topology, str(tmp_path / "t.yaml"))
-    with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application:`"):
-        asyncio.run(live.opened(histories, monkeypatch))
+    topology, logs, histories = few(tmp_path, 4)
+    live = Chain(topology, logs)
+    asyncio.run(live.through(None, Random(1), monkeypatch))
+    began = [place for place in live.places if place.state]
+    assert len(began) > 1
+    for place in began:
+        with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application:`"):
+            asyncio.run(place.opened(histories, monkeypatch))
+
+
+def test_a_topic_between_that_holds_what_history_has_seen_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology, logs, histories = few(tmp_path, 4)
+    before = Chain(topology, logs)
+    asyncio.run(before.through(None, Random(1), monkeypatch))
+    live = Chain(topology, before.logs)
+    behind = [place for place in live.places if not place.arrangement.is_first]
+    with pytest.raises(StateRefused, match="holds events from before the end of the backfill"):
+        asyncio.run(behind[0].opened(histories, monkeypatch))
+    asyncio.run(Chain(topology, logs).through(histories, Random(1), monkeypatch))

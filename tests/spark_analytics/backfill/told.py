@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,16 @@ def tasks_run(
     return folded(rows_of(order(iter(batches))))
 
 
-def left_off(folder: Path, text: str, lines: Sequence[bytes], topic: str, next_offset: int) -> Path:
+def left_off(
+    folder: Path,
+    text: str,
+    lines: Sequence[bytes],
+    ends: Mapping[str, int],
+    sources: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+) -> Path:
     """The folder that a backfill of these lines leaves without its end, as if they had come from an
-    archive of the topic, which has one partition."""
+    archive of topics. `ends`: where its partitions go on, by `topic/partition`. `sources`: where
+    those of each stream lie; None: all in the only partition."""
     (folder / "t.yaml").write_text(text)
     (folder / "history.jsonl").write_bytes(b"".join(lines))
     setting, out = Setting(text), folder / "out"
@@ -85,10 +92,16 @@ def left_off(folder: Path, text: str, lines: Sequence[bytes], topic: str, next_o
     order = OrderGroups(setting, place.staged, to_end=False)
     told = tasks_run(setting, [folder / "history.jsonl"], order, 5_000)
     place.complete(told.files)
-    lies = {name: [f"{topic}/0"] for name in topology_of(setting).streams}
+    lies = {name: sorted(ends) for name in topology_of(setting).streams}
+    if sources is not None:
+        lies = {
+            name: sorted({each for where in of.values() for each in where})
+            for name, of in sources.items()
+        }
     known = {"run": 1, "topology": digest(setting), "begin": told.end, "states": told.states}
-    offsets = {f"{topic}/0": next_offset - 1}
-    begun(place, {**known, "files": {}, "offsets": offsets, "places": lies})
+    offsets = {where: end - 1 for where, end in ends.items()}
+    known |= {"files": {}, "offsets": offsets, "places": lies, "sources": sources or {}}
+    begun(place, known)
     place.publish({})
     return out
 

@@ -85,6 +85,7 @@ def test_run_after_run_it_says_what_a_replay_says(
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(1_200)  # three starts of Spark, each a minute where others are at work
 def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     conf = {**SETTINGS, STORE: ROCKSDB}

@@ -1,0 +1,191 @@
+"""A worker without brokers: the partitions of all stages of a topology, one stage after the other.
+Topics are lists, and so is what is committed; partitions are lost now and then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from agents.kafka.brokers import Brokers
+from agents.kafka.partition_queue import Batch
+from agents.kafka.stage_topics import ORDERED, SEQUENCED, works
+from agents.stage import history, rebuilding
+from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.delivery import Checkpoint, CommitFailed
+from agents.stage.history import Histories
+from agents.stage.partition import Partition
+from agents.stage.restoring import FoundState
+from agents.stage.surroundings import Surroundings
+from agents.state import changelog
+from agents.state.stores.seal import StateTally
+from agents.watch.metrics import Metrics
+from tests.agents.records import FakeBatch, FakeRecord, Put, put_into
+from topology.config import Topology
+
+MS = 1_000_000
+TICK_MS = 100
+"""Half a heartbeat: each beat is told as it comes."""
+
+Logs = dict[TopicPartition, list[FakeRecord]]
+
+
+class Chain:
+    """`logs`: what the input topics hold; those between stages, and the outputs, come to it."""
+
+    def __init__(self, topology: Topology, logs: Mapping[TopicPartition, list[FakeRecord]]) -> None:
+        self.topology = topology
+        self.logs: Logs = defaultdict(list, {place: list(log) for place, log in logs.items()})
+        stamps_ms = [record.timestamp for log in logs.values() for record in log]
+        self.begin_ms, self.end_ms = min(stamps_ms), max(stamps_ms)
+        self.put: list[tuple[str, Put]] = []
+        """All that was committed, by topic."""
+        parts = topology.topics.partitions
+        self.stages: list[list[Place]] = []
+        for stage in topology.stages:
+            if works(topology, stage):
+                partitions = dict.fromkeys(topics_of(topology, stage), parts)
+                arrangement = arrange(topology, stage, partitions)
+                sources = [TopicPartition(t, p) for t in arrangement.inputs for p in range(parts)]
+                self.stages.append([Place(self, arrangement, each) for each in sources])
+
+    @property
+    def places(self) -> Iterator[Place]:
+        for stage in self.stages:
+            yield from stage
+
+    async def through(
+        self, histories: Histories | None, rng: Random, patch: pytest.MonkeyPatch
+    ) -> None:
+        for place in self.places:
+            await place.through(histories, rng, patch)
+
+
+class Place:
+    """One partition of a stage: its changelog, and the delivery of whatever partition runs."""
+
+    def __init__(self, chain: Chain, arrangement: Arrangement, source: TopicPartition) -> None:
+        self.chain = chain
+        self.arrangement = arrangement
+        self.source = source
+        self.state: dict[bytes, bytes] = {}
+        self.commits = 0
+        self.dies = 0
+
+    # -- the delivery of a partition ---------------------------------------------------------------
+
+    async def start(self) -> None:
+        return
+
+    def new_batch(self) -> FakeBatch:
+        return FakeBatch()
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        if self.dies:
+            self.dies -= 1
+            raise CommitFailed("killed")
+        self.commits += 1
+        for (topic, partition), batches in checkpoint.outputs.items():
+            log = self.chain.logs[TopicPartition(topic, partition)]
+            for put in put_into(batches):
+                headers = tuple(put.headers)
+                record = FakeRecord(len(log), headers, put.value, put.key, put.timestamp or 0)
+                log.append(record)
+                self.chain.put.append((topic, put))
+        for key, value in checkpoint.changes.items():
+            if value is None:
+                self.state.pop(key, None)
+            else:
+                self.state[key] = value
+        return self.commits
+
+    async def stop(self) -> None:
+        return
+
+    # -- partitions of it --------------------------------------------------------------------------
+
+    async def opened(self, histories: Histories | None, patch: pytest.MonkeyPatch) -> Partition:
+        partition = Partition(
+            self.source,
+            self.arrangement,
+            Surroundings(
+                Brokers("nowhere:1", is_embedded=False),
+                Metrics(CollectorRegistry()),
+                lambda _: self,
+                lambda _: None,
+                histories=histories,
+            ),
+        )
+        patch.setattr(partition._restoring, "find", self._found)
+        patch.setattr(rebuilding, "read_again", self._read_again)
+        patch.setattr(history, "first_of", self._first_of)
+        partition._checkpoint_s = 0.0
+        await partition.open()
+        return partition
+
+    async def _found(self, *_: Any) -> FoundState:
+        state = dict(self.state)
+        tally = StateTally()
+        tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
+        progress = None
+        if state:
+            progress = changelog.read_progress(state[changelog.PROGRESS], str(self.source))
+            assert (progress.entries, progress.digest) == (tally.entries, tally.digest)
+        return FoundState(state, progress, tally, {}, self.commits)
+
+    async def _read_again(
+        self, _: Any, source: TopicPartition, wanted: set[int]
+    ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
+        assert min(wanted) >= 0, "what stands before the log is not in it"
+        log = self.chain.logs[source]
+        yield [each for each in log if each.offset in wanted], max(wanted) + 1
+
+    async def _first_of(self, _: Any, source: TopicPartition) -> FakeRecord | None:
+        return next(iter(self.chain.logs[source]), None)
+
+    async def through(
+        self, histories: Histories | None, rng: Random, patch: pytest.MonkeyPatch
+    ) -> None:
+        """To the end of its log, and in the input a second beyond the last record of all."""
+        if self.dies:
+            with pytest.raises(CommitFailed):
+                await self.opened(histories, patch)
+        partition = await self.opened(histories, patch)
+        log = self.chain.logs[self.source]
+        while (at := partition.next_offset or 0) < len(log):
+            taken = self._some(log[at:], rng)
+            await partition.take(Batch(self.source, taken, at + len(taken), len(log), None))
+            await partition._arrived()
+            await self._wait(partition, log[at + len(taken) :])
+            if rng.random() < 0.1:
+                await partition.abandon()
+                partition = await self.opened(histories, patch)
+        await self._wait(partition, [])
+        await partition.close()
+
+    def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
+        """As many as one that keeps up may read at once: of what no merge has passed, what lies
+        between two beats."""
+        some = log[: rng.randrange(1, 40)]
+        if self.arrangement.reads == ORDERED:
+            return list(some)
+        if self.arrangement.reads == SEQUENCED:
+            return [log[0]]
+        return [each for each in some if each.timestamp < log[0].timestamp + TICK_MS]
+
+    async def _wait(self, partition: Partition, rest: Sequence[FakeRecord]) -> None:
+        """Until the next record comes."""
+        if not self.arrangement.is_first:
+            return
+        until_ms = rest[0].timestamp if rest else self.chain.end_ms + 1_000
+        lag_ns = self.chain.topology.tick_lag_ns
+        since_ms = max(partition.clock.now_ns // MS, self.chain.begin_ms)
+        for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
+            at = partition.next_offset or 0
+            await partition.take(Batch(self.source, [], at, at, ms * MS + lag_ns))
+            await partition._arrived()
