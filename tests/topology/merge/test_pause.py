@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from random import Random
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, told
 from topology.merge.operator import Merge
-from topology.model.event import BLOCKED, BYE, HEARTBEAT, Event
+from topology.model.event import BLOCKED, BYE, HEARTBEAT, Event, twin
 
 BEFORE: Table = [(10, "a", 0, 9, []), (11, "b", 0, 10, ["a0 at 10"]), (61, None, ["b0 at 60"])]
 PAUSED: Table = [*BEFORE, (3_000, "a", 1, 20, [])]
@@ -179,12 +178,12 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
     whole = merge(heartbeat=100)
     broken = merge(heartbeat=100)
     for each in events:
-        wanted = told(whole.on_batch([copy(each)], each.at_ns))
+        wanted = told(whole.on_batch([twin(each)], each.at_ns))
         if rng.random() < 0.3:
             again = merge(heartbeat=100)
             again.restore(broken.snapshot(), broken.held())
             broken = again
-        assert told(broken.on_batch([copy(each)], each.at_ns)) == wanted, each
+        assert told(broken.on_batch([twin(each)], each.at_ns)) == wanted, each
     assert told(broken.on_end(events[-1].at_ns)) == told(whole.on_end(events[-1].at_ns))
 
 
