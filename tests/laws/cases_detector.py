@@ -153,6 +153,7 @@ DETECTING = [
     _case("final", is_ahead=True),
     _case("early", is_ahead=True),
     _case("speculate", is_ahead=True),
+    _case("auto", is_ahead=True),
     _case("early", is_ahead=False, make=chain_of, what="s in a chain"),
     _case("speculate", is_ahead=True, make=chain_of, what="s in a chain"),
     _case("early", is_ahead=False, make=lambda a, is_ahead: behind_windows(a), what=" of windows"),

@@ -234,6 +234,10 @@ class Answering:
             waits_ns = max(self._final_ns - self._early_ns, 0)
         return [Way(WAITS, waits_ns, 0, 0), Way(EARLY, 0, price_ppm, changed_ppm)]
 
+    @property
+    def has_begun(self) -> bool:
+        return self._span >= 0
+
     def explain(self) -> dict[str, Any]:
         held = sum(each.result is not None for each in self.waiting.values())
         chosen = "corrects always, as it has LATE AMEND" if self._amends else self.choice.explain()
@@ -326,9 +330,14 @@ class Answers:
     def explain(self) -> dict[str, Any]:
         return {name: each.explain() for name, each in self._queries.items()}
 
+    def _begun(self) -> list[Answering]:
+        """Those of which something was found. A query finds things in one stage alone, and in the
+        history of one group of streams (`topology.flow.replay`)."""
+        return [each for each in self._queries.values() if each.has_begun]
+
     def snapshot(self) -> State:
         state: State = {}
-        for each in self._queries.values():
+        for each in self._begun():
             state[CHOSEN + each.known_by] = each.snapshot()
             for id_ in each.waiting:
                 state[each.key_of(id_)] = each.dump(id_)
@@ -337,7 +346,7 @@ class Answers:
     def changes(self) -> Changes:
         changes: Changes = dict(self._gone)
         self._gone = {}
-        for each in self._queries.values():
+        for each in self._begun():
             changes[CHOSEN + each.known_by] = each.snapshot()
             changed = each.waiting if each.changed is None else each.changed
             for id_ in changed:

@@ -334,6 +334,13 @@ queries:
     assert "LATE AMEND" in answers.explain()["m"]["auto"]
 
 
+def test_nothing_is_kept_of_what_found_nothing() -> None:
+    answers, _ = _answers()
+    assert answers.snapshot() == answers.changes() == {}
+    _left(answers, _found(1, "a", EMIT, 0))
+    assert len(answers.snapshot()) == len(answers.changes()) == 1
+
+
 def test_what_is_kept_of_another_query_goes() -> None:
     answers, choice = _answers()
     choice.answer = choice.wanted = WAIT
