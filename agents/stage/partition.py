@@ -57,6 +57,7 @@ from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
+from agents.watch.lane_clocks import explained
 from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures, standings
 from agents.watch.question import Question
 from topology.model.event import DATA
@@ -460,6 +461,7 @@ class Partition:
 
     def explain(self) -> dict[str, Any]:
         """What is held here, since when, and what it waits for."""
+        troubled = self._metrics.troubled.explain()
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -468,7 +470,8 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
-            **self.stage.explain(),
+            "troubled": troubled,
+            **explained(self.stage, troubled),
             "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
         }
 

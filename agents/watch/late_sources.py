@@ -1,10 +1,8 @@
 """Which sources are late the most: counters by source, for few of them.
 
 A label for each source would make as many series as there are sources, so only the `TOLD` that are
-late most often are told, of all partitions of a process. Which these are is kept by the rule of
-Misra and Gries: a table of `COUNTED` sources, and where it is full each one in it gives up one
-for the newcomer. So a source that makes more than one in `COUNTED` of a partition's late events is
-in it for certain. What is told of a source is exact from when it came into the table.
+late most often are told, of all partitions of a process. Which these are is kept in a table of
+`COUNTED` sources (`agents.watch.frequent`), for each partition.
 
     inorder_source_late_total{stage, stream, source}    what was late of it
     inorder_source_read_total{stage, stream, source}    all that came, since it was first heard
@@ -27,6 +25,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from agents.watch.frequent import Frequent, Source
+
 TOLD: Final = 20
 COUNTED: Final = 500
 LONGEST_NAME: Final = 120
@@ -36,9 +36,6 @@ LABELS: Final = ("stage", "stream", "source")
 
 Read = Callable[[str, str], int]
 """From stream and source to how many events came of it; 0: unknown."""
-
-Source = tuple[str, str]
-"""Stream and name."""
 
 
 def no_reading(_: str, __: str) -> int:
@@ -51,37 +48,23 @@ class LateTable:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._weights: dict[Source, int] = {}
-        self._counts: dict[Source, int] = {}
+        self.counts = Frequent(COUNTED)
 
     def note(self, late: Iterable[Source]) -> None:
-        weights, counts = self._weights, self._counts
         for source in late:
-            if source in weights:
-                weights[source] += 1
-                counts[source] += 1
-            elif len(weights) < COUNTED:
-                weights[source] = counts[source] = 1
-            else:
-                self._make_room()
-
-    def _make_room(self) -> None:
-        """Each gives up one, the newcomer its own; amortised O(1)."""
-        weights = self._weights
-        for source in [each for each, weight in weights.items() if weight == 1]:
-            del weights[source], self._counts[source]
-        for source in weights:
-            weights[source] -= 1
+            self.counts.note(source)
 
     def worst(self) -> list[tuple[int, Source, int, int]]:
         """(weight, source, late, read) of the TOLD that are late most often; not of those that
         have been forgotten."""
-        ranks = nlargest(TOLD, ((weight, source) for source, weight in self._weights.items()))
+        ranks = nlargest(
+            TOLD, ((named.weight, source, named.times) for source, named in self.counts)
+        )
         found = []
-        for weight, source in ranks:
+        for weight, source, late in ranks:
             read = self._read(*source)
             if read:
-                found.append((weight, source, self._counts[source], read))
+                found.append((weight, source, late, read))
         return found
 
 

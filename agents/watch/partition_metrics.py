@@ -13,6 +13,7 @@ from agents.watch.decisions import Decisions
 from agents.watch.late_sources import Read, no_reading
 from agents.watch.metrics import Metrics, PlaceMetrics
 from agents.watch.operator_metrics import together
+from agents.watch.troubled import Troubled
 from agents.watch.two_producers import TwoProducers
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
@@ -72,6 +73,7 @@ class PartitionMetrics:
         self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
         self.decisions = Decisions()
         self._late = metrics.late_sources.table(stage, partition, read)
+        self.troubled = Troubled(self._late.counts)
         self.spoken: set[str] = set()  # streams whose events have come
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
@@ -95,6 +97,7 @@ class PartitionMetrics:
         self._two_producers.saw(step.reports)
         self.decisions.saw(step.reports)
         self._late.note((r.event.stream, r.event.source) for r in step.reports if type(r) is Late)
+        self.troubled.saw(step.reports)
         if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
             self._went_late(self._place(self._streams[0]).observe(step))
             return

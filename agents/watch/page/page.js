@@ -136,45 +136,75 @@ function drawStreams(streams, now) {
 const LANES = { hole: "behind a hole", start: "held at its start", suspect: "a jump that may be a mistake" };
 const CLOCKS = { synced: "good", unsynced: "", stale: "wait", suspect: "wait", broken: "bad" };
 
+// Each lane as one value, whatever brought it here: [stream, source] names it.
+function lanesOf(sources) {
+  const lanes = new Map();
+  const laneOf = (each) => {
+    const key = JSON.stringify([each.stream, each.source]);
+    if (!lanes.has(key)) lanes.set(key, { source: each.source, stream: each.stream });
+    return lanes.get(key);
+  };
+  for (const each of sources.waiting) laneOf(each).waits = each;
+  for (const each of sources.troubled) Object.assign(laneOf(each), { late: each.late, gaps: each.gaps, lost: each.lost, in_order: each.in_order });
+  for (const each of sources.clocks) Object.assign(laneOf(each), { clock: each, in_order: each.in_order || laneOf(each).in_order });
+  return [...lanes.values()];
+}
+
+// What a lane is ranked by, the most first; nothing ranks last.
+const RANKS = {
+  since: (lane) => (lane.waits ? (lane.waits.since ? lane.waits.now - lane.waits.since : 0) : -1),
+  held: (lane) => lane.waits?.held ?? 0,
+  late: (lane) => lane.late ?? 0,
+  lost: (lane) => lane.lost ?? 0,
+  error: (lane) => lane.clock?.error_ns ?? -1,
+};
+let ranked = "since";
+
 // A click on the row asks about the first event that waits there.
-function asks(each, made) {
-  made.dataset.source = each.source;
-  made.dataset.stream = each.stream;
-  if (each.missing) made.dataset.seq = String(each.missing[1] + 1);
+function laneRow(lane) {
+  const { waits, clock } = lane;
+  const missing = waits?.missing;
+  const numbers = missing ? `number ${missing[0]}` + (missing[1] > missing[0] ? ` to ${missing[1]}` : "") : "";
+  const state = waits ? [LANES[waits.reason] ?? waits.reason ?? "waits", "wait"]
+    : lane.in_order ? ["in order", "good"] : "";
+  const count = (value, kind) => [value ? whole.format(value) : "", value ? `n ${kind}` : "n"];
+  const made = row([
+    lane.source, lane.stream, state, count(waits?.held, ""), numbers,
+    [waits?.since ? duration(waits.now - waits.since) : "", "n"],
+    [waits?.deadline ? duration(waits.deadline - waits.now) : "", "n"],
+    count(lane.late, "wait"), count(lane.gaps, ""), count(lane.lost, "wait"),
+    ...(clock ? [[clock.state, CLOCKS[clock.state]], [duration(clock.offset_ns), "n"], [duration(clock.error_ns), "n"]] : ["", "", ""]),
+  ]);
+  made.dataset.source = lane.source;
+  made.dataset.stream = lane.stream;
+  if (missing) made.dataset.seq = String(missing[1] + 1);
   return made;
 }
 
 function drawSources(sources) {
   const wanted = byId("filter").value.trim().toLowerCase();
-  const named = (each) => !wanted || each.source.toLowerCase().includes(wanted);
-  const clocks = new Map(sources.clocks.map((each) => [`${each.stream}/${each.source}`, each]));
-  const waiting = sources.waiting.filter(named);
-  const seen = new Set(waiting.map((each) => `${each.stream}/${each.source}`));
-  const clock = (found) => found
-    ? [[found.state, CLOCKS[found.state]], [duration(found.offset_ns), "n"], [duration(found.error_ns), "n"]]
-    : ["", ["", "n"], ["", "n"]];
-  const rows = waiting.map((each) => {
-    const missing = each.missing ? `number ${each.missing[0]}` + (each.missing[1] > each.missing[0] ? ` to ${each.missing[1]}` : "") : "";
-    return asks(each, row([
-      each.source, each.stream, [LANES[each.reason] ?? each.reason ?? "waits", "wait"],
-      [whole.format(each.held), "n"], missing,
-      [each.since ? duration(each.now - each.since) : "–", "n"],
-      [each.deadline ? duration(each.deadline - each.now) : "–", "n"],
-      ...clock(clocks.get(`${each.stream}/${each.source}`)),
-    ]));
-  });
-  for (const each of sources.clocks) {
-    if (!named(each) || seen.has(`${each.stream}/${each.source}`)) continue;
-    rows.push(asks(each, row([each.source, each.stream, ["in order", "good"], ["0", "n"], "", ["", "n"], ["", "n"], ...clock(each)])));
-  }
-  fill("sources", rows.slice(0, 200), wanted ? "no source of that name waits or is unsure" : "no source waits, none is unsure");
+  const lanes = lanesOf(sources);
+  const found = lanes.filter((lane) => !wanted || lane.source.toLowerCase().includes(wanted));
+  const rank = RANKS[ranked];
+  found.sort((one, other) => rank(other) - rank(one));
+  fill("sources", found.map(laneRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
   byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} wait`;
   byId("clock-states").textContent = Object.entries(sources.states)
     .filter(([, count]) => count).map(([state, count]) => `${whole.format(count)} ${state}`).join(" · ");
-  const left = sources.known - rows.length;
+  const left = sources.known - lanes.length;
   byId("sources-note").textContent = left > 0
-    ? `${whole.format(left)} more: in order or, beyond the first 200 that wait and the least sure clocks, not told here` : "";
+    ? `${whole.format(left)} more are not named here: they wait less long, are late less often and surer of their time than these, or in order` : "";
 }
+
+byId("sources").tHead.addEventListener("click", (clicked) => {
+  const by = clicked.target.closest("button")?.dataset.by;
+  if (!by) return;
+  ranked = by;
+  for (const button of byId("sources").tHead.querySelectorAll("button")) {
+    button.parentElement.ariaSort = button.dataset.by === by ? "descending" : "none";
+  }
+  if (latest) drawSources(latest.sources);
+});
 
 function drawQueries(queries, old, seconds) {
   fill("queries", queries.map((each) => {

@@ -13,14 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from agents.watch.page.view import (
-    MAX_PARTITIONS,
-    MAX_QUERIES,
-    MAX_SOURCES,
-    View,
-    first_to_tell,
-    least_sure,
-)
+from agents.watch.page.lanes import lanes
+from agents.watch.page.view import MAX_PARTITIONS, MAX_QUERIES, View
 
 NAME: Final = "name"
 TEXT: Final = ("stage", "topic")
@@ -88,13 +82,14 @@ def _streams(views: Sequence[View]) -> list[View]:
 
 
 def _sources(parts: Sequence[View]) -> View:
-    waiting = [each for part in parts for each in part["waiting"]]
-    clocks = [each for part in parts for each in part["clocks"]]
+    waiting, clocks, troubled = (
+        [each for part in parts for each in part.get(name, ())]  # an older worker tells no troubled
+        for name in ("waiting", "clocks", "troubled")
+    )
     return {
         "known": sum(part["known"] for part in parts),
         "waiting_in_all": sum(part["waiting_in_all"] for part in parts),
-        "waiting": sorted(waiting, key=first_to_tell)[:MAX_SOURCES],
-        "clocks": sorted(clocks, key=least_sure)[:MAX_SOURCES],
+        **lanes(waiting, clocks, troubled),
         "states": _sum(part["states"] for part in parts),
     }
 

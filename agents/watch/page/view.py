@@ -1,8 +1,8 @@
 """What the page shows, as one value, bounded for any number of sources.
 
 It is worked out from what stages answer. Counts are totals since the workers started; whoever looks
-works out rates. The sources that wait, and those whose clocks are unsure, are told up to the worst
-`MAX_SOURCES`, and how many there are.
+works out rates. Which sources are told is chosen in `agents.watch.page.lanes`, and how many there
+are is told too.
 
 Proved by: tests/agents/watch/page/test_view.py
 """
@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-MAX_SOURCES: Final = 200
+from agents.watch.page.lanes import IN_ORDER, lanes
+
+MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
 COUNTED: Final = {
@@ -107,45 +109,44 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
                 for name in ("sources", "idle", "catching_up", "blocked", "queued", "watermark_ns")
             },
             "complete_ns": merge.get("complete_ns"),
-            "waits_for": merge["waits_for"][:MAX_SOURCES],
+            "waits_for": merge["waits_for"][:MAX_BLOCKERS],
         }
 
 
 def _sources(partitions: Explained) -> View:
-    """Those that wait, the longest first; those whose clocks are unsure, the worst first."""
+    """The worst of all lanes, and how many there are."""
     waiting: list[View] = []
     clocks: list[View] = []
+    troubled: list[View] = []
     totals: dict[str, int] = {}
     known = 0
     for part in partitions:
+        holding: dict[str, set[str]] = {}
         for stream, operators in part["streams"].items():
             place = {"stream": stream, "now": part["now"]}
             reorder, clock = operators.get("reorder"), operators.get("clock")
             if reorder:
                 known += reorder["sources"]
                 waiting += [{**place, **each} for each in reorder["waiting"]]
+                holding[stream] = {each["source"] for each in reorder["waiting"]}
             if clock:
-                clocks += [{**place, **each} for each in clock["clocks"]]
+                clocks += [_lane({**place, **each}, holding) for each in clock["clocks"]]
                 for state in ("synced", "stale", "unsynced", "suspect", "broken"):
                     totals[state] = totals.get(state, 0) + clock[state]
-    waiting.sort(key=first_to_tell)
-    clocks.sort(key=least_sure)
+        troubled += [_lane(each, holding) for each in part["troubled"]]
     return {
         "known": known,
         "waiting_in_all": len(waiting),
-        "waiting": waiting[:MAX_SOURCES],
-        "clocks": clocks[:MAX_SOURCES],
+        **lanes(waiting, clocks, troubled),
         "states": totals,
     }
 
 
-def first_to_tell(each: Mapping[str, Any]) -> tuple[int, str]:
-    """The longest that waits."""
-    return (each.get("since") or each["now"]) - each["now"], each["source"]
-
-
-def least_sure(each: Mapping[str, Any]) -> tuple[int, str]:
-    return -(each["error_ns"] or 0), each["source"]
+def _lane(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
+    """With `in_order` where REORDER of the same partition holds none of its events."""
+    here = holding.get(each["stream"])
+    is_in_order = here is not None and each["source"] not in here
+    return {**each, IN_ORDER: True} if is_in_order else dict(each)
 
 
 QUALITY: Final = ("promised_ppm", "achieved_ppm", "wait_mean_ns")

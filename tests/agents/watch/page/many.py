@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from topology.clock.operator import MAX_TOLD
+
 S = 1_000_000_000
 NOW_NS = 1_700_000_000 * S
 MERGE = {"sources": 0, "idle": 0, "catching_up": 0, "blocked": 0, "queued": 0, "waits_for": []}
@@ -23,7 +25,8 @@ process_cpu_seconds_total 12.0
 
 
 def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
-    """One of each stage; the first `waiting` sources stand behind a hole, the first the longest."""
+    """One of each stage; the first `waiting` sources stand behind a hole, the first the longest.
+    Some of all sources are late (`troubles`), to reorder and to merge."""
     names = [f"press-{number}" for number in range(sources)]
     holes = [
         {
@@ -40,7 +43,7 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     clocks = [
         {"source": name, "state": "synced", "offset_ns": 5, "error_ns": number, "skew_ppb": None}
         for number, name in enumerate(names)
-    ]
+    ][-MAX_TOLD:]
     states = {"synced": sources, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     reorder = {"sources": sources, "waiting": holes}
     kept = {"promised_ppm": 990_000, "achieved_ppm": 970_000, "wait_mean_ns": 2 * S}
@@ -56,10 +59,20 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
             "partition": 0,
             "now": NOW_NS,
             "high_watermark": 9,
+            "troubled": [] if stage == "window" else troubles(names),
             "streams": {"default": operators[stage]},
         }
         for stage in operators
     ]
+
+
+def troubles(names: list[str]) -> list[dict[str, Any]]:
+    """Each seventh source is late, the last the most, and has gaps."""
+    return [
+        {"stream": "default", "source": name, "late": number, "gaps": number // 2, "lost": number}
+        for number, name in enumerate(names)
+        if number % 7 == 2
+    ][-500:]
 
 
 def healthy() -> dict[str, Any]:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
-from agents.watch.http import Health, HttpServer
 from agents.watch.page import serving
-from agents.watch.page.serving import FILES, Page
+from agents.watch.page.lanes import MAX_LANES
+from agents.watch.page.serving import FILES
 from agents.watch.page.together import together
 from agents.watch.page.view import View, view
-from agents.watch.question import Question
-from agents.watch.whereabouts import verdict
 from cli.local.poll import wait_until
-from tests.agents.watch.page.many import METRICS, healthy, located_in, partitions
+from tests.agents.watch.page.browser import chromium, missing
+from tests.agents.watch.page.many import METRICS, healthy, partitions
+from tests.agents.watch.page.serves import server, up
 from tests.services import require
 
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -33,12 +29,6 @@ WAITING = 4_000
 DRAWN_TIMEOUT_S = 60.0
 DRAWN_WITHIN_MS = 300.0
 """A view of ten thousand sources takes Chromium 5 ms on a quiet machine."""
-
-CHROMIUM = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    "--window-size=1400,1400",
-]
 
 
 def looked() -> Callable[[], Awaitable[View]]:
@@ -52,23 +42,6 @@ def looked() -> Callable[[], Awaitable[View]]:
         return together([{"name": "here", **seen}], {"http://10.0.0.9:8080": "does not answer"})
 
     return look
-
-
-async def located(asked: Question) -> Any:
-    where = {"where": "not_come", "epoch": 0, "highest": 3}
-    return verdict(asked, [located_in(where)])
-
-
-def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
-    fine = Health(ok=True)
-    return HttpServer(
-        registry=CollectorRegistry(),
-        live=lambda: fine,
-        ready=lambda: fine,
-        explain=dict,
-        page=Page(look, look),
-        event=located,
-    )
 
 
 def asked(ask: Callable[[aiohttp.ClientSession], Awaitable[Any]]) -> Any:
@@ -139,101 +112,66 @@ def test_more_than_may_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked(ask) == (503, "1 look already; close a page\n")
 
 
-@contextmanager
-def up(look: Callable[[], Awaitable[View]]) -> Iterator[str]:
-    """The address of a server in a thread of its own."""
-    told: list[str] = []
-    known, ended = Event(), Event()
-
-    async def serve() -> None:
-        serves = server(look)
-        told.append("{}:{}".format(*await serves.start()))
-        known.set()
-        await asyncio.to_thread(ended.wait)
-        await serves.stop()
-
-    thread = Thread(target=lambda: asyncio.run(serve()), name="page", daemon=True)
-    thread.start()
-    assert known.wait(10)
-    try:
-        yield told[0]
-    finally:
-        ended.set()
-        thread.join(10)
-
-
-def browser_missing() -> str | None:
-    for program in ("chromium", "chromedriver"):
-        if shutil.which(program) is None:
-            return f"{program} not found; run infra/ensure.sh or install it"
-    return None
-
-
 @pytest.mark.slow
 def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
-    require(browser_missing())
-    from selenium import webdriver
+    require(missing())
     from selenium.webdriver.common.by import By
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for option in (*CHROMIUM, f"--user-data-dir={tmp_path}"):
-        options.add_argument(option)
-    with up(looked()) as address:
-        driver = webdriver.Chrome(
-            options, webdriver.ChromeService(shutil.which("chromedriver") or "")
-        )
-        try:
-            began_s = time.monotonic()
-            driver.get(f"http://{address}/")
+    with up(looked()) as address, chromium(tmp_path) as driver:
+        began_s = time.monotonic()
+        driver.get(f"http://{address}/")
 
-            def drawn() -> int:
-                return int(driver.execute_script("return document.body.dataset.drawn || 0"))
+        def drawn() -> int:
+            return int(driver.execute_script("return document.body.dataset.drawn || 0"))
 
-            def texts(selector: str) -> list[str]:
-                """In one step: the page is drawn anew each second."""
-                script = "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText)"
-                return [str(found) for found in driver.execute_script(script, selector)]
+        def texts(selector: str) -> list[str]:
+            """In one step: the page is drawn anew each second."""
+            script = "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText)"
+            return [str(found) for found in driver.execute_script(script, selector)]
 
-            def text(selector: str) -> str:
-                wait_until(lambda: bool(texts(selector)), DRAWN_TIMEOUT_S, selector)
-                return texts(selector)[0]
+        def text(selector: str) -> str:
+            wait_until(lambda: bool(texts(selector)), DRAWN_TIMEOUT_S, selector)
+            return texts(selector)[0]
 
-            def words(selector: str) -> list[str]:
-                return [" ".join(found.split()) for found in texts(selector)]
+        def words(selector: str) -> list[str]:
+            return [" ".join(found.split()) for found in texts(selector)]
 
-            wait_until(lambda: drawn() >= 1, DRAWN_TIMEOUT_S, "the first view")
-            first_s = time.monotonic() - began_s
-            wait_until(lambda: drawn() >= 3, DRAWN_TIMEOUT_S, "two more")
-            took_ms = float(driver.execute_script("return document.body.dataset.drawnMs"))
-            print(f"first view after {first_s:.2f} s, the last drawn in {took_ms} ms")
-            assert took_ms < DRAWN_WITHIN_MS
+        wait_until(lambda: drawn() >= 1, DRAWN_TIMEOUT_S, "the first view")
+        first_s = time.monotonic() - began_s
+        wait_until(lambda: drawn() >= 3, DRAWN_TIMEOUT_S, "two more")
+        took_ms = float(driver.execute_script("return document.body.dataset.drawnMs"))
+        print(f"first view after {first_s:.2f} s, the last drawn in {took_ms} ms")
+        assert took_ms < DRAWN_WITHIN_MS
 
-            silent = "http://10.0.0.9:8080: does not answer"
-            assert text("#health") == f"not ready: {silent}"
-            assert words("#workers tbody tr") == [
-                "here ready",
-                "http://10.0.0.9:8080 does not answer does not answer",
-            ]
-            assert text("#sources-count") == "10,000 known, 4,000 wait"
-            rows = words("#sources tbody tr")
-            assert len(rows) == 200
-            assert rows[0].startswith("press-0 default behind a hole 2 number 7 to 8")
-            assert "97%" in text("#queries tbody")
-            assert text(".stage dd").endswith("/s")
+        silent = "http://10.0.0.9:8080: does not answer"
+        assert text("#health") == f"not ready: {silent}"
+        assert words("#workers tbody tr") == [
+            "here ready",
+            "http://10.0.0.9:8080 does not answer does not answer",
+        ]
+        assert text("#sources-count") == "10,000 known, 4,000 wait"
+        rows = words("#sources tbody tr")
+        assert 200 < len(rows) <= MAX_LANES
+        assert rows[0].startswith("press-0 default behind a hole 2 number 7 to 8")
+        assert "97%" in text("#queries tbody")
+        assert text(".stage dd").endswith("/s")
 
-            driver.find_element(By.ID, "filter").send_keys("press-9999")
-            (only,) = words("#sources tbody tr")
-            assert only.startswith("press-9999 default in order")
-            driver.execute_script("document.querySelector('#sources tbody tr').click()")
-            form = driver.find_element(By.ID, "event")
-            assert form.find_element(By.NAME, "source").get_attribute("value") == "press-9999"
-            form.find_element(By.NAME, "seq").send_keys("17")
-            form.find_element(By.TAG_NAME, "button").click()
-            wait_until(lambda: text("#event-answer ul") != "", DRAWN_TIMEOUT_S, "the answer")
-            assert text("#event-answer p") == "not come"
-            assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
-            logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
-            assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
-        finally:
-            driver.quit()
+        driver.find_element(By.CSS_SELECTOR, "button[data-by=late]").click()
+        row = words("#sources tbody tr")[0]
+        assert row.startswith("press-9998 default in order 9,998 4,999 9,998 synced"), row
+        assert texts("th[aria-sort=descending]") == ["late"]
+        driver.find_element(By.CSS_SELECTOR, "button[data-by=since]").click()
+
+        driver.find_element(By.ID, "filter").send_keys("press-9999")
+        (only,) = words("#sources tbody tr")
+        assert only.startswith("press-9999 default in order")
+        driver.execute_script("document.querySelector('#sources tbody tr').click()")
+        form = driver.find_element(By.ID, "event")
+        assert form.find_element(By.NAME, "source").get_attribute("value") == "press-9999"
+        form.find_element(By.NAME, "seq").send_keys("17")
+        form.find_element(By.TAG_NAME, "button").click()
+        wait_until(lambda: text("#event-answer ul") != "", DRAWN_TIMEOUT_S, "the answer")
+        assert text("#event-answer p") == "not come"
+        assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
+        logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
+        assert [entry for entry in logged if entry["level"] == "SEVERE"] == []

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from agents.watch.page.lanes import MAX_LANES
 from agents.watch.page.together import together
-from agents.watch.page.view import MAX_SOURCES, view
+from agents.watch.page.view import view
 from agents.watch.peers import FORMAT
 from tests.agents.watch.page.many import METRICS, healthy, partitions
 
@@ -43,6 +44,13 @@ def test_counts_are_added_and_what_waits_is_sorted_anew() -> None:
     assert len(found["streams"]) == 2
 
 
+def test_a_worker_of_an_older_version_tells_of_no_late_sources() -> None:
+    older = seen("b", 3, 1, 2)
+    del older["sources"]["troubled"]
+    found = together([seen("a", 5, 2, 40), older], {})
+    assert [each["source"] for each in found["sources"]["troubled"]] == ["press-2"]
+
+
 def test_who_is_not_ready_and_who_does_not_answer_are_named() -> None:
     unready = {"ready": {"ok": False, "reasons": ["merge: restoring"]}}
     found = together([seen("a", 1, 0, 1), seen("b", 1, 0, 1, **unready)], {"http://c:1": "is gone"})
@@ -54,8 +62,15 @@ def test_who_is_not_ready_and_who_does_not_answer_are_named() -> None:
 
 
 def test_it_is_bounded_for_any_number_of_workers() -> None:
-    found = together([seen(f"w{n}", 1_000, 500, 1) for n in range(20)], {})
-    assert len(found["sources"]["waiting"]) == len(found["sources"]["clocks"]) == MAX_SOURCES
+    views = [seen(f"w{n}", 1_000, 500, 1) for n in range(20)]
+    kinds = ("waiting", "troubled", "clocks")
+    for view_ in views:
+        for each in (each for kind in kinds for each in view_["sources"][kind]):
+            each["source"] = f"{view_['name']}-{each['source']}"
+    found = together(views, {})
+    named = [{each["source"] for each in found["sources"][kind]} for kind in kinds]
+    assert min(map(len, named)) >= 50
+    assert len(set().union(*named)) <= MAX_LANES
     assert found["sources"]["known"] == 20_000
     assert len(json.dumps(found)) < 200_000
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agents.watch.page.view import MAX_SOURCES, view
+from agents.watch.page.lanes import MAX_LANES
+from agents.watch.page.view import view
 from tests.agents.watch.page.many import METRICS, healthy, partitions
 
 
@@ -25,12 +26,20 @@ def test_who_waits_longest_comes_first() -> None:
     assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
     assert (sources["known"], sources["waiting_in_all"]) == (5, 3)
     assert sources["states"]["synced"] == 5
+    assert sources["troubled"] == [
+        {"stream": "default", "source": "press-2", "late": 2, "gaps": 1, "lost": 2}
+    ]
+    in_order = {each["source"] for each in sources["clocks"] if each.get("in_order")}
+    assert in_order == {"press-3", "press-4"}
 
 
 def test_a_view_of_many_sources_is_bounded() -> None:
     seen = view(healthy(), partitions(10_000, 4_000), [])
-    assert len(seen["sources"]["waiting"]) == len(seen["sources"]["clocks"]) == MAX_SOURCES
-    assert (seen["sources"]["known"], seen["sources"]["waiting_in_all"]) == (10_000, 4_000)
+    sources = seen["sources"]
+    named = [sources[name] for name in ("waiting", "troubled", "clocks")]
+    lanes = {each["source"] for told in named for each in told}
+    assert 150 < len(lanes) <= MAX_LANES
+    assert (sources["known"], sources["waiting_in_all"]) == (10_000, 4_000)
     assert len(json.dumps(seen)) < 200_000
 
 

@@ -1,0 +1,196 @@
+"""The pictures of docs/operations.md, drawn anew: `python -m tests.agents.watch.page.pictures`.
+
+The answers of stages of a plant are made up, by a seed; what becomes of them is the page's own, in
+Chromium. With 100 and with 10,000 sources, light and dark, in as few colours as they have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from PIL import Image
+from selenium.webdriver.common.by import By
+
+from agents.watch.page.together import together
+from agents.watch.page.view import View, view
+from cli.local.poll import wait_until
+from tests import ROOT
+from tests.agents.watch.page.browser import chromium
+from tests.agents.watch.page.many import NOW_NS, healthy
+from tests.agents.watch.page.serves import up
+
+S: Final = 1_000_000_000
+MS: Final = 1_000_000
+KINDS: Final = ("press", "oven", "saw", "lathe", "robot")
+RATE: Final = 8
+"""Events a second of a source."""
+VIEWS: Final = 12
+COLOURS: Final = 256
+HEIGHT: Final = 1_050
+
+
+def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[float], str]]:
+    """What the stages explain, and their metrics after so many seconds."""
+    rng = Random(seed)
+    names = [
+        f"{KINDS[number % len(KINDS)]}-{number // len(KINDS) + 1}" for number in range(sources)
+    ]
+    waiting = [lane(rng, name) for name in sorted(rng.sample(names, sources * 6 // 100))]
+    clocks = [clock(rng, name) for name in names]
+    worst = sorted(clocks, key=lambda each: (each["state"] == "synced", -each["error_ns"]))[:100]
+    late = [trouble(rng, name) for name in sorted(rng.sample(names, min(500, sources // 8)))]
+    named = {each["source"] for each in (*waiting, *late, *worst)}
+    states = {
+        state: sum(each["state"] == state for each in clocks)
+        for state in ("synced", "stale", "unsynced", "suspect", "broken")
+    }
+    merge = {
+        "sources": sources,
+        "idle": sources // 50,
+        "catching_up": sources // 300,
+        "blocked": len(waiting),
+        "queued": sources * 7,
+        "watermark_ns": NOW_NS,
+        "waits_for": [{"source": each["source"]} for each in waiting[:7]],
+    }
+    kept = {"promised_ppm": 990_000, "achieved_ppm": 996_400, "wait_mean_ns": 410 * MS}
+    streams = {
+        "reorder": {
+            "reorder": {"sources": sources, "waiting": waiting},
+            "clock": {**states, "clocks": [each for each in clocks if each["source"] in named]},
+        },
+        "merge": {"merge": merge},
+        "window": {"window": {"force": kept}},
+    }
+    told = [
+        {
+            "stage": stage,
+            "topic": topic,
+            "partition": 0,
+            "now": NOW_NS,
+            "high_watermark": 9,
+            "troubled": late if stage == "reorder" else [],
+            "streams": {"hall": streams[stage]},
+        }
+        for stage, topic in (
+            ("reorder", "events.raw"),
+            ("merge", "events.sequenced"),
+            ("window", "events.ordered"),
+        )
+    ]
+    return told, lambda seconds: metrics(sources, seconds, late)
+
+
+def lane(rng: Random, name: str) -> dict[str, Any]:
+    for_ns = int(rng.expovariate(1 / 90) * MS)
+    first = rng.randrange(20_000, 90_000)
+    reason = rng.choices(["hole", "start", "suspect"], [20, 2, 1])[0]
+    return {
+        "source": name,
+        "epoch": 0,
+        "held": 1 + int(for_ns / S * RATE),
+        "reason": reason,
+        "missing": [first, first + rng.choice([0, 0, 0, 1, 3])] if reason == "hole" else None,
+        "since": NOW_NS - for_ns,
+        "deadline": NOW_NS + max(5 * MS, 500 * MS - for_ns),
+    }
+
+
+def clock(rng: Random, name: str) -> dict[str, Any]:
+    state = rng.choices(["synced", "stale", "unsynced", "suspect", "broken"], [940, 30, 25, 4, 1])
+    error_ns = int(rng.lognormvariate(0, 0.9) * MS * (1 if state == ["synced"] else 40))
+    offset_ns = int(rng.gauss(0, 30) * MS)
+    return {"source": name, "state": state[0], "offset_ns": offset_ns, "error_ns": error_ns}
+
+
+def trouble(rng: Random, name: str) -> dict[str, Any]:
+    gaps = int(rng.paretovariate(0.8))
+    lost = gaps + int(gaps * rng.random())
+    return {
+        "stream": "hall",
+        "source": name,
+        "late": int(rng.random() * lost),
+        "gaps": gaps,
+        "lost": lost,
+    }
+
+
+def metrics(sources: int, seconds: float, late: list[dict[str, Any]]) -> str:
+    read = int(sources * RATE * (3_600 + seconds))
+    late_in_all, lost = (sum(each[name] for each in late) for name in ("late", "lost"))
+    stages = ("reorder", "merge", "window")
+    place = 'stage="{}",stream="hall",partition="0"'
+    told = {
+        "records_in": {place.format(stage): read for stage in stages},
+        "records_emitted": {place.format(stage): read - late_in_all for stage in stages},
+        "records_held": {
+            place.format(stage): held * sources
+            for stage, held in (("reorder", 1), ("merge", 7), ("window", 0))
+        },
+        "input_lag_records": {f'stage="{stage}",partition="0"': sources // 9 for stage in stages},
+        "reorder_missing": {place.format("reorder"): lost},
+        "records_late": {place.format("reorder") + ',reason="gap"': late_in_all},
+        "records_dead": {place.format("reorder") + ',reason="ts_unreadable"': 3},
+        "results": {
+            f'stage="window",query="force",op="{op}",final="true"': int(count)
+            for op, count in (("emit", 360 + seconds / 10), ("update", 21), ("retract", 4))
+        },
+    }
+    lines = []
+    for name, samples in told.items():
+        is_gauge = name in {"records_held", "input_lag_records"}
+        family = f"inorder_{name}" + ("" if is_gauge else "_total")
+        lines.append(f"# TYPE {family} {'gauge' if is_gauge else 'counter'}")
+        lines += [f"{family}{{{labels}}} {value}" for labels, value in samples.items()]
+    return "\n".join(lines) + "\n"
+
+
+def looks(sources: int) -> Callable[[], Awaitable[View]]:
+    explained, told = plant(sources)
+    merge = explained[1]["streams"]["hall"]["merge"]
+    began_s: list[float] = []
+    rng = Random(1)
+
+    async def look() -> View:
+        now_s = asyncio.get_running_loop().time()
+        began_s.append(now_s)
+        merge["watermark_ns"] = NOW_NS - int((180 + 90 * rng.random()) * MS)
+        seen = view(healthy(), explained, [told(now_s - began_s[0])])
+        return together([{"name": "here", **seen}], {})
+
+    return look
+
+
+def draw(sources: int, scheme: str, into: Path, *, by: str = "since") -> None:
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        up(looks(sources)) as address,
+        chromium(Path(profile), height=HEIGHT) as driver,
+    ):
+        asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", asked)
+        driver.get(f"http://{address}/")
+        body = driver.find_element(By.TAG_NAME, "body")
+        wait_until(lambda: int(body.get_attribute("data-drawn") or 0) >= VIEWS, 120.0, "views")
+        driver.find_element(By.CSS_SELECTOR, f"button[data-by={by}]").click()
+        picture = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+    picture.quantize(COLOURS, dither=Image.Dither.NONE).save(into, optimize=True)
+    print(f"{into.name}: {into.stat().st_size} bytes")
+
+
+def main(folder: Path) -> None:
+    draw(100, "light", folder / "page.png")
+    draw(100, "dark", folder / "page_dark.png")
+    draw(10_000, "light", folder / "page_many.png", by="late")
+    draw(10_000, "dark", folder / "page_many_dark.png", by="error")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs/pictures")
