@@ -30,7 +30,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
 from spark_analytics.tables.catalog import Catalog, Format, TablesRefused
-from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake
+from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake, quoted
 from spark_analytics.told import first_line
 
 MIN_FILES: Final = 5
@@ -106,7 +106,7 @@ def _iceberg(
     lake: IcebergLake, table: str, keep_since: datetime, orphans_since: datetime
 ) -> dict[str, int]:
     _keep_marks(lake, table)
-    named = f"table => '{lake.place.rpartition('/')[2]}.{table}'"
+    named = f"table => '{quoted(lake.place.rpartition('/')[2])}.{quoted(table)}'"
     done: dict[str, int] = {}
     properties = lake.properties(table)
     strategy = ", strategy => 'sort'" if "sort-order" in properties else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
@@ -33,6 +34,9 @@ queries:
   n: {window: tumbling 100ms, aggregate: {n: count(), m: max(payload.n)}}
   w: {window: sliding 200ms every 50ms, key: payload.who, aggregate: {n: count()}}
 """
+PATTERN = """\
+  p: {pattern: "PATTERN SEQ(_ a, _ b) WHERE [who] WITHIN 40 ms"}
+"""
 TIMEOUT_S = 120.0
 KILLS = 2
 
@@ -42,22 +46,42 @@ def value(row: Row) -> bytes:
 
 
 def test_history_and_live_have_no_seam(kafka: SharedKafka, tmp_path: Path) -> None:
+    """Four stages, and sources of the one stream in two partitions. How long they are waited for is
+    fixed: a rule that learns, learns in each partition apart."""
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder+merge+window",
-        partitions=1,
+        stages="reorder, merge, window, pattern",
         clock="unsynced: trust, sync: none",
-        more=CALM + QUERIES,
+        stream="reorder: {rule: fixed, max_wait: 400ms}",
+        more=CALM + QUERIES + PATTERN,
     )
     sender = Sender(setting, crowd(EVENTS, seed=3).rows, speed=SPEED, value=value)
     sender.start().finish()
     assert dump(setting, tmp_path / "raw.jsonl") == sender.sent
     lines = (tmp_path / "raw.jsonl").read_bytes().splitlines(keepends=True)
     cut = len(lines) * 6 // 10
-    out = left_off(tmp_path, setting.path.read_text(), lines[:cut], {f"{setting.raw}/0": cut})
+    places = places_of(setting)
+    ends = Counter(place for _, place in places[:cut])
+    assert len(ends) == 2
+    lies: dict[str, set[str]] = {}
+    for source, place in places:
+        lies.setdefault(source, set()).add(place)
+    sources = {"default": {source: sorted(where) for source, where in lies.items()}}
+    out = left_off(tmp_path, setting.path.read_text(), lines[:cut], ends, sources)
     told = [json.loads(line) for lines in tabled(out).values() for line in lines]
     no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
+
+
+def places_of(setting: Setting) -> list[tuple[str, str]]:
+    """The source and the place of each record, as a dump has them: by arrival."""
+    now_ms: dict[int, int] = {}
+    found = []
+    for read in read_all(setting.bootstrap, setting.raw):
+        now_ms[read.partition] = max(read.timestamp_ms, now_ms.get(read.partition, 0))
+        order = now_ms[read.partition], read.partition, read.offset
+        found.append((order, read.header("sourceId") or "", f"{setting.raw}/{read.partition}"))
+    return [(source, place) for _, source, place in sorted(found)]
 
 
 def no_seam(
@@ -69,31 +93,45 @@ def no_seam(
     left = len(wanted.events) - len(events)
     assert events
     assert left
+    again = inorder("replay", "--topology", setting.path, dumped).lines
+    results = results_of(again, wanted.end_ns)
+    ordered = Reader(setting.bootstrap, setting.ordered)
+    topics = setting.topology.result_topics.values()
+    readers = [Reader(setting.bootstrap, topic) for topic in topics]
+
+    def found() -> list[dict[str, Any]]:
+        """What the worker told before the end."""
+        for each in readers:
+            each.poll()
+        lines = [json.loads(read.value or b"") for each in readers for read in each.records]
+        return results_of(lines, wanted.end_ns)
+
     options = ("--from-backfill", str(out))
     worker = Worker("live", setting.path, setting.bootstrap, folder, *options)
-    ordered = Reader(setting.bootstrap, setting.ordered)
+    before = results_of(told, wanted.end_ns)
     with running(may_start=[worker]):
         killed_while_it_takes_over(worker, Random(5))
         worker.start()
         wait_until(lambda: _come(ordered) >= left, TIMEOUT_S, f"{left} events")
+        wait_until(lambda: len(found()) >= len(results) - len(before), TIMEOUT_S, "results")
         assert worker.stop() == 0
     assert f"{setting.raw}/0: begins at offset" in worker.process.log.read_text()
     assert differences([*events, *said(ordered.records)], wanted) == []
-    ordered.close()
-
-    topic = setting.topology.topics.windows
-    live = [json.loads(read.value or b"") for read in read_all(setting.bootstrap, topic)]
-    again = inorder("replay", "--topology", setting.path, dumped).lines
+    live = found()
+    assert results_of([*before, *live], wanted.end_ns) == results
     for query in setting.topology.queries:
-        before = of_query(again, query, wanted.end_ns)
-        assert of_query([*told, *live], query, wanted.end_ns) == before
-        assert of_query(told, query, wanted.end_ns)
-        assert of_query(live, query, wanted.end_ns)
+        assert [line for line in before if line["query"] == query]
+        assert [line for line in live if line["query"] == query]
+    for each in (ordered, *readers):
+        each.close()
 
 
-def of_query(lines: Iterable[dict[str, Any]], query: str, end_ns: int) -> list[dict[str, Any]]:
-    """Before the end, where a replay flushes and a worker waits on."""
-    return [line for line in lines if line.get("query") == query and line["at"] < end_ns]
+def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, Any]]:
+    """Before the end, where a replay flushes and a worker waits on; by their instants."""
+    told = [line for line in lines if "query" in line and line["at"] < end_ns]
+    return sorted(
+        told, key=lambda line: (line["query"], line["at"], json.dumps(line, sort_keys=True))
+    )
 
 
 def killed_while_it_takes_over(worker: Worker, rng: Random) -> None:

@@ -1,6 +1,7 @@
 """Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
-the batch job, row by row. Those who read meanwhile see whole batches only, of the table that grows
-and of the one whose rows are merged, and what the kills have left on disk goes with `inorder spark
+the batch job, row by row: events, windows over them, and results that are corrected, of which the
+highest revision stands. Those who read meanwhile see whole batches only, of the tables that grow
+and of those whose rows are merged, and what the kills have left on disk goes with `inorder spark
 maintain`."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,17 @@ from tests.cli.invoking import inorder
 from tests.end_to_end.setting import FUSED, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
-from tests.spark_analytics.topics import done, in_order, killed, run, write_ordered
+from tests.spark_analytics.topics import (
+    done,
+    in_order,
+    killed,
+    results_of,
+    run,
+    write_ordered,
+    write_results,
+)
 from topology.model.event import Event
+from topology.model.result import WindowResult
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
 
@@ -37,6 +47,15 @@ OLD_S = 10 * 86_400
 WINDOW_US = 50_000
 WINDOWS = ("--window", "tumbling 50ms", "--sum", "payload.v")
 SCHEMA = ("--schema", "v BIGINT")
+RESULTS_OF = 20_000
+"""Events."""
+FEW_A_BATCH = 100
+CORRECTED = """\
+queries:
+  n: {window: tumbling 1ms, aggregate: {n: count()}, early: 2ms, finals: true}
+  w: {window: sliding 3ms every 1ms, aggregate: {n: count()}, early: 2ms}
+  s: {window: session 150us, aggregate: {n: count()}, early: 2ms}
+"""
 
 
 def lake(spark: SparkSession, folder: Path, job: str) -> IcebergLake:
@@ -148,15 +167,76 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     assert streamed.agg({"n": "sum"}).collect()[0][0] == len(events)
 
     before = streamed.count()
-    for path in tmp_path.rglob("*"):
-        if path.is_file() and "checkpoints" not in path.parts:
-            os.utime(path, (time.time() - OLD_S,) * 2)
-    maintained = inorder("spark", "maintain", "--out", str(tmp_path), "--keep", "1s")
-    told = done(maintained).err
-    for name, table in (("events", "events"), ("events", "frontiers"), ("rates", "windows")):
-        assert re.search(rf"{name}/{table}: \d+ files made fewer", told)
-        of = lake(spark, tmp_path, name)
-        assert on_disk(tmp_path / name / table) <= named(of, table)
+    tables_left = (("events", "events"), ("events", "frontiers"), ("rates", "windows"))
+    maintained(spark, tmp_path, tables_left)
     assert lake(spark, tmp_path, "rates").read("windows").count() == before
     done(run(setting, tmp_path, *job, "--until-caught-up"))  # what expired is still known
     assert found.count() == len(events)
+
+
+def maintained(spark: SparkSession, folder: Path, tables: Iterable[tuple[str, str]]) -> None:
+    """Days later: of each table only what it names is left on disk."""
+    for path in folder.rglob("*"):
+        if path.is_file() and "checkpoints" not in path.parts:
+            os.utime(path, (time.time() - OLD_S,) * 2)
+    told = done(inorder("spark", "maintain", "--out", str(folder), "--keep", "1s")).err
+    for job, table in tables:
+        assert re.search(rf"{job}/{table}: \d+ files made fewer", told), told
+        of = lake(spark, folder, job)
+        assert on_disk(folder / job / table) <= named(of, table)
+
+
+Standing = frozenset[tuple[str, int, bool]]
+"""Id, revision, and whether it stands."""
+
+
+def latest(words: Sequence[WindowResult]) -> Standing:
+    """The last word about each result."""
+    said = {word.id: word for word in words}
+    return frozenset((word.id, word.revision, word.op != "retract") for word in said.values())
+
+
+def test_ten_kills_leave_the_results_of_the_batch(
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
+) -> None:
+    stages = "reorder+merge+window"
+    setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=1, more=CORRECTED)
+    words = results_of(setting, crowd(RESULTS_OF).rows)
+    write_results(setting, words)
+    assert {word.op for word in words} == {"emit", "update", "retract"}
+    dice = random.Random(16)
+    tables = ("--to", "iceberg", "--max-per-batch", str(FEW_A_BATCH))
+    job = ("events", *tables, "--table", "windows")
+    cuts = [*range(0, len(words), FEW_A_BATCH), len(words)]
+    whole = {latest(words[:cut]) for cut in cuts}
+    seen: set[Standing] = set()
+    told: set[int] = set()
+
+    def look() -> None:
+        of = lake(spark, tmp_path, "events")
+        if of.exists("windows"):
+            rows = of.read("windows").select("id", "revision", "standing").collect()
+            seen.add(frozenset(map(tuple, rows)))
+            assert seen <= whole, "a batch by halves"
+        if of.exists("windows_told"):
+            told.add(of.read("windows_told").count())
+            assert told <= set(cuts), "a batch by halves"
+
+    for _ in range(2 * KILLS):
+        commits = tmp_path / "checkpoints" / "events" / "windows" / "commits"
+        killed(setting, tmp_path, *job, "--every", "100ms", until=moment(dice, commits, look))
+    done(run(setting, tmp_path, *job, "--until-caught-up"))
+    look()
+    assert len(seen) > 2
+    assert len(told) > 2
+    done(run(setting, tmp_path, *job, "--batch"))
+    streamed, bounded = (lake(spark, tmp_path, name) for name in ("events", "events-batch"))
+    for table in ("windows", "windows_told"):
+        rows = streamed.read(table)
+        want = bounded.read(table).select(*rows.columns)
+        assert sorted(map(str, rows.collect())) == sorted(map(str, want.collect())), table
+    assert streamed.read("windows_told").count() == len(words)
+    final = streamed.read("windows").select("id", "revision", "standing").collect()
+    assert frozenset(map(tuple, final)) == latest(words)
+    maintained(spark, tmp_path, (("events", "windows"), ("events", "windows_told")))
+    assert streamed.read("windows_told").count() == len(words)

@@ -130,7 +130,7 @@ def test_places_of_one_session_have_catalogs_of_their_own(
 
 
 def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_path: Path) -> None:
-    place = tmp_path / "job"
+    place = tmp_path / "job-batch"
     lake = IcebergLake(spark, str(place), "job")
     for batch in range(6):
         mark = Mark("q", batch)
@@ -145,9 +145,9 @@ def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_pat
     rows = lake.read("events").orderBy("seq").collect()
     now = datetime.now(UTC)
     done = maintain(spark, "iceberg", str(tmp_path), Catalog(), now, now - timedelta(days=3))
-    assert done["job/events"]["files made fewer"] == 12 - 2
-    assert done["job/events"]["orphans removed"] == 1
-    assert done["job/events"]["files expired"] == 12
+    assert done["job-batch/events"]["files made fewer"] == 12 - 2
+    assert done["job-batch/events"]["orphans removed"] == 1
+    assert done["job-batch/events"]["files expired"] == 12
     assert lake.read("events").orderBy("seq").collect() == rows
     assert len(list((place / "events" / "data").rglob("*.parquet"))) == 2
     assert [(r.id, r.n) for r in lake.read("windows").orderBy("id").collect()] == [

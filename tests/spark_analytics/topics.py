@@ -26,8 +26,10 @@ from tests.spark_analytics.records import MS, S, watermark
 from topology.config import HeaderConfig
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, WATERMARK, Event
+from topology.model.result import Finding, WindowResult
 from topology.wire.header_reader import Headers
 from topology.wire.header_writer import HeaderWriter
+from topology.wire.json_lines import line_json, result_line
 
 BATCH = 10_000
 LATER_NS = 3_600 * S
@@ -81,6 +83,27 @@ def _written(writer: HeaderWriter, event: Event) -> tuple[Headers, bytes | None]
         ("ts", b"%d" % event.ts_ns),
     ]
     return writer.ordered(event, original), b'{"v": %d}' % (event.seq % DIFFERENT_VALUES)
+
+
+def results_of(setting: Setting, rows: Sequence[Row]) -> list[WindowResult]:
+    """What the stage finds in windows, each word of it, with all its corrections."""
+    stage = Stage(setting.topology, setting.topology.stages[0].operators)
+    events = to_events(rows, epoch=NO_EPOCH)
+    found: list[Finding] = []
+    for begin in range(0, len(events), BATCH):
+        part = events[begin : begin + BATCH]
+        found += stage.on_batch(part, part[-1].arrival_ns).results
+    found += stage.on_time(events[-1].arrival_ns + LATER_NS).results
+    return [each for each in found if isinstance(each, WindowResult)]
+
+
+def write_results(setting: Setting, words: Sequence[WindowResult]) -> None:
+    """To their topic, as a worker does."""
+    producer = new_producer(setting.bootstrap, **{"compression.type": "lz4"})
+    for word in words:
+        value = line_json(result_line(word))
+        producer.produce(setting.topology.topics.windows, value, word.id.encode(), partition=0)
+    assert producer.flush(FLUSH_TIMEOUT_S) == 0
 
 
 def words(setting: Setting, folder: Path, job: str, *more: str) -> list[str]:

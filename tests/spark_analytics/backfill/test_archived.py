@@ -111,6 +111,19 @@ def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> 
     return folder
 
 
+def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
+    """Where the records of each source lie, by stream."""
+    found: dict[str, dict[str, set[str]]] = {"a": {}, "b": {}}
+    for record in records:
+        if record.topic == "raw":
+            source = (dict(record.headers)[NAMES.source] or b"").decode()
+            found[source[0]].setdefault(source, set()).add(f"raw/{record.partition}")
+    return {
+        stream: {source: sorted(lies) for source, lies in of.items()}
+        for stream, of in found.items()
+    }
+
+
 def backfill(folder: Path, source: Path, *more: str) -> Any:
     (folder / "t.yaml").write_text(TOPOLOGY)
     asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
@@ -130,6 +143,8 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     records = topics(Random(6))
     source = archive_of(spark, records[:150], tmp_path / "archive")
     assert backfill(tmp_path, source, "--no-to-end").code == 0
+    known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
+    assert known["sources"] == lying(records[:150])
     archive_of(spark, records, source)
     answer = backfill(tmp_path, source, "--resume")
     assert answer.code == 0, answer.err
