@@ -461,7 +461,6 @@ class Partition:
 
     def explain(self) -> dict[str, Any]:
         """What is held here, since when, and what it waits for."""
-        troubled = self._metrics.troubled.explain()
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -470,8 +469,7 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
-            "troubled": troubled,
-            **explained(self.stage, troubled),
+            **explained(self.stage, self._metrics.troubled.explain()),
             "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
         }
 

@@ -24,8 +24,9 @@ CLOCK: Final = "clock"
 
 
 def explained(stage: Stage, troubled: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the stage explains; among the clocks of each stream those of the `MAX_ASKED` sources
-    too that wait the longest, and of as many in `troubled` that are late most often."""
+    """What the stage explains, and `troubled`. Among the clocks of each stream are those of the
+    `MAX_ASKED` sources too that wait the longest, and of as many in `troubled` that are late most
+    often."""
     found = stage.explain()
     for stream, operators in found["streams"].items():
         if not (REORDER in operators and CLOCK in operators):
@@ -44,4 +45,4 @@ def explained(stage: Stage, troubled: Sequence[Mapping[str, Any]]) -> dict[str, 
                 its = clock.locate(each["source"], NO_EPOCH, 0)
                 if its is not None:  # else its first events wait
                     clocks.append(its)
-    return found
+    return {"troubled": troubled, **found}
